@@ -1,0 +1,230 @@
+"""The agent: answers calls, one JSON object a line, until its controller says bye or vanishes.
+
+``{"id": 1, "call": "run", "args": {...}}`` is answered by ``{"id": 1, "result": {...}}`` or by
+``{"id": 1, "error": {"type": "WorkloadError", "message": "..."}}``. Calls ``ping`` and ``cancel`` are not answered: the
+first feeds the dead-man timer, the second ends the run that is under way. Nothing else is written to standard output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import platform
+import queue
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from damoos import errors
+from damoos.agent import proc, setting
+from damoos.agent.run import Run
+from damoos.agent.service import Service
+from damoos.agent.undo import UndoLog
+from damoos.damon import sysfs
+
+Call = dict[str, Any]
+BEAT_S = 2.0
+
+
+def state_dir() -> Path:
+    """Where the agent's lock and undo list lie: not on a file system that outlives the kernel, if there is one."""
+    if os.geteuid() == 0:
+        return Path("/run/damoos")
+    return Path(tempfile.gettempdir()) / f"damoos-{os.geteuid()}"
+
+
+class Link:
+    """The controller's end of the line: its calls, and whether it is still there."""
+
+    def __init__(self, dead_man_s: float) -> None:
+        # Stray prints must not reach the controller: it reads our standard output line by line.
+        self._out = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+        self._dead_man_s = dead_man_s
+        self.calls: queue.Queue[Call | None] = queue.Queue()
+        self.cancelled = threading.Event()
+        self.lost = threading.Event()
+        self._write_lock = threading.Lock()
+        threading.Thread(target=self._read, daemon=True).start()
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write one line; a controller that is gone is noticed by the reader, not here."""
+        with contextlib.suppress(OSError), self._write_lock:
+            self._out.write(json.dumps(message) + "\n")
+            self._out.flush()
+
+    def _beat(self) -> None:
+        """Show that this machine lives, also while a run keeps the main thread busy."""
+        while not self.lost.wait(BEAT_S):
+            self.send({"event": "beat"})
+
+    def _read(self) -> None:
+        pending = b""
+        while select.select([0], [], [], self._dead_man_s)[0]:
+            chunk = os.read(0, 1 << 16)
+            if not chunk:
+                break
+            *lines, pending = (pending + chunk).split(b"\n")
+            for line in lines:
+                self._take(json.loads(line))
+        self.lost.set()
+        self.calls.put(None)
+
+    def _take(self, call: Call) -> None:
+        if call["call"] == "cancel":
+            self.cancelled.set()
+        elif call["call"] != "ping":
+            self.calls.put(call)
+
+
+class Agent:
+    """The calls that a controller can make; each public method is one."""
+
+    def __init__(self, link: Link, log: UndoLog) -> None:
+        self._link = link
+        self._log = log
+        self._zram: str | None = None
+        self._service: Service | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What this machine is, for the provenance of every result."""
+        memory = proc.meminfo()
+        return {
+            "kernel": platform.release(),
+            "kernel_version": platform.version(),
+            "arch": platform.machine(),
+            "hostname": platform.node(),
+            "vcpus": os.cpu_count(),
+            "mem_bytes": memory["MemTotal"],
+            "swap_bytes": memory["SwapTotal"],
+            "cmdline": Path("/proc/cmdline").read_text().strip(),
+            "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            "nr_kdamonds": sysfs.nr_kdamonds(Path("/")),
+        }
+
+    def probe(self) -> dict[str, list[str]]:
+        """What this kernel's DAMON offers."""
+        return sysfs.probe()
+
+    def which(self, program: str) -> str | None:
+        """Path of a program on this machine, or None."""
+        return shutil.which(program)
+
+    def prepare(self, **wanted: Any) -> dict[str, Any]:
+        """Set swap and THP as the study wants them."""
+        done = setting.prepare(wanted, self._log)
+        self._zram = done["zram"]
+        return done
+
+    def run(self, **spec: Any) -> dict[str, Any]:
+        """Run a workload once and return the raw measurements."""
+        self._link.cancelled.clear()
+        interrupted = lambda: self._link.lost.is_set() or self._link.cancelled.is_set()  # noqa: E731
+        return Run(spec, self._log, self._zram, interrupted)()
+
+    def apply(self, **spec: Any) -> dict[str, Any]:
+        """Put schemes on a process and keep them there until `stop`."""
+        if self._service:
+            raise errors.MachineBusy("this agent keeps a scheme on a process already")
+        self._service = Service(spec, self._log)
+        return {"pid": self._service.pid, "accepted": self._service.accepted}
+
+    def status(self) -> dict[str, Any]:
+        """State of what `apply` started."""
+        return self._service.status() if self._service else {"alive": False}
+
+    def stop(self) -> None:
+        """Undo `apply`."""
+        if self._service:
+            self._service.stop()
+            self._service = None
+
+    def bye(self) -> list[str]:
+        """Undo everything; the last call."""
+        self.stop()
+        return self._log.undo()
+
+
+def _answer(agent: Agent, call: Call) -> dict[str, Any]:
+    try:
+        method: Callable[..., Any] = getattr(agent, call["call"])
+        return {"id": call["id"], "result": method(**call.get("args", {}))}
+    except errors.DamoosError as error:
+        return {"id": call["id"], "error": {"type": type(error).__name__, "message": str(error)}}
+    except Exception as error:
+        return {"id": call["id"], "error": {"type": "MachineError", "message": f"{type(error).__name__}: {error}"}}
+
+
+def _start_guardian(log_path: Path) -> None:
+    """Fork a process that outlives a killed agent just long enough to undo what it had changed."""
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(reader)
+        return  # the writer stays open for as long as the agent lives, and nobody ever writes to it
+    os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.close(writer)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nowhere, fd)
+    os.read(reader, 1)
+    UndoLog(log_path).undo()
+    os._exit(0)
+
+
+def main() -> int:
+    """Serve one controller."""
+    dead_man_s = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+    place = state_dir()
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = open(place / "lock", "w")  # noqa: SIM115 - held for as long as the process lives
+    log_path = place / "undo.json"
+    busy = not _locked(lock)
+    if not busy:
+        UndoLog(log_path).undo()  # left by an agent that was killed together with its guardian
+        _start_guardian(log_path)
+    link = Link(dead_man_s)
+    if busy:
+        message = "another damoos agent works on this machine"
+        link.send({"id": 0, "error": {"type": "MachineBusy", "message": message}})
+        return 1
+    log = UndoLog(log_path)
+    agent = Agent(link, log)
+    signal.signal(signal.SIGTERM, lambda *_: link.lost.set() or link.calls.put(None))
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    link.send({"id": 0, "result": {"pid": os.getpid()}})
+    while (call := link.calls.get()) is not None:
+        link.send(_answer(agent, call))
+        if call["call"] == "bye":
+            return 0
+    agent.bye()
+    return 0
+
+
+def _locked(lock: Any) -> bool:
+    """Take the machine's agent lock, waiting a moment for a guardian that is still cleaning up."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

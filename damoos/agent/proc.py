@@ -1,0 +1,76 @@
+"""Reading /proc and cgroup v2: process trees, their memory, CPU times and pressure. Reads only."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def descendants(root_pid: int) -> list[int]:
+    """Process ids of a process tree, the root first; a tree that is gone gives an empty list."""
+    found: list[int] = []
+    todo = [root_pid]
+    while todo:
+        pid = todo.pop(0)
+        if not os.path.exists(f"/proc/{pid}"):
+            continue
+        found.append(pid)
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                todo += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+        except OSError:
+            continue  # ended between the two looks, or a kernel without CONFIG_PROC_CHILDREN
+    return found
+
+
+def rss_bytes(pid: int) -> int:
+    """Resident set size of one process; 0 once it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def pss_bytes(pid: int) -> int:
+    """Proportional set size of one process, shared pages divided by their sharers; 0 once it is gone."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of one process or kernel thread so far; 0 when there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+
+
+def vmstat() -> dict[str, int]:
+    """The machine's counters that tell what paging cost: pswpin, pswpout, pgmajfault."""
+    wanted = ("pswpin", "pswpout", "pgmajfault")
+    pairs = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return {name: int(value) for name, value in pairs if name in wanted}
+
+
+def pressure_us(path: Path) -> dict[str, int]:
+    """Total microseconds of ``some`` and ``full`` memory pressure; empty where PSI is off."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return {}
+    return {line.split()[0]: int(line.rsplit("total=", 1)[1]) for line in lines}
+
+
+def meminfo() -> dict[str, int]:
+    """/proc/meminfo in bytes."""
+    pairs = (line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return {name: int(rest.split()[0]) * (1024 if rest.endswith("kB") else 1) for name, rest in pairs}

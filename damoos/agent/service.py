@@ -1,0 +1,74 @@
+"""A scheme kept on a process that damoos does not wait for: what ``damoos apply`` holds until ``damoos stop``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from typing import Any
+
+from damoos.agent import proc
+from damoos.agent.run import SchemeOnProcess
+from damoos.agent.undo import UndoLog
+from damoos.damon.damo_json import context_from_json
+from damoos.errors import MachineError, WorkloadError
+
+
+class Service:
+    """A process, started here or running already, with schemes on it.
+
+    Parameters
+    ----------
+    spec : dict
+        ``context`` (damo's JSON) and either ``pid`` or ``argv`` with ``env``.
+    """
+
+    def __init__(self, spec: dict[str, Any], log: UndoLog) -> None:
+        self._log = log
+        self._mark = len(log)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._start = time.monotonic()
+        self.pid = int(spec["pid"]) if spec.get("pid") else self._spawn(spec)
+        if not os.path.exists(f"/proc/{self.pid}"):
+            raise MachineError(f"there is no process {self.pid} on this machine")
+        self._scheme = SchemeOnProcess(context_from_json(spec["context"]), log)
+        self._scheme.__enter__()
+        try:
+            self.accepted = self._scheme.start(self.pid)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _spawn(self, spec: dict[str, Any]) -> int:
+        try:
+            self._child = subprocess.Popen(
+                spec["argv"],
+                env={**os.environ, **spec["env"]},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise WorkloadError(f"cannot start '{spec['argv'][0]}': {error.strerror}") from None
+        self._log.record("process_group", pgid=self._child.pid)
+        return self._child.pid
+
+    def status(self) -> dict[str, Any]:
+        """How the process and its scheme are doing; also takes new children under the scheme."""
+        ended = self._child.poll() if self._child else None
+        pids = proc.descendants(self.pid)
+        alive = bool(pids) and ended is None
+        if alive:
+            self._scheme.follow(pids)
+        state: dict[str, Any] = {"pid": self.pid, "alive": alive, "for_s": time.monotonic() - self._start}
+        if alive and self._scheme.kdamond.is_on():
+            state["rss_bytes"] = sum(map(proc.rss_bytes, pids))
+            state["damos"] = [one.as_dict() for one in self._scheme.kdamond.stats()]
+        return state
+
+    def stop(self) -> None:
+        """Take the scheme off; a process that was started here ends, one that was found goes on."""
+        self._log.undo(keep=self._mark)
+        if self._child:
+            self._child.wait()

@@ -1,0 +1,147 @@
+"""The list of changes to take back, on disk before each change is made.
+
+Three processes may read it: the agent at its orderly end, its guardian when the agent is killed, and the next agent
+on this machine when both were killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from damoos.damon.sysfs import Kdamond, write
+
+Entry = dict[str, Any]
+
+
+class UndoLog:
+    """Changes in the order in which they were made; undone last first.
+
+    Parameters
+    ----------
+    path : Path
+        Where the list lies, on a file system that does not outlive the kernel (``/run``).
+    root : Path
+        ``/`` on a machine; a fake tree in unit tests.
+    """
+
+    def __init__(self, path: Path, root: Path = Path("/")) -> None:
+        self._path = path
+        self._root = root
+        self._entries: list[Entry] = json.loads(path.read_text()) if path.exists() else []
+
+    def __bool__(self) -> bool:
+        """Whether anything is left to undo."""
+        return bool(self._entries)
+
+    def record(self, kind: str, **what: Any) -> None:
+        """Note a change before it is made. ``kind`` names one of the ``_undo_*`` functions below."""
+        self._entries.append({"kind": kind, **what})
+        self._save()
+
+    def set_file(self, path: Path, value: object) -> None:
+        """Write a kernel file whose present content is to come back; no change, no entry."""
+        before = path.read_text().strip()
+        chosen = _chosen(before)
+        if chosen == str(value):
+            return
+        self.record("file", path=str(path), value=chosen)
+        write(path, value)
+
+    def undo(self, keep: int = 0) -> list[str]:
+        """Take changes back, last first, until ``keep`` are left. Goes on after a failure.
+
+        Returns
+        -------
+        list of str : what could not be undone
+        """
+        problems = []
+        while len(self._entries) > keep:
+            entry = self._entries[-1]
+            try:
+                _UNDO[entry["kind"]](entry, self._root)
+            except Exception as error:
+                problems.append(f"{entry}: {error}")
+            self._entries.pop()
+            self._save()
+        return problems
+
+    def __len__(self) -> int:
+        """Number of changes that are in force."""
+        return len(self._entries)
+
+    def _save(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self._path.with_suffix(".new")
+        draft.write_text(json.dumps(self._entries))
+        draft.replace(self._path)
+
+
+def _chosen(text: str) -> str:
+    """The value in force of a file such as ``always [madvise] never``."""
+    start, end = text.find("["), text.find("]")
+    return text[start + 1 : end] if 0 <= start < end else text
+
+
+def kill_cgroup(path: Path) -> None:
+    """End every process of a cgroup v2 and remove it."""
+    if not path.exists():
+        return
+    deadline = time.monotonic() + 20
+    with contextlib.suppress(OSError):
+        (path / "cgroup.kill").write_text("1")
+    while True:
+        try:
+            path.rmdir()
+            return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def swapoff(device: str) -> None:
+    """Stop swapping to a device."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.swapoff(device.encode()) != 0:
+        raise OSError(ctypes.get_errno(), f"swapoff {device}")
+
+
+def _undo_file(entry: Entry, root: Path) -> None:
+    write(Path(entry["path"]), entry["value"])
+
+
+def _undo_kdamond(entry: Entry, root: Path) -> None:
+    Kdamond(root).remove()
+
+
+def _undo_cgroup(entry: Entry, root: Path) -> None:
+    kill_cgroup(Path(entry["path"]))
+
+
+def _undo_process_group(entry: Entry, root: Path) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(entry["pgid"], signal.SIGKILL)
+
+
+def _undo_zram(entry: Entry, root: Path) -> None:
+    device = f"/dev/zram{entry['id']}"
+    if device in (root / "proc/swaps").read_text():
+        swapoff(device)
+    (root / f"sys/block/zram{entry['id']}/reset").write_text("1")
+    (root / "sys/class/zram-control/hot_remove").write_text(str(entry["id"]))
+
+
+_UNDO = {
+    "file": _undo_file,
+    "kdamond": _undo_kdamond,
+    "cgroup": _undo_cgroup,
+    "process_group": _undo_process_group,
+    "zram": _undo_zram,
+}

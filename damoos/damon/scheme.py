@@ -1,0 +1,248 @@
+"""A DAMOS scheme and the attributes of its monitoring, as values.
+
+References
+----------
+DAOS (HPDC'22) section 3.2; Documentation/admin-guide/mm/damon/usage.rst
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from damoos.errors import SchemeError, nearest
+
+ULONG_MAX = (1 << 64) - 1
+UINT_MAX = (1 << 32) - 1
+
+ACTIONS = (
+    "willneed",
+    "cold",
+    "pageout",
+    "hugepage",
+    "nohugepage",
+    "lru_prio",
+    "lru_deprio",
+    "migrate_hot",
+    "migrate_cold",
+    "stat",
+)
+"""Every action that a kernel up to 6.12 knows; what one kernel offers is probed on the machine."""
+
+ACTION_ALIASES = {"page_out": "pageout", "thp": "hugepage", "nothp": "nohugepage"}
+"""Spellings of the DAOS paper and its slides. ``madv_*`` of the v8 patch set is handled beside them."""
+
+OPERATIONS = ("vaddr", "fvaddr", "paddr")
+FILTER_TYPES = ("anon", "memcg", "young", "addr", "target")
+WATERMARK_METRICS = ("none", "free_mem_rate")
+
+
+def action_of(word: str) -> str:
+    """Kernel's name of an action in any dialect.
+
+    Raises
+    ------
+    SchemeError : no such action; the nearest valid word is named
+    """
+    name = ACTION_ALIASES.get(word.lower(), word.lower().removeprefix("madv_"))
+    if name not in ACTIONS:
+        raise SchemeError(f"unknown action '{word}'{nearest(word.lower(), [*ACTIONS, *ACTION_ALIASES])}")
+    return name
+
+
+@dataclass(frozen=True)
+class AccessPattern:
+    """What regions a scheme applies to. An upper bound of None is "max": no bound.
+
+    Parameters
+    ----------
+    min_sz_bytes, max_sz_bytes : int, bytes
+    min_freq, max_freq : Fraction, percent of the samples of one aggregation that saw an access, 0 to 100
+    min_age_us, max_age_us : int, microseconds for which the region kept its access frequency
+    """
+
+    min_sz_bytes: int = 0
+    max_sz_bytes: int | None = None
+    min_freq: Fraction = Fraction(0)
+    max_freq: Fraction | None = None
+    min_age_us: int = 0
+    max_age_us: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse ranges that no region can be in."""
+        for what in ("sz_bytes", "freq", "age_us"):
+            low, high = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
+            if low < 0 or (high is not None and high < low):
+                raise SchemeError(f"{what}: no value lies between {low} and {high}")
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """Limits of what a scheme may do per reset interval; 0 means no limit."""
+
+    time_ms: int = 0
+    sz_bytes: int = 0
+    reset_interval_ms: int = 0
+    weight_sz_permil: int = 0
+    weight_nr_accesses_permil: int = 0
+    weight_age_permil: int = 0
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """When a scheme is active, by the machine's free memory rate in permil."""
+
+    metric: str = "none"
+    interval_us: int = 0
+    high_permil: int = 0
+    mid_permil: int = 0
+    low_permil: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a metric that the kernel does not have."""
+        if self.metric not in WATERMARK_METRICS:
+            raise SchemeError(f"unknown watermark metric '{self.metric}'{nearest(self.metric, WATERMARK_METRICS)}")
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Memory that a scheme leaves out: what matches the type (or does not, if ``matching`` is False)."""
+
+    type: str
+    matching: bool = True
+    memcg_path: str = ""
+    addr_start: int = 0
+    addr_end: int = 0
+    target_idx: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a type that the kernel does not have."""
+        if self.type not in FILTER_TYPES:
+            raise SchemeError(f"unknown filter type '{self.type}'{nearest(self.type, FILTER_TYPES)}")
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """One DAMOS scheme: an action for the regions that show an access pattern."""
+
+    action: str
+    pattern: AccessPattern = AccessPattern()
+    apply_interval_us: int = 0
+    quotas: Quotas = Quotas()
+    watermarks: Watermarks = Watermarks()
+    filters: tuple[Filter, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Take any dialect's name of the action; keep the kernel's."""
+        object.__setattr__(self, "action", action_of(self.action))
+
+    @classmethod
+    def parse(cls, text: str) -> Scheme:
+        """The one scheme of a text; `damoos.damon.text.parse_schemes` reads several."""
+        from damoos.damon.text import parse_schemes
+
+        schemes = parse_schemes(text)
+        if len(schemes) != 1:
+            raise SchemeError(f"expected one scheme, found {len(schemes)}")
+        return schemes[0]
+
+    def __str__(self) -> str:
+        """One line of scheme text."""
+        from damoos.damon.text import format_scheme
+
+        return format_scheme(self)
+
+
+@dataclass(frozen=True)
+class Attrs:
+    """DAMON's monitoring attributes; the defaults are the paper's (section 4)."""
+
+    sample_us: int = 5_000
+    aggr_us: int = 100_000
+    update_us: int = 1_000_000
+    min_nr_regions: int = 10
+    max_nr_regions: int = 1_000
+
+    def __post_init__(self) -> None:
+        """Refuse what the kernel accepts in silence and then dies of."""
+        if not 0 < self.sample_us <= self.aggr_us:
+            raise SchemeError(f"intervals: 0 < sample_us ({self.sample_us}) <= aggr_us ({self.aggr_us}) does not hold")
+        if not 3 <= self.min_nr_regions <= self.max_nr_regions:
+            raise SchemeError(
+                f"nr_regions: 3 <= min ({self.min_nr_regions}) <= max ({self.max_nr_regions}) does not hold"
+            )
+
+    @property
+    def max_nr_accesses(self) -> int:
+        """Samples per aggregation: what 100 percent is in the kernel's counter."""
+        return max(1, self.aggr_us // self.sample_us)
+
+
+@dataclass(frozen=True)
+class KernelPattern:
+    """An access pattern in the numbers that DAMON's sysfs files take, both ends included."""
+
+    min_sz: int
+    max_sz: int
+    min_nr_accesses: int
+    max_nr_accesses: int
+    min_age: int
+    max_age: int
+
+
+def kernel_pattern(pattern: AccessPattern, attrs: Attrs) -> KernelPattern:
+    """Access pattern in kernel numbers: frequency as a count of samples, age as a count of aggregations.
+
+    A lower bound is rounded up and an upper bound down, so that the kernel never selects a region that the
+    scheme leaves out.
+
+    Raises
+    ------
+    SchemeError : a range lies between two steps of the monitoring intervals, so nothing could match
+    """
+    top = attrs.max_nr_accesses
+    max_freq = Fraction(100) if pattern.max_freq is None else pattern.max_freq
+    numbers = KernelPattern(
+        min_sz=pattern.min_sz_bytes,
+        max_sz=ULONG_MAX if pattern.max_sz_bytes is None else pattern.max_sz_bytes,
+        min_nr_accesses=math.ceil(pattern.min_freq * top / 100),
+        max_nr_accesses=math.floor(max_freq * top / 100),
+        min_age=-(-pattern.min_age_us // attrs.aggr_us),
+        max_age=UINT_MAX if pattern.max_age_us is None else pattern.max_age_us // attrs.aggr_us,
+    )
+    if numbers.min_nr_accesses > numbers.max_nr_accesses:
+        raise SchemeError(f"frequency: no count of {top} samples lies in the range; widen it to {100 / top:g}% or more")
+    if numbers.min_age > numbers.max_age:
+        raise SchemeError(f"age: no whole aggregation interval ({attrs.aggr_us} us) lies in the range")
+    return numbers
+
+
+@dataclass(frozen=True)
+class DamosStats:
+    """What a scheme tried and applied since its kdamond started (bytes, counts)."""
+
+    nr_tried: int = 0
+    sz_tried_bytes: int = 0
+    nr_applied: int = 0
+    sz_applied_bytes: int = 0
+    qt_exceeds: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """Plain form for JSON."""
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What one kdamond is asked to do: where to look, how, and which schemes to apply."""
+
+    schemes: tuple[Scheme, ...]
+    operations: str = "vaddr"
+    attrs: Attrs = field(default_factory=Attrs)
+
+    def __post_init__(self) -> None:
+        """Refuse an operations set that the kernel does not have."""
+        if self.operations not in OPERATIONS:
+            raise SchemeError(f"unknown operations '{self.operations}'{nearest(self.operations, OPERATIONS)}")

@@ -1,0 +1,247 @@
+"""DAMON's sysfs files: one kdamond, written, read back, started, changed online and taken away.
+
+Pitfalls that this file guards against, all met on 6.12: ``update_us`` starts at 60 s, so every interval is
+always written; a bad ``commit`` reports success and kills the kdamond, so the state is read again after each;
+an action that the operations set cannot do is accepted and applies nothing, which only the stats show.
+
+References
+----------
+Documentation/admin-guide/mm/damon/usage.rst, "sysfs Interface"
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from damoos.damon.scheme import ACTIONS, Context, DamosStats, Filter, Scheme, kernel_pattern
+from damoos.errors import MachineBusy, MachineError, UnsupportedError
+
+ADMIN = "sys/kernel/mm/damon/admin"
+
+
+def write(path: Path, value: object) -> None:
+    """Write one kernel file; what the kernel refuses is an error that names the file and the value."""
+    try:
+        path.write_text(f"{value}\n")
+    except FileNotFoundError:
+        raise UnsupportedError(f"this kernel has no {path}") from None
+    except OSError as error:
+        raise MachineError(f"{path}: the kernel refused '{value}': {error.strerror}") from None
+
+
+def read(path: Path) -> str:
+    """One kernel file without its line end."""
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        raise UnsupportedError(f"this kernel has no {path}") from None
+
+
+def nr_kdamonds(root: Path) -> int:
+    """How many kdamonds the machine has, whoever made them; 0 where there is no DAMON."""
+    path = root / ADMIN / "kdamonds/nr_kdamonds"
+    return int(read(path)) if path.exists() else 0
+
+
+class Kdamond:
+    """The one kdamond that damoos makes on a machine.
+
+    Parameters
+    ----------
+    root : Path
+        ``/`` on a machine; a fake tree in unit tests.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._kdamonds = root / ADMIN / "kdamonds"
+        self._dir = self._kdamonds / "0"
+        self._context = self._dir / "contexts/0"
+        self._nr_schemes = 0
+
+    def check_free(self) -> None:
+        """Make sure that nobody uses DAMON on this machine.
+
+        Raises
+        ------
+        UnsupportedError : the kernel has no DAMON
+        MachineBusy : there is a kdamond already, which is not ours to touch
+        """
+        if not self._kdamonds.exists():
+            raise UnsupportedError("this kernel has no DAMON sysfs; CONFIG_DAMON_SYSFS kernels such as Debian's 6.12 do")
+        if int(read(self._kdamonds / "nr_kdamonds")) != 0:
+            raise MachineBusy(
+                "DAMON is in use on this machine by somebody else (nr_kdamonds is not 0), so damoos leaves it alone"
+            )
+
+    def create(self) -> None:
+        """Make the kdamond's directory; see `check_free` for what it refuses."""
+        self.check_free()
+        write(self._kdamonds / "nr_kdamonds", 1)
+        write(self._dir / "contexts/nr_contexts", 1)
+
+    def remove(self) -> None:
+        """Stop the kdamond and take its directory away."""
+        if self.is_on():
+            self._command("off")
+        write(self._kdamonds / "nr_kdamonds", 0)
+
+    def configure(self, context: Context, pids: list[int]) -> None:
+        """Write everything that a context says; takes effect with `start` or `commit`."""
+        write(self._context / "operations", context.operations)
+        attrs = context.attrs
+        for name, value in (
+            ("intervals/sample_us", attrs.sample_us),
+            ("intervals/aggr_us", attrs.aggr_us),
+            ("intervals/update_us", attrs.update_us),
+            ("nr_regions/min", attrs.min_nr_regions),
+            ("nr_regions/max", attrs.max_nr_regions),
+        ):
+            write(self._context / "monitoring_attrs" / name, value)
+        self.set_targets(context.operations, pids)
+        self._nr_schemes = len(context.schemes)
+        write(self._context / "schemes/nr_schemes", len(context.schemes))
+        for index, scheme in enumerate(context.schemes):
+            self._write_scheme(self._context / f"schemes/{index}", scheme, context)
+
+    def set_targets(self, operations: str, pids: list[int]) -> None:
+        """Name the processes to watch; a physical address space needs one target and no pid."""
+        count = 1 if operations == "paddr" else len(pids)
+        write(self._context / "targets/nr_targets", count)
+        if operations != "paddr":
+            for index, pid in enumerate(pids):
+                write(self._context / f"targets/{index}/pid_target", pid)
+
+    def _write_scheme(self, where: Path, scheme: Scheme, context: Context) -> None:
+        numbers = kernel_pattern(scheme.pattern, context.attrs)
+        quotas, marks = scheme.quotas, scheme.watermarks
+        for name, value in {
+            "action": scheme.action,
+            "access_pattern/sz/min": numbers.min_sz,
+            "access_pattern/sz/max": numbers.max_sz,
+            "access_pattern/nr_accesses/min": numbers.min_nr_accesses,
+            "access_pattern/nr_accesses/max": numbers.max_nr_accesses,
+            "access_pattern/age/min": numbers.min_age,
+            "access_pattern/age/max": numbers.max_age,
+            "quotas/ms": quotas.time_ms,
+            "quotas/bytes": quotas.sz_bytes,
+            "quotas/reset_interval_ms": quotas.reset_interval_ms,
+            "quotas/weights/sz_permil": quotas.weight_sz_permil,
+            "quotas/weights/nr_accesses_permil": quotas.weight_nr_accesses_permil,
+            "quotas/weights/age_permil": quotas.weight_age_permil,
+            "watermarks/metric": marks.metric,
+            "watermarks/interval_us": marks.interval_us,
+            "watermarks/high": marks.high_permil,
+            "watermarks/mid": marks.mid_permil,
+            "watermarks/low": marks.low_permil,
+        }.items():
+            write(where / name, value)
+        if scheme.apply_interval_us:
+            write(where / "apply_interval_us", scheme.apply_interval_us)
+        if scheme.filters:
+            write(where / "filters/nr_filters", len(scheme.filters))
+            for index, one in enumerate(scheme.filters):
+                self._write_filter(where / f"filters/{index}", one)
+
+    @staticmethod
+    def _write_filter(where: Path, one: Filter) -> None:
+        write(where / "type", one.type)
+        write(where / "matching", "Y" if one.matching else "N")
+        if one.type == "memcg":
+            write(where / "memcg_path", one.memcg_path)
+        elif one.type == "addr":
+            write(where / "addr_start", one.addr_start)
+            write(where / "addr_end", one.addr_end)
+        elif one.type == "target":
+            write(where / "damon_target_idx", one.target_idx)
+
+    def start(self) -> None:
+        """Turn the kdamond on and check that it runs."""
+        self._command("on")
+        if not self.is_on():
+            raise MachineError("the kernel accepted the scheme but its kdamond did not start")
+
+    def commit(self) -> None:
+        """Make changed files take effect without a restart, and check that the kdamond lived through it."""
+        self._command("commit")
+        if not self.is_on():
+            raise MachineError("the kdamond died of a commit that the kernel had reported as done")
+
+    def _command(self, word: str) -> None:
+        write(self._dir / "state", word)
+
+    def is_on(self) -> bool:
+        """Whether the kdamond runs now."""
+        path = self._dir / "state"
+        return path.exists() and read(path) == "on"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the kdamond's thread, or -1 when it does not run."""
+        return int(read(self._dir / "pid"))
+
+    def stats(self) -> list[DamosStats]:
+        """What each scheme tried and applied since `start`, fresh from the running kdamond."""
+        self._command("update_schemes_stats")
+        found = []
+        for index in range(self._nr_schemes):
+            where = self._context / f"schemes/{index}/stats"
+            numbers = [int(read(where / n)) for n in ("nr_tried", "sz_tried", "nr_applied", "sz_applied", "qt_exceeds")]
+            found.append(DamosStats(*numbers))
+        return found
+
+    def regions(self) -> list[tuple[int, int, int, int]]:
+        """The regions that schemes matched in the next apply interval: (start, end, nr_accesses, age)."""
+        self._command("update_schemes_tried_regions")
+        found = []
+        for index in range(self._nr_schemes):
+            for where in (self._context / f"schemes/{index}/tried_regions").iterdir():
+                if where.name.isdigit():
+                    start, end, accesses, age = (int(read(where / n)) for n in ("start", "end", "nr_accesses", "age"))
+                    found.append((start, end, accesses, age))
+        self._command("clear_schemes_tried_regions")
+        return sorted(found)
+
+    def accepted(self) -> dict[str, str]:
+        """What the kernel took, read back from its files: provenance of a run."""
+        names = ["operations"]
+        names += [f"monitoring_attrs/{n}" for n in ("intervals/sample_us", "intervals/aggr_us", "intervals/update_us")]
+        names += [f"monitoring_attrs/nr_regions/{n}" for n in ("min", "max")]
+        for index in range(self._nr_schemes):
+            names.append(f"schemes/{index}/action")
+            for what in ("sz", "nr_accesses", "age"):
+                names += [f"schemes/{index}/access_pattern/{what}/{end}" for end in ("min", "max")]
+        return {name: read(self._context / name) for name in names}
+
+
+def probe(root: Path = Path("/")) -> dict[str, list[str]]:
+    """What this kernel's DAMON offers, found by trying and never by version.
+
+    A directory of a kdamond that is never started is made for it and taken away again.
+
+    Returns
+    -------
+    dict with ``operations``, ``actions`` and ``scheme_files``; empty where there is no DAMON
+    """
+    if not (root / ADMIN).exists():
+        return {}
+    operations = root / ADMIN / "kdamonds/0/contexts/0/avail_operations"
+    kdamond = Kdamond(root)
+    kdamond.create()
+    try:
+        context = operations.parent
+        write(context / "schemes/nr_schemes", 1)
+        scheme = context / "schemes/0"
+        actions = []
+        for action in ACTIONS:
+            try:
+                write(scheme / "action", action)
+                actions.append(action)
+            except MachineError:
+                continue
+        return {
+            "operations": read(operations).split(),
+            "actions": actions,
+            "scheme_files": sorted(entry.name for entry in scheme.iterdir()),
+        }
+    finally:
+        kdamond.remove()

@@ -1,0 +1,102 @@
+"""All errors of damoos, told apart by what the caller should do about them.
+
+Standard library only: the agent on the target machine raises them too.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class DamoosError(Exception):
+    """Anything that damoos reports in one line. ``exit_code`` is what the command line ends with."""
+
+    exit_code = 1
+
+
+class ConfigError(DamoosError):
+    """The user's words are wrong: the message names the place, the word, and the nearest valid one."""
+
+    exit_code = 2
+
+
+class SchemeError(ConfigError):
+    """A DAMOS scheme that cannot be: the message starts with the line and column of the text."""
+
+
+class UnsupportedError(DamoosError):
+    """The machine or its kernel lacks something; the message says what does have it."""
+
+    exit_code = 3
+
+
+class MachineError(DamoosError):
+    """A machine could not do what was asked."""
+
+    exit_code = 3
+
+
+class MachineTransientError(MachineError):
+    """Worth trying again, on this machine booted anew or on another."""
+
+
+class MachineLost(MachineTransientError):
+    """The machine went silent or died."""
+
+
+class MachineTimeout(MachineTransientError):
+    """The machine did not answer in time."""
+
+
+class MachineBusy(MachineError):
+    """Somebody else uses the machine, for example a kdamond that damoos did not start."""
+
+
+class CommandError(MachineError):
+    """A command ran on the machine and failed: argv, exit status, last lines of its error output."""
+
+
+class WorkloadError(DamoosError):
+    """The workload crashed, hung past its limit or exited non-zero; the trial failed."""
+
+    exit_code = 5
+
+
+class MeasurementError(DamoosError):
+    """A metric is missing or not finite. Never scored, never replaced by a number."""
+
+    exit_code = 5
+
+
+class StoreError(DamoosError):
+    """The study store cannot be read or written."""
+
+    exit_code = 3
+
+
+class NothingFeasible(DamoosError):
+    """The budget is spent and no trial kept the scorer's limits."""
+
+    exit_code = 4
+
+
+class TooManyFailures(DamoosError):
+    """Trials failed one after the other; going on would only burn the budget."""
+
+    exit_code = 5
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """End of an error message: the nearest valid word, or all of them when none is near.
+
+    Returns
+    -------
+    str
+        For example ``; did you mean 'pageout'?`` or ``; known: none, zram``.
+    """
+    words = sorted(valid)
+    close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; known: {', '.join(words)}"

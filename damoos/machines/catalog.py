@@ -1,0 +1,99 @@
+"""Machine files: ``machines/<name>.toml``, or any file of the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import model_validator
+
+from damoos import places, tomlfile
+from damoos.errors import ConfigError, nearest
+from damoos.machines.base import Machine, Swap
+from damoos.machines.ssh import SshEndpoint, SshMachine
+from damoos.tomlfile import Table
+from damoos.units import parse_bytes
+
+
+class Guest(Table):
+    """A guest: ``[guest]``."""
+
+    vcpus: int = 1
+    memory: str
+    accel: str = "auto"
+
+
+class PaperGuest(Table):
+    """A guest of the DAOS paper (section 4): half of a host's CPUs and a quarter of its memory, scaled down.
+
+    ``scale`` divides CPUs, memory and swap, so that the guest fits a small host.
+    """
+
+    instance: str
+    host_vcpus: int
+    host_memory: str
+    scale: int
+    accel: str = "auto"
+
+    def scaled(self) -> tuple[int, int]:
+        """Virtual CPUs and bytes of memory of the scaled guest."""
+        return max(1, self.host_vcpus // 2 // self.scale), parse_bytes(self.host_memory) // 4 // self.scale
+
+
+class MachineFile(Table):
+    """A whole machine file: exactly one of ``[guest]``, ``[paper_guest]`` and ``[ssh]``."""
+
+    description: str
+    guest: Guest | None = None
+    paper_guest: PaperGuest | None = None
+    ssh: SshEndpoint | None = None
+    swap: Swap | None = None
+    thp: str | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> MachineFile:
+        if sum(kind is not None for kind in (self.guest, self.paper_guest, self.ssh)) != 1:
+            raise ValueError("a machine file has exactly one of [guest], [paper_guest] and [ssh]")
+        return self
+
+
+def names() -> list[str]:
+    """Machines that come with damoos."""
+    return sorted([*(path.stem for path in places.data("machines").glob("*.toml")), "local"])
+
+
+def machine(name: str) -> Machine:
+    """A machine by its short name, or by the path of its file.
+
+    Raises
+    ------
+    ConfigError : no such machine, or its file is wrong
+    """
+    if name == "local":
+        from damoos.machines.local import LocalMachine
+
+        return LocalMachine()
+    path = Path(name) if name.endswith(".toml") else places.data("machines") / f"{name}.toml"
+    if not path.exists():
+        raise ConfigError(f"unknown machine '{name}'{nearest(name, names())}")
+    return _built(path.stem, tomlfile.load(path, MachineFile))
+
+
+def _built(name: str, file: MachineFile) -> Machine:
+    if file.ssh:
+        return SshMachine(name, file.description, file.ssh, file.swap, file.thp)
+    from damoos.machines.guest import GuestMachine
+
+    if file.paper_guest:
+        paper = file.paper_guest
+        vcpus, mem_bytes = paper.scaled()
+        description = (
+            f"{file.description}, scaled 1/{paper.scale}: {vcpus} vCPU, {mem_bytes >> 20} MiB"
+            f" (the paper's guest on {paper.instance}: {paper.host_vcpus // 2} vCPUs,"
+            f" {parse_bytes(paper.host_memory) >> 32} GiB)"
+        )
+        return GuestMachine(name, description, vcpus, mem_bytes, file.swap, file.thp, paper.accel)
+    assert file.guest is not None
+    guest = file.guest
+    return GuestMachine(
+        name, file.description, guest.vcpus, parse_bytes(guest.memory), file.swap, file.thp, guest.accel
+    )

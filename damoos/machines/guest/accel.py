@@ -1,0 +1,85 @@
+"""Which accelerator a guest runs on: KVM where a kernel has been seen to boot on it, software emulation elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable
+from pathlib import Path
+
+from damoos import places
+from damoos.errors import ConfigError, MachineLost, UnsupportedError, nearest
+from damoos.machines.guest.image import Image
+from damoos.machines.guest.qemu import Accelerator, QemuProcess
+
+BOOT_TEST_S = 10.0
+BOOT_TEST_OK = "damoos-boot-test-ok"
+
+KVM = Accelerator("kvm", ("-accel", "kvm", "-cpu", "host"), "", "host", "hardware virtualisation")
+
+# One instruction is 4 ns of guest time (-icount shift=2), so runtimes count instructions and the host's load does not matter.
+# pti=on makes each return to user space load CR3, which empties QEMU's TLB: an access after DAMON has cleared a
+# page's accessed bit then sets it again, as on hardware. docs/decisions/0001 has the measurements.
+TCG = Accelerator(
+    "tcg",
+    ("-accel", "tcg", "-cpu", "max", "-icount", "shift=2,sleep=on"),
+    "pti=on",
+    "instructions (4 ns each)",
+    "software emulation; pti=on keeps accessed bits true",
+)
+
+ACCELERATORS = {"kvm": KVM, "tcg": TCG}
+
+
+def choose(wanted: str, image: Image, say: Callable[[str], None]) -> Accelerator:
+    """The accelerator for a machine file's word: ``auto``, ``kvm`` or ``tcg``.
+
+    Raises
+    ------
+    UnsupportedError : ``kvm`` was asked for and does not boot a kernel here
+    """
+    if wanted == "tcg":
+        return TCG
+    if wanted not in ("auto", "kvm"):
+        raise ConfigError(f"unknown accel '{wanted}'{nearest(wanted, ['auto', *ACCELERATORS])}")
+    if kvm_boots(image):
+        return KVM
+    if wanted == "kvm":
+        raise UnsupportedError("KVM does not boot a kernel on this host; accel = \"tcg\" runs anywhere")
+    say("KVM does not boot a kernel on this host: software emulation (TCG) is used")
+    return TCG
+
+
+def kvm_boots(image: Image) -> bool:
+    """Whether a tiny guest boots under KVM here; tried once per image and host kernel, then remembered."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    memory = places.cache() / "guest/kvm.json"
+    key = f"{image.identity} {platform.release()} {platform.node()}"
+    answers = _remembered(memory)
+    if key not in answers:
+        answers = {**answers, key: _boots(image)}
+        draft = memory.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(answers))
+        draft.replace(memory)
+    return answers[key]
+
+
+def _remembered(memory: Path) -> dict[str, bool]:
+    try:
+        return dict(json.loads(memory.read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _boots(image: Image) -> bool:
+    guest = QemuProcess(image, KVM, vcpus=1, mem_bytes=256 << 20, extra_cmdline="damoos.boot_test")
+    try:
+        # A KVM that cannot run the kernel leaves QEMU hanging, not ended, so the deadline decides.
+        guest.wait_for(BOOT_TEST_OK, BOOT_TEST_S)
+        return True
+    except MachineLost:
+        return False
+    finally:
+        guest.end()

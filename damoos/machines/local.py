@@ -1,0 +1,50 @@
+"""This machine itself: the same agent as everywhere, as a child process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from damoos.errors import MachineLost
+from damoos.machines.base import DEAD_MAN_S, AgentLink, Machine, Session
+from damoos.machines.bundle import agent_bundle
+
+
+class LocalSession(Session):
+    """The agent of this machine."""
+
+    def __init__(self) -> None:
+        argv = [sys.executable, "-S", str(agent_bundle()), str(DEAD_MAN_S)]
+        # A session of its own: Ctrl-C on the terminal reaches damoos, which then ends the agent in good order.
+        self._process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        assert self._process.stdin and self._process.stdout
+        self.agent = AgentLink(self._process.stdin, self._process.stdout)
+        self.facts = {**self.agent.call("facts"), "accel": "none", "clock": "host"}
+
+    def copy(self, path: Path) -> str:
+        """Nothing to bring: the file is here."""
+        return str(path.resolve())
+
+    def close(self) -> None:
+        """Undo everything and end the agent."""
+        try:
+            self.agent.close()
+        except MachineLost:
+            pass
+        finally:
+            self._process.wait()
+
+
+class LocalMachine(Machine):
+    """This machine. Its swap, THP mode and page cache are left alone."""
+
+    name = "local"
+    description = "this machine, its own kernel and memory management"
+
+    def open(self, say: Callable[[str], None] = lambda _: None) -> LocalSession:
+        """Start the agent here."""
+        return LocalSession()

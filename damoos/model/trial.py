@@ -1,0 +1,122 @@
+"""What a run measured, where, and what became of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from damoos.damon.scheme import DamosStats
+from damoos.errors import MeasurementError
+from damoos.model.space import Params
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One finished run.
+
+    Parameters
+    ----------
+    metrics : mapping of str to float
+        Names carry their units: ``runtime_s``, ``rss_avg_bytes`` …
+    damos : tuple of DamosStats
+        One per scheme; empty for a run without.
+    provenance : mapping
+        Machine, kernel, emulation, boot, what the kernel accepted, when.
+    """
+
+    metrics: Mapping[str, float]
+    damos: tuple[DamosStats, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def metric(self, name: str) -> float:
+        """A metric's value.
+
+        Raises
+        ------
+        MeasurementError : it is missing or not finite
+        """
+        value = self.metrics.get(name)
+        if value is None or not math.isfinite(value):
+            raise MeasurementError(f"the run has no finite metric '{name}' (it is {value})")
+        return value
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain form for the store."""
+        return {
+            "metrics": dict(self.metrics),
+            "damos": [one.as_dict() for one in self.damos],
+            "provenance": dict(self.provenance),
+        }
+
+    @classmethod
+    def from_json(cls, form: Mapping[str, Any]) -> Measurement:
+        """Read what `to_json` wrote."""
+        return cls(form["metrics"], tuple(DamosStats(**one) for one in form["damos"]), form["provenance"])
+
+
+@dataclass(frozen=True)
+class Score:
+    """A scorer's word on one measurement.
+
+    Parameters
+    ----------
+    value : float or None
+        In the scorer's unit; None where the scorer has no number to give.
+    feasible : bool
+        Whether the scorer's limits were kept.
+    """
+
+    value: float | None
+    feasible: bool
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One point of the space that was tried.
+
+    ``state`` is ``complete`` (it ran) or ``fail`` (the workload or the measurement failed; ``error`` says why).
+    """
+
+    number: int
+    params: Params
+    state: str
+    score: Score
+    measurement: Measurement | None = None
+    error: str = ""
+
+
+History = tuple[Trial, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One entry of a study's plan, with what came of it. Runs are numbered in the order of the plan.
+
+    ``kind`` is ``baseline``, ``trial`` or ``validation``; ``arm`` tells validation runs apart.
+    """
+
+    index: int
+    kind: str
+    number: int
+    arm: str = ""
+    params: Params | None = None
+    measurement: Measurement | None = None
+    error: str = ""
+
+    @property
+    def key(self) -> str:
+        """Stable name inside the study, also the name of its raw data file."""
+        return f"{self.kind}-{self.number:03d}" + (f"-{self.arm}" if self.arm else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain form for the store."""
+        form = asdict(self) | {"params": None if self.params is None else dict(self.params)}
+        return form | {"measurement": self.measurement and self.measurement.to_json()}
+
+    @classmethod
+    def from_json(cls, form: Mapping[str, Any]) -> Run:
+        """Read what `to_json` wrote."""
+        measurement = form["measurement"] and Measurement.from_json(form["measurement"])
+        return cls(**{**form, "measurement": measurement})

@@ -1,0 +1,63 @@
+"""TOML files checked by a Pydantic model, with errors of one line that name file, key and nearest valid word."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from damoos.errors import ConfigError, nearest
+
+
+class Table(BaseModel):
+    """A TOML table: frozen, and a key that it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+_T = TypeVar("_T", bound=Table)
+
+
+def load(path: Path, model: type[_T]) -> _T:
+    """Read a file into its model.
+
+    Raises
+    ------
+    ConfigError : unreadable, not TOML, an unknown key, a value of the wrong kind
+    """
+    try:
+        content = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_first_problem(error, model)}") from None
+
+
+def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
+    problem = error.errors()[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key '{where}'{nearest(str(problem['loc'][-1]), _keys(model, problem['loc'][:-1]))}"
+    if problem["type"] == "missing":
+        return f"key '{where}' is missing"
+    return f"key '{where}': {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _keys(model: type[BaseModel], where: tuple[int | str, ...]) -> list[str]:
+    """Valid keys of the table at a place, found by walking the models' annotations."""
+    for part in where:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[part].annotation
+        arguments = getattr(annotation, "__args__", (annotation,))
+        tables = [one for one in arguments if isinstance(one, type) and issubclass(one, BaseModel)]
+        if not tables:
+            return []
+        model = tables[0]
+    return list(model.model_fields)

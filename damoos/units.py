@@ -1,0 +1,93 @@
+"""Quantities as people write them: bytes, times and percents, exactly.
+
+Everything is kept in integer base units (bytes, microseconds) or in `fractions.Fraction` (percent), so that
+a round trip through text loses nothing. Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from damoos.errors import ConfigError, nearest
+
+BYTE_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+TIME_UNITS_US = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z%]*)")
+
+
+def _split(text: str, what: str) -> tuple[Fraction, str]:
+    match = _QUANTITY.fullmatch(text.strip().replace(",", ""))
+    if match is None:
+        raise ConfigError(f"'{text}' is not a {what}")
+    return Fraction(match[1]), match[2]
+
+
+def _whole(value: Fraction, text: str, unit: str) -> int:
+    if value.denominator != 1:
+        raise ConfigError(f"'{text}' is not a whole number of {unit}")
+    return int(value)
+
+
+def parse_bytes(text: str) -> int:
+    """Size in bytes of text such as ``4K``, ``2MB``, ``1.5GiB`` or ``4096``; units are powers of 1024."""
+    number, unit = _split(text, "size")
+    letter = unit.upper().removesuffix("IB").removesuffix("B")
+    if letter not in BYTE_UNITS:
+        raise ConfigError(f"'{text}': unknown size unit '{unit}'{nearest(unit, ['B', 'K', 'M', 'G', 'T'])}")
+    return _whole(number * BYTE_UNITS[letter], text, "bytes")
+
+
+def parse_us(text: str) -> int:
+    """Time in microseconds of text such as ``5s``, ``100ms`` or ``2m``; a bare number is microseconds."""
+    number, unit = _split(text, "time")
+    if unit and unit not in TIME_UNITS_US:
+        raise ConfigError(f"'{text}': unknown time unit '{unit}'{nearest(unit, TIME_UNITS_US)}")
+    return _whole(number * TIME_UNITS_US[unit or "us"], text, "microseconds")
+
+
+def parse_percent(text: str) -> Fraction:
+    """Percent between 0 and 100 of text such as ``80%``, ``80 %`` or ``80``."""
+    number, unit = _split(text, "percentage")
+    if unit not in ("", "%"):
+        raise ConfigError(f"'{text}': a percentage has no unit '{unit}'")
+    if number > 100:
+        raise ConfigError(f"'{text}' is more than 100 percent")
+    return number
+
+
+def format_bytes(size: int) -> str:
+    """Shortest exact text for a size in bytes, for example ``4K``."""
+    for unit, factor in reversed(list(BYTE_UNITS.items())):
+        if unit and size and size % factor == 0:
+            return f"{size // factor}{unit}"
+    return str(size)
+
+
+def format_us(time_us: int) -> str:
+    """Shortest exact text for a time in microseconds, for example ``5s`` or ``1500ms``."""
+    for unit, factor in reversed(TIME_UNITS_US.items()):
+        if time_us and time_us % factor == 0:
+            return f"{time_us // factor}{unit}"
+    return f"{time_us}us"
+
+
+def format_percent(percent: Fraction) -> str:
+    """Text of a percentage that `parse_percent` reads back exactly, where decimals can say it."""
+    return f"{int(percent)}%" if percent.denominator == 1 else f"{float(percent)!r}%"
+
+
+def show_bytes(size: float) -> str:
+    """Size for people's eyes, rounded to three digits, for example ``54.3 MiB``."""
+    for unit in ("B", "KiB", "MiB"):
+        if abs(size) < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} GiB"

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * mempat: produce memory accesses from a pattern file, a fixed amount of them.
+ *
+ * The file format is the one that masim, the memory access simulator, has published:
+ *
+ *     #regions
+ *     name, length in bytes (K, M, G are understood)[, initial data file or "none"]
+ *                                    <- an empty line ends a block
+ *     phase name
+ *     time in ms
+ *     region, randomness (0|1), stride, probability[, ro|wo|rw]
+ *
+ * Unlike masim, a phase does not run for its time: it makes `time * rate` accesses and ends. What a run
+ * has to do is therefore the same on every machine and under every memory policy, and the runtime is a measurement.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_REGIONS = 64, MAX_PHASES = 512, MAX_PATTERNS = 64, NAME_LEN = 64, SLOTS = 1 << 12 };
+enum mode { RO, WO, RW };
+
+struct region {
+	char name[NAME_LEN];
+	size_t len;
+	volatile uint64_t *data;
+	size_t cursor; /* bytes: where sequential accesses of any phase go on */
+};
+
+struct pattern {
+	struct region *region;
+	int random;
+	size_t stride;
+	unsigned int weight;
+	enum mode mode;
+};
+
+struct phase {
+	char name[NAME_LEN];
+	unsigned long time_ms;
+	int nr_patterns;
+	struct pattern patterns[MAX_PATTERNS];
+	uint64_t ops;
+	double seconds;
+};
+
+static struct region regions[MAX_REGIONS];
+static struct phase phases[MAX_PHASES];
+static int nr_regions, nr_phases, line_no;
+static const char *path;
+
+static void die(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fprintf(stderr, "mempat: ");
+	if (line_no)
+		fprintf(stderr, "%s:%d: ", path, line_no);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+	va_end(args);
+	exit(2);
+}
+
+/* Cuts off blanks at both ends, in place. */
+static char *trimmed(char *text)
+{
+	char *end;
+
+	while (isspace((unsigned char)*text))
+		text++;
+	end = text + strlen(text);
+	while (end > text && isspace((unsigned char)end[-1]))
+		*--end = '\0';
+	return text;
+}
+
+/* The next comma-separated field of the line, or NULL at its end. */
+static char *next_field(char **line)
+{
+	char *field = strsep(line, ",");
+
+	return field ? trimmed(field) : NULL;
+}
+
+static size_t parse_number(const char *text, const char *what)
+{
+	char *end;
+	unsigned long long value;
+
+	if (!text || !isdigit((unsigned char)*text))
+		die("%s: expected a number, got '%s'", what, text ? text : "nothing");
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	switch (*end) {
+	case 'G': value <<= 10; /* fall through */
+	case 'M': value <<= 10; /* fall through */
+	case 'K': value <<= 10; end++;
+	}
+	if (errno || *end)
+		die("%s: '%s' is not a number", what, text);
+	return value;
+}
+
+static struct region *find_region(const char *name)
+{
+	for (int i = 0; i < nr_regions; i++)
+		if (!strcmp(regions[i].name, name))
+			return &regions[i];
+	die("no region '%s'", name);
+	return NULL;
+}
+
+static void load_initial_data(struct region *region, const char *file)
+{
+	FILE *input = fopen(file, "rb");
+
+	if (!input)
+		die("initial data '%s': %s", file, strerror(errno));
+	if (fread((void *)region->data, 1, region->len, input) != region->len)
+		die("initial data '%s' is shorter than region '%s'", file, region->name);
+	fclose(input);
+}
+
+static void parse_region(char *line)
+{
+	struct region *region = &regions[nr_regions];
+	char *name = next_field(&line), *file;
+	void *data;
+
+	if (nr_regions++ == MAX_REGIONS)
+		die("more than %d regions", MAX_REGIONS);
+	snprintf(region->name, NAME_LEN, "%s", name);
+	region->len = parse_number(next_field(&line), "region length");
+	if (region->len < sizeof(uint64_t))
+		die("region '%s' is shorter than one access", name);
+	data = mmap(NULL, region->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (data == MAP_FAILED)
+		die("region '%s': %s", name, strerror(errno));
+	region->data = data;
+	file = next_field(&line);
+	if (file && *file && strcmp(file, "none"))
+		load_initial_data(region, file);
+}
+
+static void parse_pattern(struct phase *phase, char *line)
+{
+	struct pattern *pattern = &phase->patterns[phase->nr_patterns];
+	char *mode;
+
+	if (phase->nr_patterns++ == MAX_PATTERNS)
+		die("more than %d patterns in phase '%s'", MAX_PATTERNS, phase->name);
+	pattern->region = find_region(next_field(&line));
+	pattern->random = parse_number(next_field(&line), "randomness") != 0;
+	pattern->stride = parse_number(next_field(&line), "stride");
+	pattern->weight = parse_number(next_field(&line), "probability");
+	if (!pattern->stride)
+		die("a stride of 0 never moves");
+	mode = next_field(&line);
+	if (!mode || !strcmp(mode, "rw"))
+		pattern->mode = RW;
+	else if (!strcmp(mode, "ro"))
+		pattern->mode = RO;
+	else if (!strcmp(mode, "wo"))
+		pattern->mode = WO;
+	else
+		die("mode '%s' is none of ro, wo, rw", mode);
+}
+
+/* One line of a phase block: its first is the name, its second the time, the rest are patterns. */
+static void parse_phase_line(int nth, char *line)
+{
+	struct phase *phase;
+
+	if (nth == 0) {
+		if (nr_phases == MAX_PHASES)
+			die("more than %d phases", MAX_PHASES);
+		snprintf(phases[nr_phases++].name, NAME_LEN, "%s", line);
+		return;
+	}
+	phase = &phases[nr_phases - 1];
+	if (nth == 1)
+		phase->time_ms = parse_number(line, "phase time");
+	else
+		parse_pattern(phase, line);
+}
+
+static void parse_file(void)
+{
+	char *line = NULL;
+	size_t capacity = 0;
+	FILE *input = fopen(path, "r");
+	int nth = 0, in_regions = 1;
+
+	if (!input)
+		die("%s: %s", path, strerror(errno));
+	while (getline(&line, &capacity, input) != -1) {
+		char *text = trimmed(line);
+
+		line_no++;
+		if (*text == '#')
+			continue;
+		if (!*text) {
+			if (nth)
+				in_regions = 0;
+			nth = 0;
+			continue;
+		}
+		if (in_regions)
+			parse_region(text);
+		else
+			parse_phase_line(nth, text);
+		nth++;
+	}
+	free(line);
+	fclose(input);
+	line_no = 0;
+	if (!nr_regions || !nr_phases)
+		die("%s: no regions or no phases", path);
+}
+
+/* A lookup table with each pattern in as many slots as its probability asks for. */
+static void fill_slots(const struct phase *phase, unsigned char *slots)
+{
+	unsigned long total = 0, upto = 0;
+	int slot = 0;
+
+	for (int i = 0; i < phase->nr_patterns; i++)
+		total += phase->patterns[i].weight;
+	if (!total)
+		die("phase '%s' has no pattern with a probability above 0", phase->name);
+	for (int i = 0; i < phase->nr_patterns; i++) {
+		upto += phase->patterns[i].weight;
+		while (slot < (int)((uint64_t)SLOTS * upto / total))
+			slots[slot++] = i;
+	}
+}
+
+static uint64_t random_state;
+
+/* xorshift64: a few instructions, so that the accesses and not their choice are the load. */
+static inline uint64_t next_random(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+static inline void touch(struct pattern *pattern, uint64_t random)
+{
+	struct region *region = pattern->region;
+	volatile uint64_t *word;
+	size_t at;
+
+	if (pattern->random) {
+		/* Multiply and shift: a uniform index without a division. */
+		at = ((unsigned __int128)random * region->len) >> 64;
+	} else {
+		at = region->cursor;
+		region->cursor += pattern->stride;
+		if (region->cursor >= region->len)
+			region->cursor = 0;
+	}
+	if (at > region->len - sizeof(*word))
+		at = region->len - sizeof(*word);
+	word = &region->data[at / sizeof(*word)];
+	if (pattern->mode == RO)
+		(void)*word;
+	else if (pattern->mode == WO)
+		*word = random;
+	else
+		*word += random;
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static void run_phase(struct phase *phase, unsigned long rate)
+{
+	unsigned char slots[SLOTS];
+	uint64_t ops = phase->time_ms * rate;
+	double start = now();
+
+	fill_slots(phase, slots);
+	for (uint64_t i = 0; i < ops; i++) {
+		uint64_t random = next_random();
+
+		touch(&phase->patterns[slots[random % SLOTS]], random * 0x9e3779b97f4a7c15ULL);
+	}
+	phase->ops += ops;
+	phase->seconds += now() - start;
+}
+
+static void print_report(double seconds)
+{
+	uint64_t ops = 0;
+
+	for (int i = 0; i < nr_phases; i++)
+		ops += phases[i].ops;
+	printf("{\"ops\": %llu, \"seconds\": %.6f, \"ops_per_s\": %.0f, \"phases\": [", (unsigned long long)ops, seconds,
+	       seconds > 0 ? ops / seconds : 0.0);
+	for (int i = 0; i < nr_phases; i++)
+		printf("%s{\"name\": \"%s\", \"ops\": %llu, \"seconds\": %.6f}", i ? ", " : "", phases[i].name,
+		       (unsigned long long)phases[i].ops, phases[i].seconds);
+	printf("]}\n");
+}
+
+static void usage(FILE *out)
+{
+	fprintf(out,
+		"usage: mempat [-r RATE] [-n REPEATS] [-o ONCE] [-s SEED] FILE\n"
+		"  -r RATE     accesses that stand for one millisecond of a phase (default 1000)\n"
+		"  -n REPEATS  how often the phases are gone through (default 1)\n"
+		"  -o ONCE     the first ONCE phases run only the first time (default 0)\n"
+		"  -s SEED     of the random choices (default 1)\n");
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long rate = 1000, repeats = 1, once = 0;
+	double start;
+	int option;
+
+	random_state = 1;
+	while ((option = getopt(argc, argv, "r:n:o:s:h")) != -1) {
+		switch (option) {
+		case 'r': rate = parse_number(optarg, "-r"); break;
+		case 'n': repeats = parse_number(optarg, "-n"); break;
+		case 'o': once = parse_number(optarg, "-o"); break;
+		case 's': random_state = parse_number(optarg, "-s"); break;
+		case 'h': usage(stdout); return 0;
+		default: usage(stderr); return 2;
+		}
+	}
+	if (optind != argc - 1) {
+		usage(stderr);
+		return 2;
+	}
+	if (!random_state)
+		die("-s: the seed is a number above 0");
+	path = argv[optind];
+	parse_file();
+	start = now();
+	for (unsigned long round = 0; round < repeats; round++)
+		for (int i = round ? once : 0; i < nr_phases; i++)
+			run_phase(&phases[i], rate);
+	print_report(now() - start);
+	return 0;
+}
