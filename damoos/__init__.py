@@ -1,3 +1,24 @@
 """damoos: finds the best data-access-aware memory-management settings for a workload on a machine, and proves it."""
 
+from __future__ import annotations
+
+from typing import Any
+
 __version__ = "0.1.0"
+__all__ = ["Scheme", "Space", "__version__", "load_study", "tune"]
+
+_HOMES = {
+    "tune": "damoos.api",
+    "load_study": "damoos.api",
+    "Scheme": "damoos.damon.scheme",
+    "Space": "damoos.model.space",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used: the agent and ``--help`` need none of them."""
+    if name in _HOMES:
+        import importlib
+
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(name)

@@ -57,6 +57,14 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class RawSamples:
+    """The time series of a run: ``columns`` names, ``rows`` of the same length."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
 class Score:
     """A scorer's word on one measurement.
 

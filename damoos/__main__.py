@@ -1,0 +1,5 @@
+"""``python -m damoos``."""
+
+from damoos.cli import main
+
+main()

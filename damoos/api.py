@@ -1,0 +1,147 @@
+"""The public Python interface: `tune`, `load_study`, and the study that they return."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from damoos.store.studies import Store
+from damoos.study import Study, StudyConfig, Watcher
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RESULTS = Path("results")
+
+
+class TunedStudy:
+    """A study for people at a Python prompt.
+
+    Parameters
+    ----------
+    study : Study
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self.name = study.name
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What ``damoos tune --format json`` prints; empty while the study is unfinished."""
+        return self._study.record.result or {}
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """Recommended ``params``, the ``scheme`` as text and as damo's JSON; None if there is none."""
+        return self.result.get("recommended")
+
+    @property
+    def trials_df(self) -> pd.DataFrame:
+        """One row per trial: number, state, feasible, score, parameters and metrics, units in the column names."""
+        import pandas as pd
+
+        rows = [
+            {
+                "number": trial.number,
+                "state": trial.state,
+                "feasible": trial.score.feasible,
+                "score": trial.score.value,
+                **trial.params,
+                **(trial.measurement.metrics if trial.measurement else {}),
+            }
+            for trial in self._study.trials()
+        ]
+        return pd.DataFrame(rows)
+
+    def plot(self) -> list[Path]:
+        """Draw the study like the paper's Figure 5; returns the PNG and the SVG file."""
+        from damoos.report.figure import draw
+
+        return draw(self._study, self.result)
+
+    def __repr__(self) -> str:
+        """The result as text."""
+        from damoos.report.text import summary
+
+        return summary(self.result) if self.result else f"study {self.name}: unfinished"
+
+
+def tune(
+    workload: str | None = None,
+    *,
+    command: str | None = None,
+    machine: str = "guest",
+    trials: int = 10,
+    results: Path = RESULTS,
+    storage: str | None = None,
+    watcher: Watcher | None = None,
+    **settings: Any,
+) -> TunedStudy:
+    """Tune a scheme for a workload on a machine; goes on with an unfinished study of the same words.
+
+    Parameters
+    ----------
+    workload, command : str
+        A catalogue name or file, or a command line.
+    machine : str
+    trials : int
+    results : Path
+        Folder of stores and raw data.
+    storage : str or None
+        Optuna storage URL.
+    **settings
+        Further fields of `damoos.study.StudyConfig`.
+
+    Raises
+    ------
+    DamoosError : see `damoos.errors`
+    """
+    config = StudyConfig(workload=workload, command=command, machine=machine, nr_samples=trials, **settings)
+    config.check()
+    store = Store(results, storage)
+    form = json.loads(json.dumps(asdict(config)))
+    record = store.unfinished(form)
+    if record is None:
+        from damoos.scorers import scorer
+
+        now = datetime.now(UTC).isoformat()
+        record = store.create(config.label, form, scorer(config.scorer).direction, now)
+    return _run(Study(record), watcher)
+
+
+def load_study(name: str, *, results: Path = RESULTS, storage: str | None = None) -> TunedStudy:
+    """A stored study."""
+    return TunedStudy(Study(Store(results, storage).load(name)))
+
+
+def resume(
+    name: str, *, results: Path = RESULTS, storage: str | None = None, watcher: Watcher | None = None
+) -> TunedStudy:
+    """Do what is left of a stored study."""
+    return _run(Study(Store(results, storage).load(name)), watcher)
+
+
+def _run(study: Study, watcher: Watcher | None) -> TunedStudy:
+    try:
+        study.run(watcher)
+    finally:
+        result = study.record.result
+        if result is not None:
+            _write_results(study, result)
+    return TunedStudy(study)
+
+
+def _write_results(study: Study, result: dict[str, Any]) -> None:
+    artifacts = study.record.artifacts
+    artifacts.write_json("result.json", result)
+    best = result["recommended"]
+    if best:
+        artifacts.write_text("recommended.damos", best["scheme"] + "\n")
+        artifacts.write_json("recommended.json", best["damo"])
+    from damoos.report.figure import draw
+
+    draw(study, result)

@@ -1,0 +1,345 @@
+"""The commands. Everything heavy is imported inside them, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from damoos.errors import ConfigError, DamoosError, nearest
+
+if TYPE_CHECKING:
+    from damoos.api import TunedStudy
+    from damoos.study import Study
+
+app = typer.Typer(
+    help="Find the best DAMON-based memory-management scheme for a workload on a machine, prove it, put it into service.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Results = Annotated[Path, typer.Option(help="Folder of studies and raw data.")]
+Storage = Annotated[str | None, typer.Option(help="Optuna storage URL; default: SQLite in the results folder.")]
+Format = Annotated[str, typer.Option("--format", help="text or json (one object on stdout, logs on stderr).")]
+StudyName = Annotated[str, typer.Argument(help="Name of a study; 'damoos studies' lists them.")]
+
+RESULTS = Path("results")
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback for errors.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Take the options that all commands share."""
+    if version:
+        from damoos import __version__
+
+        print(f"damoos {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def tune(
+    workload: Annotated[str | None, typer.Option(help="Workload name or TOML file; see 'damoos workloads'.")] = None,
+    command: Annotated[str | None, typer.Option(help="Tune for this command line instead.")] = None,
+    machine: Annotated[str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.")] = "guest",
+    trials: Annotated[int | None, typer.Option(help="Number of trials (default 10).")] = None,
+    time_limit: Annotated[str | None, typer.Option(help="Time for all trials, e.g. 1h; trials = limit / unit work.")] = None,
+    unit_work: Annotated[str | None, typer.Option(help="Time of one run, for --time-limit.")] = None,
+    scheme: Annotated[str | None, typer.Option(help="Scheme text or file; MIN_AGE is tuned (default: prcl).")] = None,
+    tunable: Annotated[str | None, typer.Option("--tune", help="Range, e.g. min_age=0s:60s.")] = None,
+    operations: Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).")] = "vaddr",
+    scorer: Annotated[str, typer.Option("--score", help="Scorer: daos (the paper's Listing 2).")] = "daos",
+    searcher: Annotated[str, typer.Option(help="Searcher: daos (the paper's) or random.")] = "daos",
+    seed: Annotated[int, typer.Option(help="Seed of the searcher.")] = 0,
+    repeats: Annotated[int, typer.Option(help="Rounds of validation.")] = 3,
+    run_limit: Annotated[str | None, typer.Option(help="A run that takes longer hangs, e.g. 5m.")] = None,
+    require_real: Annotated[bool, typer.Option("--require-real", help="Refuse a model of the workload.")] = False,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: Format = "text",
+) -> None:
+    """Tune a scheme for a workload: baselines, trials, recommendation, validation, verdict.
+
+    Example: damoos tune --workload parsec3/raytrace --trials 10
+    """
+    from damoos import api
+    from damoos.study import PRCL
+    from damoos.units import parse_us
+
+    _check_format(form)
+    settings: dict[str, Any] = {
+        "scheme": PRCL if scheme is None else _scheme_text(scheme),
+        "tune": tunable,
+        "operations": operations,
+        "scorer": scorer,
+        "searcher": searcher,
+        "seed": seed,
+        "repeats": repeats,
+        "run_limit_s": None if run_limit is None else parse_us(run_limit) / 1e6,
+        "require_real": require_real,
+    }
+    number = _nr_trials(workload, trials, time_limit, unit_work)
+    with _Watching() as watcher:
+        found = api.tune(
+            workload, command=command, machine=machine, trials=number, results=results, storage=storage,
+            watcher=watcher, **settings,
+        )  # fmt: skip
+    _print_result(found, form, results)
+
+
+@app.command()
+def resume(study: StudyName, results: Results = RESULTS, storage: Storage = None, form: Format = "text") -> None:
+    """Go on with an interrupted study; no finished trial is repeated.
+
+    Example: damoos resume parsec3-raytrace-guest-1
+    """
+    from damoos import api
+
+    _check_format(form)
+    with _Watching() as watcher:
+        found = api.resume(study, results=results, storage=storage, watcher=watcher)
+    _print_result(found, form, results)
+
+
+@app.command()
+def apply(
+    study: StudyName,
+    pid: Annotated[int | None, typer.Option(help="Put the scheme on this running process.")] = None,
+    machine: Annotated[str | None, typer.Option(help="Where; default: the study's machine, with --pid this one.")] = None,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: Format = "text",
+) -> None:
+    """Start the workload under the tuned scheme, or put the scheme on a running process; 'damoos stop' undoes it.
+
+    Example: damoos apply parsec3-raytrace-guest-1
+    """
+    from damoos import service
+
+    _check_format(form)
+    state = service.apply(study, machine, pid, results, storage)
+    print(json.dumps(state) if form == "json" else f"in service: {service.describe(state)}")
+
+
+@app.command()
+def stop(results: Results = RESULTS, form: Format = "text") -> None:
+    """Undo 'damoos apply' and put the machine back into its former state.
+
+    Example: damoos stop
+    """
+    from damoos import service
+
+    _check_format(form)
+    state = service.stop(results)
+    print(json.dumps(state) if form == "json" else f"stopped: {service.describe(state)}")
+
+
+@app.command()
+def studies(results: Results = RESULTS, storage: Storage = None, form: Format = "text") -> None:
+    """List the studies, newest last.
+
+    Example: damoos studies --format json
+    """
+    _check_format(form)
+    rows = [_row(study) for study in _all_studies(results, storage)]
+    if form == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        print(f"{row['study']:<36} {row['machine']:<8} {row['trials']:>3}/{row['nr_samples']} trials  {row['state']}")
+
+
+@app.command()
+def show(study: StudyName, results: Results = RESULTS, storage: Storage = None, form: Format = "text") -> None:
+    """Show one study: its trials, the recommended scheme, the validation.
+
+    Example: damoos show parsec3-raytrace-guest-1
+    """
+    from damoos import api
+
+    _check_format(form)
+    found = api.load_study(study, results=results, storage=storage)
+    if form == "json":
+        unfinished = {"study": study, "trials": json.loads(found.trials_df.to_json(orient="records"))}
+        print(json.dumps(found.result or unfinished, indent=2))
+        return
+    columns = ["number", "min_age_us", "state", "feasible", "score", "runtime_s", "rss_avg_bytes"]
+    table = found.trials_df
+    print(table[[name for name in columns if name in table]].to_string(index=False) if len(table) else "no trials yet")
+    print(repr(found))
+
+
+@app.command()
+def workloads(form: Format = "text") -> None:
+    """List the workloads.
+
+    Example: damoos workloads
+    """
+    from damoos.workloads import catalog
+
+    _check_format(form)
+    rows = [{"name": name, "description": catalog.find(name)[1].description} for name in catalog.names()]
+    _print_rows(rows, form)
+
+
+@app.command()
+def machines(form: Format = "text") -> None:
+    """List the machines.
+
+    Example: damoos machines
+    """
+    from damoos.machines import catalog
+
+    _check_format(form)
+    _print_rows([{"name": name, "description": catalog.machine(name).describe()} for name in catalog.names()], form)
+
+
+@app.command()
+def setup() -> None:
+    """Build the guest's kernel and image now; 'damoos tune' does it by itself when they are missing.
+
+    Example: damoos setup
+    """
+    from damoos.machines.guest.accel import choose
+    from damoos.machines.guest.image import image
+
+    built = image(_say)
+    _say(f"guest image {built.path}, accelerator {choose('auto', built, _say).name}")
+
+
+def _say(text: str) -> None:
+    print(f"damoos: {text}", file=sys.stderr)
+
+
+def _check_format(form: str) -> None:
+    if form not in ("text", "json"):
+        raise ConfigError(f"unknown format '{form}'{nearest(form, ['text', 'json'])}")
+
+
+def _scheme_text(words: str) -> str:
+    path = Path(words)
+    try:
+        return path.read_text() if path.is_file() else words
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+
+
+def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None, unit_work: str | None) -> int:
+    """``nr_samples``: given, or time limit / unit work time (DAOS paper, section 3.5)."""
+    from damoos.units import parse_us
+    from damoos.workloads import catalog
+
+    if time_limit is None:
+        return 10 if trials is None else trials
+    if trials is not None:
+        raise ConfigError("give either --trials or --time-limit")
+    if unit_work is None:
+        if workload is None:
+            raise ConfigError("--time-limit with --command needs --unit-work")
+        file = catalog.find(workload)[1]
+        if file.model:
+            short = parse_us(file.tune.unit_work) // file.model.time_scale / 1e6
+            raise ConfigError(
+                f"--time-limit: '{workload}' runs as itself or as a model; say which with"
+                f" --unit-work {file.tune.unit_work} (real) or {short:g}s (model)"
+            )
+        unit_work = file.tune.unit_work
+    work_us = parse_us(unit_work)
+    if work_us == 0:
+        raise ConfigError("--unit-work must be more than 0")
+    return parse_us(time_limit) // work_us
+
+
+class _Watching:
+    """A watcher on standard error that gives the terminal back in every way out."""
+
+    def __enter__(self) -> Any:
+        from damoos.report.live import watcher
+
+        self._watcher = watcher()
+        return self._watcher
+
+    def __exit__(self, *_: object) -> None:
+        if hasattr(self._watcher, "stop"):
+            self._watcher.stop()
+
+
+def _print_result(found: TunedStudy, form: str, results: Path) -> None:
+    if form == "json":
+        print(json.dumps(found.result, indent=2))
+    else:
+        print(repr(found))
+        print(f"figure: {results / found.name / 'figure.png'}")
+
+
+def _all_studies(results: Path, storage: str | None) -> list[Study]:
+    from damoos.store.studies import Store
+    from damoos.study import Study
+
+    store = Store(results, storage)
+    return [Study(store.load(name)) for name in store.names()]
+
+
+def _row(study: Study) -> dict[str, Any]:
+    result = study.record.result
+    return {
+        "study": study.name,
+        "workload": study.config.workload or study.config.command,
+        "machine": study.config.machine,
+        "nr_samples": study.config.nr_samples,
+        "trials": len(study.trials()),
+        "state": "unfinished" if result is None else f"done: {result['verdict']}",
+        "recommended": (result or {}).get("recommended"),
+        "created": study.record.get("created"),
+    }
+
+
+def _print_rows(rows: list[dict[str, str]], form: str) -> None:
+    if form == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        print(f"{row['name']:<24} {row['description']}")
+
+
+def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main() -> NoReturn:
+    """Run a command; errors become one line and an exit code."""
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        code = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        _end("interrupted; the same command again, or 'damoos resume STUDY', goes on", 130)
+    except DamoosError as error:
+        if "--debug" in sys.argv:
+            raise
+        _end(str(error).replace("\n", " "), error.exit_code)
+    except typer.Abort:
+        _end("interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
+    except Exception as error:
+        # Typer's own errors of use (unknown command, option or value) carry their message and exit code.
+        if not hasattr(error, "format_message"):
+            raise
+        _end(error.format_message(), 2)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    print(f"damoos: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,1 @@
+"""Placing runs on machines."""

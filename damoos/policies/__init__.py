@@ -1,0 +1,1 @@
+"""What is applied to the machine while the workload runs."""

@@ -1,0 +1,142 @@
+"""A study while it runs: a live table on a terminal, plain lines elsewhere. All of it goes to standard error."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from damoos.model.trial import Run, Score
+from damoos.study import Study, Watcher, score_trials
+from damoos.units import format_us, show_bytes
+
+
+def _point(run: Run) -> str:
+    if run.params is None:
+        return "no scheme"
+    return " ".join(
+        f"{key.removesuffix('_us')}={format_us(value)}" if key.endswith("_us") else f"{key}={value}"
+        for key, value in run.params.items()
+    )
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def _outcome(run: Run, score: Score | None) -> tuple[str, str, str]:
+    """Runtime, RSS and score of a finished run as text."""
+    if run.measurement is None:
+        return "-", "-", f"failed: {run.error}"
+    metrics = run.measurement.metrics
+    word = "" if score is None else "-" if score.value is None else f"{score.value:+.3f}"
+    if score and not score.feasible:
+        word = f"{word} (limit broken)"
+    return f"{metrics['runtime_s']:.2f} s", show_bytes(metrics["rss_avg_bytes"]), word
+
+
+class LineWatcher(Watcher):
+    """One line for each event."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def say(self, text: str) -> None:
+        """Print the news."""
+        self._console.print(f"damoos: {text}", highlight=False, soft_wrap=True, markup=False)
+
+    def begin(self, study: Study, total: int, done: int) -> None:
+        """Say what is going to happen, models and scales first."""
+        for line in _banner(study):
+            self.say(line)
+        self.say(f"study {study.name}: {total} runs" + (f", {done} of them done already" if done else ""))
+
+    def finished(self, run: Run, score: Score | None) -> None:
+        """Print the run's numbers."""
+        runtime, rss, word = _outcome(run, score)
+        self.say(f"{run.key:<24} {_point(run):<18} {runtime:>9} {rss:>9}  {word}".rstrip())
+
+
+class TableWatcher(Watcher):
+    """A table that grows: parameter, runtime, RSS, score, what is running, time left."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lines = LineWatcher(console)
+        self._study: Study | None = None
+        self._rows: list[tuple[Run, Score | None]] = []
+        self._running: Run | None = None
+        self._since = 0.0
+        self._left_s: float | None = None
+        self._live = Live(console=console, refresh_per_second=2, get_renderable=self._render, transient=False)
+
+    def say(self, text: str) -> None:
+        """Print the news above the table."""
+        self._lines.say(text)
+
+    def begin(self, study: Study, total: int, done: int) -> None:
+        """Show the table, with what an earlier go has finished."""
+        self._lines.begin(study, total, done)
+        runs = study.runs()
+        scores = {trial.number: trial.score for trial in score_trials(runs, study.scorer)}
+        self._rows = [(run, scores.get(run.number) if run.kind == "trial" else None) for run in runs]
+        self._live.start()
+
+    def started(self, run: Run, left_s: float | None) -> None:
+        """Show what runs now."""
+        self._running, self._since, self._left_s = run, time.monotonic(), left_s
+
+    def finished(self, run: Run, score: Score | None) -> None:
+        """Add a row."""
+        self._rows.append((run, score))
+        self._running = None
+
+    def stop(self) -> None:
+        """Leave the table as it is and give the terminal back."""
+        if self._live.is_started:
+            self._live.stop()
+
+    def _render(self) -> Group:
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for name, justify in (("run", "left"), ("parameter", "left"), ("runtime", "right"), ("RSS", "right")):
+            table.add_column(name, justify=justify)  # type: ignore[arg-type]
+        table.add_column("score")
+        best = max((s.value for _, s in self._rows if s and s.feasible and s.value is not None), default=None)
+        for run, score in self._rows:
+            is_best = score is not None and score.feasible and score.value == best
+            style = "bold green" if is_best else "red" if score and not score.feasible else ""
+            table.add_row(run.key, _point(run), *_outcome(run, score), style=style)
+        return Group(table, Text(self._status(), style="dim"))
+
+    def _status(self) -> str:
+        if self._running is None:
+            return ""
+        passed = time.monotonic() - self._since
+        left = "" if self._left_s is None else f", about {_clock(max(0.0, self._left_s - passed))} left"
+        return f"running {self._running.key} ({_point(self._running)}) for {_clock(passed)}{left}"
+
+
+def watcher() -> LineWatcher | TableWatcher:
+    """The one that fits standard error."""
+    console = Console(stderr=True)
+    return TableWatcher(console) if console.is_terminal else LineWatcher(console)
+
+
+def _banner(study: Study) -> list[str]:
+    from damoos.machines.catalog import machine
+
+    setting = study.setting
+    facts = setting.facts
+    emulation = f", {facts['emulation']}" if facts.get("emulation") else ""
+    lines = [
+        f"machine {study.config.machine}: {machine(study.config.machine).describe()}",
+        f"Linux {facts['kernel']}, {facts['vcpus']} vCPU, {show_bytes(facts['mem_bytes'])},"
+        f" accel {facts['accel']}{emulation}; time is {facts['clock']}",
+    ]
+    if setting.variant == "model":
+        manual = format_us(setting.manual_us)
+        lines.append(f"{setting.note}; the manual prcl of 5s is {manual} here")
+    return lines

@@ -1,0 +1,28 @@
+"""A study's result for a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from damoos.units import show_bytes
+
+
+def summary(result: dict[str, Any]) -> str:
+    """The verdict, the arms side by side, the winning scheme."""
+    lines = [f"study {result['study']}: {result['workload']} ({result['variant']}) on {result['machine']['name']}"]
+    drift = result["drift"]
+    lines.append(
+        f"{len(result['trials'])} trials, {len(result['baselines'])} interleaved baselines"
+        f" (drift: runtime {drift['runtime_s']:.2%}, RSS {drift['rss_avg_bytes']:.2%}), {result['elapsed_s']:.0f} s"
+    )
+    for name, arm in (result["validation"] or {}).items():
+        low, high = arm["score_ci95"]
+        limit = "" if arm["feasible"] else "  breaks the limit"
+        lines.append(
+            f"  {name:<9} score {arm['score']:+.3f} [{low:+.3f}, {high:+.3f}]  runtime {arm['runtime_s']:.2f} s"
+            f"  RSS {show_bytes(arm['rss_avg_bytes'])}  ({arm['repeats']} runs){limit}"
+        )
+    lines.append(f"verdict: {result['verdict_text']}")
+    if result["recommended"]:
+        lines.append(f"scheme: {result['recommended']['scheme']}")
+    return "\n".join(lines)

@@ -1,0 +1,92 @@
+"""One run of a workload under a policy on a machine, from the call to a measurement."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from damoos import __version__
+from damoos.damon.scheme import DamosStats
+from damoos.errors import MeasurementError, WorkloadError
+from damoos.machines.base import Machine, Session
+from damoos.model.trial import Measurement, RawSamples
+from damoos.policies.base import Policy
+from damoos.workloads.base import Workload
+
+SAMPLE_S = 0.5
+_FACTS = ("kernel", "accel", "clock", "emulation", "image", "boot_id", "vcpus", "mem_bytes")
+
+
+def run_once(
+    session: Session, machine: Machine, workload: Workload, policy: Policy, limit_s: float
+) -> tuple[Measurement, RawSamples]:
+    """Run a workload once.
+
+    Raises
+    ------
+    WorkloadError : it could not start, ran past ``limit_s`` (machine's time) or exited non-zero
+    MeasurementError : it ran, but something that every run reports is missing
+    MachineError : the machine failed, not the workload
+    """
+    spec = {
+        "argv": workload.argv(session.copy),
+        "env": dict(workload.env),
+        "limit_s": limit_s,
+        "sample_s": SAMPLE_S,
+        "drop_caches": machine.drop_caches,
+        **policy.spec(),
+    }
+    started = datetime.now(UTC)
+    raw = session.agent.call("run", **spec)
+    if raw["exit_status"] != 0:
+        last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
+        raise WorkloadError(f"{workload.name} ended with {_ending(raw['exit_status'])}{': ' + last if last else ''}")
+    samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
+    measurement = Measurement(
+        metrics=_metrics(raw, samples) | workload.metrics(raw["stdout"]),
+        damos=tuple(DamosStats(**one) for one in raw["damos"]),
+        provenance={
+            "started": started.isoformat(timespec="seconds"),
+            "elapsed_s": (datetime.now(UTC) - started).total_seconds(),
+            "damoos": __version__,
+            "machine": machine.name,
+            "policy": policy.name,
+            "accepted": raw["accepted"],
+            **{name: session.facts[name] for name in _FACTS if name in session.facts},
+        },
+    )
+    return measurement, samples
+
+
+def _ending(status: int) -> str:
+    return f"exit status {status}" if status > 0 else f"signal {-status}"
+
+
+def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
+    if not samples.rows:
+        raise MeasurementError("the run has no memory samples")
+    table = dict(zip(samples.columns, np.array(samples.rows, dtype=float).T, strict=True))
+    # Samples are half a second apart; each one stands for the time until the next, the last for the rest of the run.
+    spans = np.diff(np.append(table["t_s"], max(raw["runtime_s"], table["t_s"][-1])))
+    spans = spans if spans.sum() > 0 else np.ones_like(spans)
+
+    def mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
+        return float(np.average(values, weights=spans))
+
+    return {
+        "runtime_s": raw["runtime_s"],
+        "user_s": raw["user_s"],
+        "system_s": raw["system_s"],
+        "rss_avg_bytes": mean(table["rss_bytes"]),
+        "rss_max_bytes": float(table["rss_bytes"].max()),
+        "pss_avg_bytes": mean(table["pss_bytes"]),
+        "cgroup_avg_bytes": mean(table["cgroup_bytes"]),
+        "zram_avg_bytes": mean(table["zram_bytes"]),
+        # What the run really takes: what is resident and what its swapped pages take in the compressed pool.
+        "net_avg_bytes": mean(table["rss_bytes"] + table["zram_bytes"]),
+        "kdamond_cpu_s": raw["kdamond_cpu_s"],
+        **{name: float(value) for name, value in raw["counters"].items()},
+        **{f"psi_{name}_us": float(value) for name, value in raw["psi_us"].items()},
+    }

@@ -1,0 +1,34 @@
+"""The score of the DAOS paper: equal parts of speed and memory saving, within a slowdown of 10 %."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from damoos.model.trial import Measurement, Score
+from damoos.scorers.base import Scorer
+
+SLA = 0.1
+
+
+class DaosScorer(Scorer):
+    """Listing 2, to the letter; 1 is 100 percent points.
+
+    A run that breaks the limit gets the worst score seen so far. Where none has been seen the listing has no
+    number to give, and neither has this: such a run is infeasible and without a score.
+
+    References
+    ----------
+    DAOS (HPDC'22), Listing 2
+    """
+
+    name = "daos"
+    unit = "half the sum of speedup and RSS saving, as fractions"
+    needs = ("runtime_s", "rss_avg_bytes")
+
+    def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
+        """``0.5 * pscore + 0.5 * mscore`` if ``pscore > -0.1``, else the worst of the previous scores."""
+        pscore = -1 * (run.metric("runtime_s") / baseline.metric("runtime_s") - 1)
+        mscore = -1 * (run.metric("rss_avg_bytes") / baseline.metric("rss_avg_bytes") - 1)
+        if pscore > -SLA:
+            return Score(0.5 * pscore + 0.5 * mscore, feasible=True)
+        return Score(min(previous) if previous else None, feasible=False)

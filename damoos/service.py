@@ -1,0 +1,197 @@
+"""Putting a tuned scheme into service: a keeper process that holds it in force until it is told to stop.
+
+The keeper leases the machine as a study does, so the agent's guarantees hold: when the keeper is gone, for whatever reason,
+the machine returns to its former state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from damoos.damon.damo_json import context_from_json
+from damoos.dispatch.local import Lease
+from damoos.errors import ConfigError, DamoosError, MachineError
+from damoos.machines import catalog as machines
+from damoos.store.studies import Store
+from damoos.study import Study
+from damoos.units import format_us
+from damoos.workloads import catalog as workloads
+from damoos.workloads.base import Tuning
+
+POLL_S = 2.0
+START_S = 180.0
+STOP_S = 60.0
+
+
+def state_file(results: Path) -> Path:
+    """Where the keeper says what it holds. One keeper per results folder."""
+    return results / "applied.json"
+
+
+def read_state(results: Path) -> dict[str, Any] | None:
+    """What is in service, or None. The file of a keeper that died is not believed."""
+    try:
+        state: dict[str, Any] = json.loads(state_file(results).read_text())
+    except (OSError, ValueError):
+        return None
+    return state if _is_keeper(state["keeper_pid"]) else None
+
+
+def _is_keeper(pid: int) -> bool:
+    try:
+        return b"damoos.service" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def apply(name: str, machine: str | None, pid: int | None, results: Path, storage: str | None) -> dict[str, Any]:
+    """Start a keeper for a study's recommended scheme and wait until the scheme is in force.
+
+    Parameters
+    ----------
+    name : str
+        The study.
+    machine : str or None
+        None for the study's own; with a pid, for this machine.
+    pid : int or None
+        A running process; None starts the workload.
+
+    Raises
+    ------
+    ConfigError : nothing to apply, or something is in service already
+    DamoosError : whatever kept the keeper from starting
+    """
+    study = Study(Store(results, storage).load(name))
+    result = study.record.result
+    if not result or not result["recommended"]:
+        raise ConfigError(f"study '{name}' has no recommended scheme to apply")
+    held = read_state(results)
+    if held:
+        raise ConfigError(f"study '{held['study']}' is in service already; 'damoos stop' ends it")
+    place = machine or ("local" if pid else study.config.machine)
+    machines.machine(place)
+    spec = {"study": name, "machine": place, "pid": pid, "results": str(results), "storage": storage}
+    keeper = subprocess.Popen(
+        [sys.executable, "-m", "damoos.service", json.dumps(spec)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
+    )
+    assert keeper.stdout
+    line = keeper.stdout.readline()
+    if not line:
+        raise MachineError("the keeper process died before it could say why")
+    answer: dict[str, Any] = json.loads(line)
+    if "error" in answer:
+        from damoos import errors
+
+        raise getattr(errors, answer["error"]["type"], MachineError)(answer["error"]["message"])
+    return answer
+
+
+def stop(results: Path) -> dict[str, Any]:
+    """End the keeper and wait until it has put everything back."""
+    state = read_state(results)
+    if state is None:
+        raise ConfigError("nothing is in service here; 'damoos apply STUDY' puts a scheme into service")
+    pid = state["keeper_pid"]
+    os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_S
+    while _is_keeper(pid):
+        if time.monotonic() > deadline:
+            raise MachineError(f"keeper process {pid} does not end; its log may tell why")
+        time.sleep(0.05)
+    state_file(results).unlink(missing_ok=True)
+    return state
+
+
+class _Stopped(Exception):
+    """SIGTERM or SIGINT has arrived."""
+
+
+def _keep(spec: dict[str, Any]) -> None:
+    results = Path(spec["results"])
+    study = Study(Store(results, spec["storage"]).load(spec["study"]))
+    document = (study.record.result or {})["recommended"]["damo"]
+    context_from_json(document)
+    with Lease(machines.machine(spec["machine"])) as lease:
+        call: dict[str, Any] = {"context": document}
+        if spec["pid"]:
+            call["pid"] = spec["pid"]
+        else:
+            call["argv"], call["env"] = _command(study, lease)
+        begun = lease.call("apply", **call)
+        state = {
+            "study": study.name,
+            "machine": spec["machine"],
+            "pid": begun["pid"],
+            "scheme": (study.record.result or {})["recommended"]["scheme"],
+            "keeper_pid": os.getpid(),
+            "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        }
+        _publish(state_file(results), state)
+        print(json.dumps(state), flush=True)
+        try:
+            while True:
+                status = lease.call("status")
+                if not status["alive"]:
+                    break
+                _publish(state_file(results), {**state, **status})
+                time.sleep(POLL_S)
+        finally:
+            lease.call("stop")
+            state_file(results).unlink(missing_ok=True)
+
+
+def _publish(path: Path, state: dict[str, Any]) -> None:
+    draft = path.with_suffix(".new")
+    draft.write_text(json.dumps(state))
+    draft.replace(path)
+
+
+def _command(study: Study, lease: Lease) -> tuple[list[str], dict[str, str]]:
+    config = study.config
+    if config.workload:
+        workload = workloads.workload(config.workload, lambda program: lease.call("which", program=program))
+    else:
+        workload = workloads.command(config.command or "", Tuning())
+    return workload.argv(lease.copy), dict(workload.env)
+
+
+def describe(state: dict[str, Any]) -> str:
+    """One line on what is in service."""
+    for_s = state.get("for_s")
+    age = f" for {format_us(int(for_s) * 1_000_000)}" if for_s else ""
+    return f"{state['scheme']}  on process {state['pid']} of machine {state['machine']}{age} (study {state['study']})"
+
+
+def main() -> int:
+    """The keeper process: ``python -m damoos.service SPEC``."""
+
+    def on_signal(signum: int, frame: FrameType | None) -> None:
+        raise _Stopped
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    try:
+        _keep(json.loads(sys.argv[1]))
+    except _Stopped:
+        return 0
+    except DamoosError as error:
+        print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}), flush=True)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

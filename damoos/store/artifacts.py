@@ -1,0 +1,60 @@
+"""Raw data and results of a study as files: written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from damoos.errors import StoreError
+from damoos.model.trial import RawSamples
+
+
+class Artifacts:
+    """The folder of one study."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def _write(self, name: str, fill: Callable[[Path], None]) -> Path:
+        """Fill a draft and put it in its place in one step."""
+        target = self.path / name
+        draft = self.path / f".{os.getpid()}.{name}"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            fill(draft)
+            draft.replace(target)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise StoreError(f"{target}: {error.strerror}") from None
+        return target
+
+    def write_text(self, name: str, text: str) -> Path:
+        """A text file."""
+        return self._write(name, lambda draft: _fill_text(draft, text))
+
+    def write_json(self, name: str, value: Any) -> Path:
+        """A JSON file."""
+        return self.write_text(name, json.dumps(value, indent=2) + "\n")
+
+    def write_bytes(self, name: str, fill: Callable[[Path], None]) -> Path:
+        """A file that ``fill`` writes, for libraries that want a path."""
+        return self._write(name, fill)
+
+    def write_samples(self, key: str, samples: RawSamples) -> Path:
+        """The time series of a run, as Parquet with units in the column names."""
+
+        def fill(draft: Path) -> None:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            columns = zip(*samples.rows, strict=True)
+            pq.write_table(pa.table(dict(zip(samples.columns, map(list, columns), strict=True))), draft)
+
+        return self._write(f"{key}.parquet", fill)
+
+
+def _fill_text(draft: Path, text: str) -> None:
+    draft.write_text(text)

@@ -1,0 +1,207 @@
+"""Studies in an Optuna storage. The only file that knows Optuna; it is imported when a store opens.
+
+A trial of damoos is a trial of Optuna, added when it is finished, so there is never half a trial. Baselines, validation
+runs and the study's own words are user attributes. One process writes a study: it holds a lock on its folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from damoos.errors import ConfigError, DamoosError, StoreError, nearest
+from damoos.model.space import Param
+from damoos.model.trial import Run, Score
+from damoos.store.artifacts import Artifacts
+
+if TYPE_CHECKING:
+    import optuna
+
+SCHEMA = 1
+LOCK_WAIT_S = 5
+
+
+class StudyRecord:
+    """One study as stored: its configuration, its runs, its result."""
+
+    def __init__(self, study: optuna.Study, artifacts: Artifacts) -> None:
+        self._study = study
+        self.artifacts = artifacts
+        self.name = study.study_name
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What `Store.create` was given."""
+        with _errors():
+            config: dict[str, Any] = self._study.user_attrs["config"]
+        return config
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """The finished study's result, or None while it is under way."""
+        with _errors():
+            return self._study.user_attrs.get("result")
+
+    def set(self, name: str, value: Any) -> None:
+        """Store a word of the study."""
+        with _errors():
+            self._study.set_user_attr(name, value)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A stored word of the study."""
+        with _errors():
+            return self._study.user_attrs.get(name, default)
+
+    def runs(self) -> dict[str, Run]:
+        """Every finished run by its key."""
+        with _errors():
+            stored = [t.user_attrs["run"] for t in self._study.get_trials(deepcopy=False) if "run" in t.user_attrs]
+            stored += [value for name, value in self._study.user_attrs.items() if name.startswith("run:")]
+        found = (Run.from_json(form) for form in stored)
+        return {run.key: run for run in found}
+
+    def add(self, run: Run, score: Score | None = None, params: tuple[Param, ...] = ()) -> None:
+        """Store a finished run; for a trial also its score as seen then, for Optuna's own tools."""
+        if run.kind != "trial":
+            self.set(f"run:{run.key}", run.to_json())
+            return
+        import optuna
+
+        value = score.value if score else None
+        failed = run.measurement is None
+        complete, unscored = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED
+        point = run.params or {}
+        trial = optuna.trial.create_trial(
+            state=optuna.trial.TrialState.FAIL if failed else complete if value is not None else unscored,
+            value=value if not failed else None,
+            params=dict(point),
+            distributions={p.key: optuna.distributions.IntDistribution(p.low, p.high, step=p.step) for p in params},
+            user_attrs={"run": run.to_json(), "feasible": bool(score and score.feasible)},
+        )
+        with _errors():
+            self._study.add_trial(trial)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the right to write this study.
+
+        Raises
+        ------
+        StoreError : another process has it
+        """
+        try:
+            self.artifacts.path.mkdir(parents=True, exist_ok=True)
+            lock = open(self.artifacts.path / ".lock", "w")
+        except OSError as error:
+            raise StoreError(f"{self.artifacts.path}: {error.strerror}") from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StoreError(f"study '{self.name}' is being run by another damoos process") from None
+            yield
+
+
+class Store:
+    """All studies of one storage.
+
+    Parameters
+    ----------
+    results : Path
+        Folder of raw data; SQLite lies in it by default.
+    url : str or None
+        Any storage URL that Optuna takes.
+    """
+
+    def __init__(self, results: Path, url: str | None = None) -> None:
+        self._results = results
+        self.url = url or f"sqlite:///{results / 'damoos.sqlite'}"
+        with _errors():
+            import optuna
+
+            optuna.logging.set_verbosity(optuna.logging.ERROR)
+            if url is None:
+                results.mkdir(parents=True, exist_ok=True)
+            is_sqlite = self.url.startswith("sqlite")
+            options: dict[str, Any] = {"connect_args": {"timeout": LOCK_WAIT_S}} if is_sqlite else {}
+            self._storage = optuna.storages.RDBStorage(self.url, engine_kwargs=options)
+
+    def names(self) -> list[str]:
+        """Names of the studies, oldest first."""
+        import optuna
+
+        with _errors():
+            summaries = optuna.get_all_study_summaries(storage=self._storage, include_best_trial=False)
+            ours = [one for one in summaries if "damoos" in one.user_attrs]
+            return [one.study_name for one in sorted(ours, key=lambda one: one.user_attrs["created"])]
+
+    def create(self, label: str, config: dict[str, Any], direction: str, created: str) -> StudyRecord:
+        """A new study with the next free number behind its label."""
+        import optuna
+
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
+        with _errors():
+            taken = {one.study_name for one in self._storage.get_all_studies()}
+            number = next(n for n in range(1, len(taken) + 2) if f"{slug}-{n}" not in taken)
+            study = optuna.create_study(storage=self._storage, study_name=f"{slug}-{number}", direction=direction)
+            study.set_user_attr("created", created)
+            study.set_user_attr("config", config)
+            study.set_user_attr("damoos", SCHEMA)
+        return self._record(study)
+
+    def load(self, name: str) -> StudyRecord:
+        """A study by its name.
+
+        Raises
+        ------
+        ConfigError : no such study
+        StoreError : it was written by a damoos with another schema
+        """
+        import optuna
+
+        names = self.names()
+        if name not in names:
+            hint = nearest(name, names) if names else "; there are no studies yet"
+            raise ConfigError(f"unknown study '{name}'{hint}")
+        with _errors():
+            study = optuna.load_study(study_name=name, storage=self._storage)
+            schema = study.user_attrs["damoos"]
+        if schema != SCHEMA:
+            raise StoreError(f"study '{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
+        return self._record(study)
+
+    def unfinished(self, config: dict[str, Any]) -> StudyRecord | None:
+        """The newest study of the same configuration that has no result yet."""
+        for name in reversed(self.names()):
+            record = self.load(name)
+            if record.config == config:
+                return record if record.result is None else None
+        return None
+
+    def _record(self, study: optuna.Study) -> StudyRecord:
+        return StudyRecord(study, Artifacts(self._results / study.study_name))
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Everything that a store can fail with, in one line."""
+    import sqlalchemy.exc
+
+    try:
+        yield
+    except DamoosError:
+        raise
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise StoreError(f"study store: {str(getattr(error, 'orig', error)).splitlines()[0]}") from None
+    except OSError as error:
+        raise StoreError(f"study store: {error.strerror or error}") from None
+    except (RuntimeError, ImportError) as error:
+        raise StoreError(f"study store: {str(error).splitlines()[0]}") from None
+    except Exception as error:
+        if type(error).__module__.startswith("optuna"):
+            raise StoreError(f"study store: {str(error).splitlines()[0]}") from None
+        raise

@@ -1,0 +1,5 @@
+"""Shim for tools that still ask for it; everything is in pyproject.toml."""
+
+from setuptools import setup
+
+setup()
