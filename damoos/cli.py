@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from damoos.study import Study
 
 app = typer.Typer(
-    help="Find the best DAMON-based memory-management scheme for a workload on a machine, prove it, put it into service.",
+    help="Find the best DAMON-based scheme for a workload on a machine, prove it, put it into service.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -53,7 +53,9 @@ def tune(
     command: Annotated[str | None, typer.Option(help="Tune for this command line instead.")] = None,
     machine: Annotated[str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.")] = "guest",
     trials: Annotated[int | None, typer.Option(help="Number of trials (default 10).")] = None,
-    time_limit: Annotated[str | None, typer.Option(help="Time for all trials, e.g. 1h; trials = limit / unit work.")] = None,
+    time_limit: Annotated[
+        str | None, typer.Option(help="Time for all trials, e.g. 1h; trials = limit / unit work.")
+    ] = None,
     unit_work: Annotated[str | None, typer.Option(help="Time of one run, for --time-limit.")] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme text or file; MIN_AGE is tuned (default: prcl).")] = None,
     tunable: Annotated[str | None, typer.Option("--tune", help="Range, e.g. min_age=0s:60s.")] = None,
@@ -115,7 +117,9 @@ def resume(study: StudyName, results: Results = RESULTS, storage: Storage = None
 def apply(
     study: StudyName,
     pid: Annotated[int | None, typer.Option(help="Put the scheme on this running process.")] = None,
-    machine: Annotated[str | None, typer.Option(help="Where; default: the study's machine, with --pid this one.")] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="Where; default: the study's machine, with --pid this one.")
+    ] = None,
     results: Results = RESULTS,
     storage: Storage = None,
     form: Format = "text",

@@ -1,7 +1,7 @@
 """Putting a tuned scheme into service: a keeper process that holds it in force until it is told to stop.
 
-The keeper leases the machine as a study does, so the agent's guarantees hold: when the keeper is gone, for whatever reason,
-the machine returns to its former state.
+The keeper leases the machine as a study does, so the agent's guarantees hold: when the keeper is gone, for whatever
+reason, the machine returns to its former state.
 """
 
 from __future__ import annotations

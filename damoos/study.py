@@ -1,5 +1,7 @@
-"""A study: its plan, its loop (ask, run, score, recommend, validate), and its result. What is stored decides what is next,
-so an interrupted study goes on where it stopped and repeats nothing."""
+"""A study: its plan, its loop (ask, run, score, recommend, validate), and its result.
+
+What is stored decides what is next, so an interrupted study goes on where it stopped and repeats nothing.
+"""
 
 from __future__ import annotations
 
@@ -250,7 +252,9 @@ class Study:
         result = self.record.result
         assert result is not None
         if result["recommended"] is None:
-            raise NothingFeasible(f"study '{self.name}': none of {len(result['trials'])} trials kept the score's limits")
+            raise NothingFeasible(
+                f"study '{self.name}': none of {len(result['trials'])} trials kept the score's limits"
+            )
         return result
 
 
@@ -316,7 +320,11 @@ class _Execution:
                 note=workload.note,
                 params=space_of(config, workload.tuning).params,
                 manual_us=workload.tuning.manual_us,
-                facts={**lease.facts, "swap": lease.machine.setting.get("swap"), "thp": lease.machine.setting.get("thp")},
+                facts={
+                    **lease.facts,
+                    "swap": lease.machine.setting.get("swap"),
+                    "thp": lease.machine.setting.get("thp"),
+                },
             )
             self._study.record.set("setting", setting.to_json())
         elif stored["workload_identity"] != workload.identity:
@@ -380,7 +388,9 @@ class _Execution:
     def _limit_s(self, workload: Workload) -> float:
         if self._config.run_limit_s is not None:
             return self._config.run_limit_s
-        known = [r.measurement.metric("runtime_s") for r in self._done.values() if r.kind == "baseline" and r.measurement]
+        known = [
+            r.measurement.metric("runtime_s") for r in self._done.values() if r.kind == "baseline" and r.measurement
+        ]
         hangs_at = max(HANGS_MIN_S, HANGS_AT * max(known)) if known else math.inf
         return min(workload.tuning.limit_s, hangs_at)
 
@@ -413,7 +423,10 @@ class _Execution:
             "drift": _drift(study.runs()),
             "trials": [_trial_json(trial) for trial in study.trials()],
             "recommended": None if best is None else _recommendation(study, best),
-            **(validation or {"validation": None, "verdict": "baseline", "verdict_text": "no trial kept the score's limits"}),
+            **(
+                validation
+                or {"validation": None, "verdict": "baseline", "verdict_text": "no trial kept the score's limits"}
+            ),
             "elapsed_s": self._elapsed(),
         }
 
@@ -479,5 +492,3 @@ def _validation(study: Study) -> dict[str, Any]:
             "repeats": len(arm.runs),
         }
     return {"validation": table, "verdict": said.best, "verdict_text": said.text}
-
-

@@ -77,9 +77,7 @@ def arms(rounds: Sequence[Mapping[str, Measurement]], scorer: Scorer, previous: 
                 scores.append(value)
         if len(scores) != len(rounds):
             continue
-        whole = scorer.score(
-            mean_measurement(runs), mean_measurement([one["baseline"] for one in rounds]), previous
-        )
+        whole = scorer.score(mean_measurement(runs), mean_measurement([one["baseline"] for one in rounds]), previous)
         found[name] = Arm(name, runs, tuple(scores), whole.feasible)
     return found
 

@@ -77,6 +77,10 @@ class Link:
             *lines, pending = (pending + chunk).split(b"\n")
             for line in lines:
                 self._take(json.loads(line))
+        self.give_up()
+
+    def give_up(self) -> None:
+        """End the run under way, if any, and then the agent."""
         self.lost.set()
         self.calls.put(None)
 
@@ -202,7 +206,7 @@ def main() -> int:
         return 1
     log = UndoLog(log_path)
     agent = Agent(link, log)
-    signal.signal(signal.SIGTERM, lambda *_: link.lost.set() or link.calls.put(None))
+    signal.signal(signal.SIGTERM, lambda *_: link.give_up())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     link.send({"id": 0, "result": {"pid": os.getpid()}})
     while (call := link.calls.get()) is not None:

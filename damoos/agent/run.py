@@ -48,7 +48,7 @@ class SchemeOnProcess:
 
     def __exit__(self, *_: object) -> None:
         """Stop the kdamond and remove it."""
-        self._log.undo(keep=self._mark)
+        self._log.restore(keep=self._mark)
 
     def start(self, pid: int) -> dict[str, str]:
         """Watch a process from now on; returns what the kernel accepted."""
@@ -105,9 +105,7 @@ class Run:
         Says whether the controller has cancelled the run or vanished.
     """
 
-    def __init__(
-        self, spec: dict[str, Any], log: UndoLog, zram: str | None, interrupted: Callable[[], bool]
-    ) -> None:
+    def __init__(self, spec: dict[str, Any], log: UndoLog, zram: str | None, interrupted: Callable[[], bool]) -> None:
         self._spec = spec
         self._log = log
         self._zram = zram
@@ -129,7 +127,7 @@ class Run:
             with SchemeOnProcess(context_from_json(document), self._log) as scheme:
                 return self._measured(place, scheme)
         finally:
-            self._log.undo(keep=mark)
+            self._log.restore(keep=mark)
             shutil.rmtree(place, ignore_errors=True)
 
     def _make_cgroup(self) -> None:

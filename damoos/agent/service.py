@@ -69,6 +69,6 @@ class Service:
 
     def stop(self) -> None:
         """Take the scheme off; a process that was started here ends, one that was found goes on."""
-        self._log.undo(keep=self._mark)
+        self._log.restore(keep=self._mark)
         if self._child:
             self._child.wait()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.damon.sysfs import Kdamond, write
+from damoos.errors import MachineError
 
 Entry = dict[str, Any]
 
@@ -71,6 +72,17 @@ class UndoLog:
             self._entries.pop()
             self._save()
         return problems
+
+    def restore(self, keep: int = 0) -> None:
+        """`undo`, for callers that go on working on the machine.
+
+        Raises
+        ------
+        MachineError : something is not as it was
+        """
+        problems = self.undo(keep)
+        if problems:
+            raise MachineError(f"could not be undone: {'; '.join(problems)}")
 
     def __len__(self) -> int:
         """Number of changes that are in force."""

@@ -34,7 +34,8 @@ def scheme_to_json(scheme: Scheme) -> Json:
                 _bytes(pattern.min_sz_bytes), None if pattern.max_sz_bytes is None else _bytes(pattern.max_sz_bytes)
             ),
             "nr_accesses": _range(
-                format_percent(pattern.min_freq), format_percent(Fraction(100) if pattern.max_freq is None else pattern.max_freq)
+                format_percent(pattern.min_freq),
+                format_percent(Fraction(100) if pattern.max_freq is None else pattern.max_freq),
             ),
             "age": _range(
                 format_us(pattern.min_age_us), None if pattern.max_age_us is None else format_us(pattern.max_age_us)
@@ -153,14 +154,14 @@ def _from_permil(text: str) -> int:
 
 
 def _filter_from_json(form: Json) -> Filter:
-    span = form.get("address_range", {})
+    span = form.get("address_range") or {}
     return Filter(
         type=form["filter_type"],
         matching=form.get("matching", True),
         memcg_path=form.get("memcg_path", ""),
         addr_start=span.get("start", 0),
         addr_end=span.get("end", 0),
-        target_idx=form.get("damon_target_idx", 0),
+        target_idx=form.get("damon_target_idx") or 0,
     )
 
 

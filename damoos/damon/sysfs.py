@@ -11,12 +11,14 @@ Documentation/admin-guide/mm/damon/usage.rst, "sysfs Interface"
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from damoos.damon.scheme import ACTIONS, Context, DamosStats, Filter, Scheme, kernel_pattern
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
 ADMIN = "sys/kernel/mm/damon/admin"
+REMOVE_S = 10.0
 
 
 def write(path: Path, value: object) -> None:
@@ -67,7 +69,9 @@ class Kdamond:
         MachineBusy : there is a kdamond already, which is not ours to touch
         """
         if not self._kdamonds.exists():
-            raise UnsupportedError("this kernel has no DAMON sysfs; CONFIG_DAMON_SYSFS kernels such as Debian's 6.12 do")
+            raise UnsupportedError(
+                "this kernel has no DAMON sysfs; CONFIG_DAMON_SYSFS kernels such as Debian's 6.12 do"
+            )
         if int(read(self._kdamonds / "nr_kdamonds")) != 0:
             raise MachineBusy(
                 "DAMON is in use on this machine by somebody else (nr_kdamonds is not 0), so damoos leaves it alone"
@@ -80,10 +84,22 @@ class Kdamond:
         write(self._dir / "contexts/nr_contexts", 1)
 
     def remove(self) -> None:
-        """Stop the kdamond and take its directory away."""
-        if self.is_on():
-            self._command("off")
-        write(self._kdamonds / "nr_kdamonds", 0)
+        """Stop the kdamond and take its directory away.
+
+        A kdamond also ends by itself when its last target does, maybe between a look at its state and the next
+        command, so only the outcome counts.
+        """
+        deadline = time.monotonic() + REMOVE_S
+        while True:
+            try:
+                if self.is_on():
+                    self._command("off")
+                write(self._kdamonds / "nr_kdamonds", 0)
+                return
+            except MachineError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
 
     def configure(self, context: Context, pids: list[int]) -> None:
         """Write everything that a context says; takes effect with `start` or `commit`."""

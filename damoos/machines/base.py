@@ -7,8 +7,9 @@ import queue
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 from damoos import errors
@@ -171,7 +172,7 @@ class Machine(ABC):
 
     name: str
     description: str = ""
-    setting: dict[str, Any] = {}
+    setting: Mapping[str, Any] = MappingProxyType({})
     drop_caches: bool = False
 
     @abstractmethod

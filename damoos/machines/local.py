@@ -1,4 +1,4 @@
-"""This machine itself: the same agent as everywhere, as a child process."""
+"""The machine that damoos runs on: the same agent as everywhere, as a child process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class LocalSession(Session):
         self._process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         )
-        assert self._process.stdin and self._process.stdout
+        assert self._process.stdin
+        assert self._process.stdout
         self.agent = AgentLink(self._process.stdin, self._process.stdout)
         self.facts = {**self.agent.call("facts"), "accel": "none", "clock": "host"}
 
@@ -40,7 +41,7 @@ class LocalSession(Session):
 
 
 class LocalMachine(Machine):
-    """This machine. Its swap, THP mode and page cache are left alone."""
+    """The machine that damoos runs on. Its swap, THP mode and page cache are left alone."""
 
     name = "local"
     description = "this machine, its own kernel and memory management"

@@ -39,11 +39,13 @@ class SshSession(Session):
     endpoint : SshEndpoint
     python : str
         The interpreter there.
-    why_lost : callable
+    why_lost : callable or None
         What else is known when the connection breaks (a guest's console).
     """
 
-    def __init__(self, endpoint: SshEndpoint, python: str = "python3", why_lost: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self, endpoint: SshEndpoint, python: str = "python3", why_lost: Callable[[], str] | None = None
+    ) -> None:
         self.endpoint = endpoint
         self._connection = _connect(endpoint)
         try:
@@ -66,7 +68,7 @@ class SshSession(Session):
             raise
 
     def _last_words(self) -> str:
-        return self._stderr.read(2000).decode(errors="replace").strip()
+        return bytes(self._stderr.read(2000)).decode(errors="replace").strip()
 
     def _make_place(self) -> None:
         try:

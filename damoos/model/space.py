@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from damoos.errors import ConfigError, nearest
 from damoos.units import format_bytes, format_us, parse_bytes, parse_us
@@ -95,7 +94,7 @@ class Space:
         return {param.name.upper(): param.text(point[param.key]) for param in self.params}
 
     def point(self, **values: int) -> Params:
-        """A read-only point; every parameter must be given by its key."""
+        """A point; every parameter must be given by its key."""
         if set(values) != {param.key for param in self.params}:
             raise ConfigError(f"expected {sorted(p.key for p in self.params)}, got {sorted(values)}")
-        return MappingProxyType(values)
+        return values

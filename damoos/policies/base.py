@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from damoos.damon.damo_json import context_to_json
-from damoos.damon.scheme import Attrs, Context, Scheme
+from damoos.damon.scheme import Attrs, Context, Scheme, kernel_pattern
 
 
 class Policy(ABC):
@@ -37,8 +37,13 @@ class DamosPolicy(Policy):
 
     schemes: tuple[Scheme, ...]
     operations: str = "vaddr"
-    attrs: Attrs = Attrs()
+    attrs: Attrs = field(default_factory=Attrs)
     name = "damos"
+
+    def __post_init__(self) -> None:
+        """Refuse now what a context would refuse on the machine."""
+        for scheme in self.context.schemes:
+            kernel_pattern(scheme.pattern, self.attrs)
 
     @property
     def context(self) -> Context:

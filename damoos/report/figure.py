@@ -42,7 +42,8 @@ def draw(study: Study, result: dict[str, Any]) -> list[Path]:
     for ending in ("png", "svg"):
         written.append(
             study.record.artifacts.write_bytes(
-                f"figure.{ending}", lambda draft, kind=ending: figure.savefig(draft, format=kind, dpi=150)  # type: ignore[misc]
+                f"figure.{ending}",
+                lambda draft, kind=ending: figure.savefig(draft, format=kind, dpi=150),  # type: ignore[misc]
             )
         )
     return written
@@ -83,6 +84,12 @@ def _validation(axes: Axes, result: dict[str, Any], places: dict[str, float]) ->
         low, high = found["score_ci95"]
         reach = [[found["score"] - low], [high - found["score"]]]
         axes.errorbar(
-            [places[arm]], [found["score"]], yerr=reach, fmt=marker, color=GREEN if arm == "tuned" else GREY,
-            capsize=3, markersize=5, label=f"{arm}, validated ({found['repeats']} runs, 95 %)",
+            [places[arm]],
+            [found["score"]],
+            yerr=reach,
+            fmt=marker,
+            color=GREEN if arm == "tuned" else GREY,
+            capsize=3,
+            markersize=5,
+            label=f"{arm}, validated ({found['repeats']} runs, 95 %)",
         )

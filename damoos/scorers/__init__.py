@@ -1,4 +1,4 @@
-"""Scores: pure functions of a measurement and its baseline. One file each; plugins by entry point ``damoos.scorers``."""
+"""Scores: pure functions of a measurement and its baseline. One file each; plugins join by entry point."""
 
 from __future__ import annotations
 

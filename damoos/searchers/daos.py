@@ -52,7 +52,9 @@ class DaosSearcher(Searcher):
         x = np.array([trial.params[self._param.key] for trial in points], dtype=float)
         y = np.array([trial.score.value for trial in points], dtype=float)
         degree = min(self.nr_samples // 3, len(set(x)) - 1)
-        return Polynomial.fit(x, y, degree, domain=[self._param.low, self._param.high])
+        curve = Polynomial.fit(x, y, degree, domain=[self._param.low, self._param.high])
+        # A leading coefficient that is nothing but rounding would throw the roots of the derivative off.
+        return curve.trim(1e-12 * float(np.abs(curve.coef).max()))
 
     def estimate(self, history: History, points: Sequence[Params]) -> list[float]:
         """Values of the fit."""
@@ -63,7 +65,7 @@ class DaosSearcher(Searcher):
         """The highest peak of the fit, found by its derivative; the higher end where it has no peak."""
         curve = self.fit(history)
         slope = curve.deriv()
-        roots = [root.real for root in slope.roots() if abs(root.imag) < 1e-9]
+        roots = [float(np.real(root)) for root in np.atleast_1d(slope.roots()) if abs(np.imag(root)) < 1e-9]
         low, high = self._param.low, self._param.high
         peaks = [root for root in roots if low <= root <= high and slope.deriv()(root) < 0]
         highest = max(peaks or [float(low), float(high)], key=lambda at: float(curve(at)))

@@ -15,10 +15,7 @@ class RandomSearcher(Searcher):
     def ask(self, history: History) -> Params:
         """Any point, each with the same chance."""
         random = self.random(history)
-        return self.space.point(
-            **{param.key: param.snap(random.integers(param.nr_steps, endpoint=True) * param.step + param.low)
-               for param in self.space.params}
-        )
+        return self.space.point(**{param.key: int(random.choice(param.values)) for param in self.space.params})
 
     def recommend(self, history: History) -> Params:
         """The best feasible trial's point."""

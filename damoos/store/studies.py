@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from damoos.errors import ConfigError, DamoosError, StoreError, nearest
 from damoos.model.space import Param
@@ -95,7 +95,7 @@ class StudyRecord:
         """
         try:
             self.artifacts.path.mkdir(parents=True, exist_ok=True)
-            lock = open(self.artifacts.path / ".lock", "w")
+            lock = open(self.artifacts.path / ".lock", "w")  # noqa: SIM115 - closed by the "with" below
         except OSError as error:
             raise StoreError(f"{self.artifacts.path}: {error.strerror}") from None
         with lock:
@@ -139,7 +139,9 @@ class Store:
             ours = [one for one in summaries if "damoos" in one.user_attrs]
             return [one.study_name for one in sorted(ours, key=lambda one: one.user_attrs["created"])]
 
-    def create(self, label: str, config: dict[str, Any], direction: str, created: str) -> StudyRecord:
+    def create(
+        self, label: str, config: dict[str, Any], direction: Literal["maximize", "minimize"], created: str
+    ) -> StudyRecord:
         """A new study with the next free number behind its label."""
         import optuna
 

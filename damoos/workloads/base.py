@@ -75,7 +75,7 @@ class Workload(ABC):
 class CommandWorkload(Workload):
     """A program with its arguments.
 
-    A relative path (``./prog``) is a file of this host and is brought to the machine; any other name is looked up there.
+    A relative path (``./prog``) is a file of this host and is brought along; any other name is looked up there.
     """
 
     def __init__(self, name: str, argv: list[str], tuning: Tuning, variant: str = "real", note: str = "") -> None:

@@ -74,7 +74,9 @@ class WorkloadFile(Table):
     @model_validator(mode="after")
     def _something_runs(self) -> WorkloadFile:
         if (self.pattern is None) == (self.real is None):
-            raise ValueError("a workload file has either [pattern] or [real] (with a [model] beside it, if there is one)")
+            raise ValueError(
+                "a workload file has either [pattern] or [real] (with a [model] beside it, if there is one)"
+            )
         return self
 
 
@@ -125,8 +127,7 @@ def workload(name: str, which: Which, require_real: bool = False) -> Workload:
         raise UnsupportedError(f"{lacks}, and {'a model was refused' if file.model else 'there is no model of it'}")
     model = file.model
     note = (
-        f"{lacks}: an access-pattern MODEL of it runs,"
-        f" time scaled 1/{model.time_scale}, memory 1/{model.memory_scale}"
+        f"{lacks}: an access-pattern MODEL of it runs, time scaled 1/{model.time_scale}, memory 1/{model.memory_scale}"
     )
     runs = _pattern(short, path, model, file.tune.tuning(model.time_scale))
     runs.variant, runs.note = "model", note

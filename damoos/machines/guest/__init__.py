@@ -86,4 +86,3 @@ class GuestMachine(Machine):
 
     def _cmdline(self) -> str:
         return "transparent_hugepage=never" if self.setting.get("thp") == "never" else ""
-

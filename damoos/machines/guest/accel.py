@@ -18,14 +18,14 @@ BOOT_TEST_OK = "damoos-boot-test-ok"
 
 KVM = Accelerator("kvm", ("-accel", "kvm", "-cpu", "host"), "", "host", "hardware virtualisation")
 
-# One instruction is 4 ns of guest time (-icount shift=2), so runtimes count instructions and the host's load does not matter.
+# One instruction is 2 ns of guest time (-icount shift=1): runtimes count instructions, whatever the host is doing.
 # pti=on makes each return to user space load CR3, which empties QEMU's TLB: an access after DAMON has cleared a
 # page's accessed bit then sets it again, as on hardware. docs/decisions/0001 has the measurements.
 TCG = Accelerator(
     "tcg",
-    ("-accel", "tcg", "-cpu", "max", "-icount", "shift=2,sleep=on"),
+    ("-accel", "tcg", "-cpu", "max", "-icount", "shift=1,sleep=on"),
     "pti=on",
-    "instructions (4 ns each)",
+    "instructions (2 ns each)",
     "software emulation; pti=on keeps accessed bits true",
 )
 
@@ -46,7 +46,7 @@ def choose(wanted: str, image: Image, say: Callable[[str], None]) -> Accelerator
     if kvm_boots(image):
         return KVM
     if wanted == "kvm":
-        raise UnsupportedError("KVM does not boot a kernel on this host; accel = \"tcg\" runs anywhere")
+        raise UnsupportedError('KVM does not boot a kernel on this host; accel = "tcg" runs anywhere')
     say("KVM does not boot a kernel on this host: software emulation (TCG) is used")
     return TCG
 

@@ -1,6 +1,6 @@
 """A QEMU process: started, watched on its console, and never left behind.
 
-QEMU is told to die with the thread that started it (prctl PR_SET_PDEATHSIG), so also a SIGKILL of damoos takes its guests
+QEMU is told to die with the thread that started it (prctl PR_SET_PDEATHSIG), so a SIGKILL of damoos takes its guests
 along. The thread that opens a guest must therefore live as long as the guest does.
 """
 

@@ -6,6 +6,7 @@ set -eu
 root=$1
 kernel=$2
 package=$(chroot "$root" apt-cache depends "$kernel" | sed -n 's/^ *Depends: *\(linux-image-[0-9].*\)$/\1/p' | head -n 1)
+# shellcheck disable=SC2016 # "$1" is for the shell inside
 chroot "$root" sh -c 'mkdir /kernel && cd /kernel && apt-get -q download "$1"' sh "$package"
 mkdir "$root/kernel/x"
 dpkg-deb -x "$root"/kernel/*.deb "$root/kernel/x"

@@ -1,0 +1,88 @@
+# Everything that people and CI do with damoos. `make help` lists it.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKLOAD ?= parsec3/raytrace
+ARGS ?=
+# What the host must have: to build guests, to compile the access program, and (tests) a real sshd and PostgreSQL.
+APT := qemu-system-x86 mmdebstrap uidmap e2fsprogs kmod cpio xz-utils zstd openssh-client gcc libc6-dev python3-venv \
+	debian-archive-keyring
+APT_TEST := openssh-server shellcheck
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
+
+.PHONY: help tune test setup build image lint types unit guest bench docs clean
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+tune: setup image ## tune a scheme on a real kernel: make tune WORKLOAD=parsec3/raytrace ARGS='--trials 10'
+	$(BIN)/damoos tune --workload $(WORKLOAD) $(ARGS)
+
+test: setup setup-test image lint types ## lint, types, and all tests, those on a real kernel included
+	$(BIN)/pytest
+
+setup: $(VENV)/.installed build ## install what is missing: Debian packages, .venv, the access program
+
+build: build/mempat ## compile the access program
+
+build/mempat: workloads/mempat/mempat.c
+	mkdir -p build
+	$(CC) -O2 -Wall -Wextra -Werror -static -s -o $@ $<
+
+$(VENV)/.installed: requirements.txt pyproject.toml | build/.packages
+	$(PYTHON) -c 'import sys; sys.exit("damoos needs Python 3.11 or newer; give one by PYTHON=..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --requirement requirements.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+# apt is asked only for what dpkg does not have, so a machine that is set up needs no network and no sudo.
+build/.packages:
+	mkdir -p build
+	@missing="$$(for p in $(APT); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done)"; \
+	if [ -n "$$missing" ]; then \
+		echo "installing Debian packages:" $$missing; \
+		$(SUDO) apt-get -qq update && \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \
+	fi
+	touch $@
+
+.PHONY: setup-test
+setup-test: build/.packages-test
+
+build/.packages-test: | build/.packages
+	@missing="$$(for p in $(APT_TEST); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done)"; \
+	if [ -n "$$missing" ]; then \
+		echo "installing Debian packages:" $$missing; \
+		$(SUDO) apt-get -qq update && \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \
+	fi
+	touch $@
+
+image: setup ## build the guest's kernel and image into the cache (DAMOOS_CACHE)
+	@$(BIN)/damoos setup
+
+lint: setup setup-test ## ruff, import-linter, shellcheck
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	shellcheck -s sh $(filter-out %/inittab %/sshd_config,$(SOURCES))
+	shellcheck .ci/run
+
+types: setup ## mypy --strict
+	$(BIN)/mypy
+
+unit: setup ## only the tests that need no guest; seconds
+	$(BIN)/pytest tests/unit tests/contract
+
+guest: setup image ## only the tests on a real kernel
+	$(BIN)/pytest tests/guest
+
+bench: setup image ## what damoos itself costs, each figure beside its bound
+	$(BIN)/python tests/bench/overhead.py
+
+clean: ## remove what was built here; the cache and results stay
+	rm -rf build $(VENV)

@@ -1,0 +1,115 @@
+"""Contract suites: subclass one in a test file, give it your implementation, and pytest does the rest.
+
+class TestMine(SearcherContract):
+    make = MySearcher
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+import pytest
+
+from damoos.errors import MeasurementError
+from damoos.model.space import Param, Params, Space
+from damoos.model.trial import History, Measurement, Score, Trial
+from damoos.scorers.base import Scorer
+from damoos.searchers.base import Searcher
+
+SPACE = Space("4K max  min min  MIN_AGE max  pageout", (Param("min_age", "us", 0, 60_000_000, 1_000_000),))
+
+
+def grown(searcher: Searcher, score: Callable[[Params], Score]) -> History:
+    """A history in which the searcher asked every point."""
+    history: History = ()
+    for number in range(searcher.nr_samples):
+        point = searcher.ask(history)
+        history += (Trial(number, point, "complete", score(point)),)
+    return history
+
+
+def hill(point: Params) -> Score:
+    """Infeasible below 3 s, best at 5 s, then falling."""
+    age_s = point["min_age_us"] / 1e6
+    return Score(None, feasible=False) if age_s < 3 else Score(0.3 - abs(age_s - 5) / 100, feasible=True)
+
+
+class SearcherContract:
+    """What every searcher must keep."""
+
+    make: type[Searcher]
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_points_are_on_the_grid(self, seed: int) -> None:
+        """Asks and recommendations are values of the space."""
+        searcher = self.make(SPACE, 10, seed)
+        history = grown(searcher, hill)
+        points = [trial.params for trial in history]
+        if any(trial.score.feasible for trial in history):
+            points.append(searcher.recommend(history))
+        for point in points:
+            assert set(point) == {"min_age_us"}
+            assert point["min_age_us"] in SPACE.params[0].values
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_same_seed_same_asks(self, seed: int) -> None:
+        """A searcher made anew from the same history asks the same: what makes a study resumable."""
+        history = grown(self.make(SPACE, 8, seed), hill)
+        for number in range(8):
+            assert self.make(SPACE, 8, seed).ask(history[:number]) == history[number].params
+
+    def test_seeds_matter_or_are_said_not_to(self) -> None:
+        """Two seeds give two searches, unless the searcher is deterministic by nature."""
+        asked = {tuple(t.params["min_age_us"] for t in grown(self.make(SPACE, 8, seed), hill)) for seed in range(5)}
+        assert len(asked) > 1 or getattr(self.make, "deterministic", False)
+
+    def test_failed_trials_are_survived(self) -> None:
+        """Trials without a score are part of life."""
+        searcher = self.make(SPACE, 6, 1)
+        history: History = ()
+        for number in range(6):
+            point = searcher.ask(history)
+            failed = number % 2 == 0
+            score = Score(None, feasible=False) if failed else Score(0.1 * number, feasible=True)
+            history += (Trial(number, point, "fail" if failed else "complete", score),)
+        assert searcher.recommend(history)["min_age_us"] in SPACE.params[0].values
+
+
+class ScorerContract:
+    """What every scorer must keep."""
+
+    make: type[Scorer]
+
+    def _measured(self, **changes: float) -> Measurement:
+        scorer = self.make()
+        metrics = dict.fromkeys(scorer.needs, 100.0) | changes
+        return Measurement(MappingProxyType(metrics))
+
+    def test_it_says_what_it_is(self) -> None:
+        """Direction, unit and needs are declared."""
+        scorer = self.make()
+        assert scorer.direction in ("maximize", "minimize")
+        assert scorer.unit
+        assert scorer.needs
+
+    def test_it_is_pure(self) -> None:
+        """The same input gives the same score."""
+        scorer, baseline = self.make(), self._measured()
+        assert scorer.score(baseline, baseline, [0.1]) == scorer.score(baseline, baseline, [0.1])
+
+    def test_the_baseline_is_feasible(self) -> None:
+        """Leaving it alone keeps every limit."""
+        assert self.make().score(self._measured(), self._measured(), []).feasible
+
+    @pytest.mark.parametrize("value", [float("nan"), float("inf")])
+    def test_a_metric_that_is_no_number_is_never_scored(self, value: float) -> None:
+        """Not finite is an error, for every metric that is needed."""
+        for name in self.make().needs:
+            with pytest.raises(MeasurementError):
+                self.make().score(self._measured(**{name: value}), self._measured(), [])
+
+    def test_a_missing_metric_is_never_scored(self) -> None:
+        """Missing is an error."""
+        with pytest.raises(MeasurementError):
+            self.make().score(Measurement({}), self._measured(), [])

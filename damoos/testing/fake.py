@@ -1,0 +1,129 @@
+"""A machine that is not there: the whole loop runs on it in no time, the same for the same seed.
+
+It answers an agent's calls with numbers from a response curve. What it gives is for tests of the loop, never a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from damoos.damon.damo_json import context_from_json
+from damoos.damon.scheme import ACTIONS
+from damoos.errors import DamoosError
+from damoos.machines.base import Machine, Session
+
+Curve = Callable[[float], tuple[float, float]]
+RUNTIME_S = 10.0
+RSS_BYTES = 100 << 20
+
+
+def cliff_and_fall(min_age_s: float) -> tuple[float, float]:
+    """A common response: thrashing below 3 s, then a saving that shrinks. Returns (slowdown, saving)."""
+    return (0.5, 0.7) if min_age_s < 3 else (0.02, max(0.0, 0.6 - min_age_s / 100))
+
+
+class FakeMachine(Machine):
+    """Behaves after a curve.
+
+    Parameters
+    ----------
+    curve : callable
+        ``min_age`` in seconds to (slowdown, RSS saving), both fractions.
+    noise : float
+        Relative standard deviation of runtime and RSS.
+    failures : dict of int to DamoosError
+        Errors that replace the n-th run that is asked for, counted from 0.
+    seed : int
+    """
+
+    name = "fake"
+
+    def __init__(
+        self,
+        curve: Curve = cliff_and_fall,
+        noise: float = 0.0,
+        failures: dict[int, DamoosError] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.curve = curve
+        self.noise = noise
+        self.failures = failures or {}
+        self.seed = seed
+        self.nr_runs = 0
+        self.nr_opened = 0
+        self.nr_closed = 0
+
+    def open(self, say: Callable[[str], None] = lambda _: None) -> FakeSession:
+        """Count the lease."""
+        self.nr_opened += 1
+        return FakeSession(self)
+
+
+class FakeSession(Session):
+    """A lease of a fake machine."""
+
+    def __init__(self, machine: FakeMachine) -> None:
+        self._machine = machine
+        self.facts = {"kernel": "6.12.0-fake", "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
+        self.agent = FakeAgent(machine, self.facts)  # type: ignore[assignment]
+
+    def copy(self, path: Path) -> str:
+        """Pretend."""
+        return str(path)
+
+    def close(self) -> None:
+        """Count."""
+        self._machine.nr_closed += 1
+
+
+class FakeAgent:
+    """Answers as the real agent's `call` does."""
+
+    def __init__(self, machine: FakeMachine, facts: dict[str, Any]) -> None:
+        self._machine = machine
+        self._facts = facts
+
+    def call(self, name: str, **args: Any) -> Any:
+        """Answer one call."""
+        if name == "run":
+            return self._run(args["context"])
+        answers: dict[str, Any] = {
+            "facts": self._facts,
+            "probe": {"operations": ["vaddr", "paddr"], "actions": list(ACTIONS), "scheme_files": []},
+            "which": None,
+            "prepare": {"zram": None},
+        }
+        return answers[name]
+
+    def _run(self, document: dict[str, Any] | None) -> dict[str, Any]:
+        machine = self._machine
+        number, machine.nr_runs = machine.nr_runs, machine.nr_runs + 1
+        if number in machine.failures:
+            raise machine.failures[number]
+        slowdown, saving, damos = 0.0, 0.0, []
+        if document is not None:
+            scheme = context_from_json(document).schemes[0]
+            slowdown, saving = machine.curve(scheme.pattern.min_age_us / 1e6)
+            damos = [{"nr_tried": 9, "sz_tried_bytes": 9 << 20, "nr_applied": 8, "sz_applied_bytes": 8 << 20}]
+        random = np.random.default_rng([machine.seed, number])
+        runtime_s = RUNTIME_S * (1 + slowdown) * (1 + machine.noise * random.standard_normal())
+        rss = RSS_BYTES * (1 - saving) * (1 + machine.noise * random.standard_normal())
+        return {
+            "exit_status": 0,
+            "runtime_s": runtime_s,
+            "user_s": runtime_s,
+            "system_s": 0.0,
+            "counters": {"pswpin": 0, "pswpout": 0, "pgmajfault": 0},
+            "psi_us": {"some": 0, "full": 0},
+            "sample_columns": ["t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs"],
+            "samples": [[0.0, rss, rss, rss, 0, 1], [runtime_s / 2, rss, rss, rss, 0, 1]],
+            "damos": damos,
+            "kdamond_cpu_s": 0.0,
+            "accepted": {},
+            "stdout": "",
+            "stderr": "",
+        }

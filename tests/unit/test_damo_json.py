@@ -1,0 +1,58 @@
+"""damo's JSON, checked with the real damo as the judge."""
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from damoos.damon.damo_json import context_from_json, context_to_json, scheme_from_json, scheme_to_json
+from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Quotas, Scheme, Watermarks
+from damoos.errors import SchemeError
+
+from .test_scheme_text import schemes
+
+FULL = Scheme(
+    "pageout",
+    AccessPattern(4096, None, Fraction(0), Fraction(5), 5_000_000, None),
+    quotas=Quotas(time_ms=10, sz_bytes=1 << 20, reset_interval_ms=1000, weight_age_permil=10),
+    watermarks=Watermarks("free_mem_rate", 5_000_000, 500, 400, 200),
+    filters=(Filter("anon", matching=False), Filter("memcg", memcg_path="/workload")),
+)
+
+
+@given(schemes())
+def test_a_scheme_survives_a_round_trip(scheme: Scheme) -> None:
+    back = scheme_from_json(json.loads(json.dumps(scheme_to_json(scheme))))
+    bounded = scheme.pattern.max_freq == 100  # "at most 100 %" and "max" are the same bound
+    assert back.pattern == (
+        scheme.pattern if not bounded else scheme.pattern.__class__(**{**vars(scheme.pattern), "max_freq": None})
+    )
+    assert back.action == scheme.action
+
+
+def test_a_whole_context_survives_a_round_trip() -> None:
+    context = Context((FULL, Scheme("stat")), "paddr", Attrs(10_000, 200_000, 2_000_000, 20, 500))
+    assert context_from_json(json.loads(json.dumps(context_to_json(context)))) == context
+
+
+def test_damo_reads_what_we_write_and_we_read_what_damo_writes(tmp_path: Path) -> None:
+    context = Context((FULL,))
+    ours = tmp_path / "scheme.json"
+    ours.write_text(json.dumps(context_to_json(context)))
+    damo = Path(sys.executable).with_name("damo")
+    done = subprocess.run(
+        [damo, "args", "damon", ours, "--format", "json"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    theirs = json.loads(done.stdout[done.stdout.index("{") :])
+    assert context_from_json(theirs) == context
+
+
+@pytest.mark.parametrize("document", [{}, {"kdamonds": []}, {"kdamonds": [{"contexts": [{"ops": "vaddr"}]}]}])
+def test_anything_else_is_refused(document: dict[str, object]) -> None:
+    with pytest.raises(SchemeError, match="not a DAMON context"):
+        context_from_json(document)

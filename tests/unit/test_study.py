@@ -1,0 +1,264 @@
+"""The loop on a machine that is not there."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from damoos import api, study
+from damoos.errors import (
+    ConfigError,
+    MachineLost,
+    NothingFeasible,
+    StoreError,
+    TooManyFailures,
+    WorkloadError,
+)
+from damoos.machines import catalog
+from damoos.study import plan
+from damoos.testing.fake import FakeMachine
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch):
+    def use(machine: FakeMachine) -> FakeMachine:
+        monkeypatch.setattr(catalog, "machine", lambda name: machine)
+        return machine
+
+    return use
+
+
+def tune(results: Path, **words) -> api.TunedStudy:
+    return api.tune(command="true", machine="fake", results=results, **{"trials": 10, "seed": 1, **words})
+
+
+def test_baselines_stand_before_between_and_after_the_trials() -> None:
+    for nr_samples in (2, 3, 5, 10, 11, 24):
+        kinds = [run.kind for run in plan(nr_samples, 3)]
+        search = kinds[: kinds.index("validation")]
+        assert search[0] == search[-1] == "baseline"
+        assert "baseline" in search[1:-1]
+        assert search.count("trial") == nr_samples
+        longest = max(len(part) for part in "".join("b" if k == "baseline" else "t" for k in search).split("b"))
+        assert longest <= 5
+
+
+def test_validation_alternates() -> None:
+    arms = [run.arm for run in plan(4, 3) if run.kind == "validation"]
+    assert [sorted(arms[i : i + 3]) for i in (0, 3, 6)] == [["baseline", "manual", "tuned"]] * 3
+    assert len({arms[0], arms[3], arms[6]}) == 3
+
+
+def test_a_whole_study(fake, tmp_path: Path) -> None:
+    machine = fake(FakeMachine(noise=0.002))
+    found = tune(tmp_path)
+    result = found.result
+    assert machine.nr_runs == 10 + 3 + 9
+    assert machine.nr_opened == machine.nr_closed == 1
+    assert [t["number"] for t in result["trials"]] == list(range(10))
+    assert result["verdict"] in ("tuned", "manual", "indistinguishable")
+    assert result["recommended"]["scheme"].startswith("4K max  min min  ")
+    assert set(result["validation"]) == {"baseline", "manual", "tuned"}
+    for trial in result["trials"]:
+        assert trial["feasible"] == (trial["params"]["min_age_us"] >= 3_000_000)
+        assert trial["damos"]["sz_applied_bytes"] == 8 << 20
+    folder = tmp_path / found.name
+    for name in (
+        "result.json",
+        "recommended.damos",
+        "recommended.json",
+        "figure.png",
+        "figure.svg",
+        "baseline-000.parquet",
+    ):
+        assert (folder / name).stat().st_size > 0
+    assert json.loads((folder / "result.json").read_text()) == result
+    assert list(found.trials_df["number"]) == list(range(10))
+    assert "verdict" in repr(found)
+
+
+def test_optuna_sees_the_same_scores(fake, tmp_path: Path) -> None:
+    import optuna
+
+    fake(FakeMachine())
+    found = tune(tmp_path)
+    theirs = optuna.load_study(study_name=found.name, storage=f"sqlite:///{tmp_path}/damoos.sqlite")
+    assert len(theirs.trials) == 10
+    best = max((t for t in found.result["trials"] if t["feasible"]), key=lambda t: t["score"])
+    assert theirs.best_value == pytest.approx(best["score"])
+
+
+class Stop(BaseException):
+    """As abrupt as a kill, but catchable here."""
+
+
+@pytest.mark.parametrize("at", [0, 1, 4, 7, 12, 13, 17, 21])
+def test_a_resumed_study_equals_an_unbroken_one(fake, tmp_path: Path, at: int) -> None:
+    fake(FakeMachine(noise=0.01))
+    whole = tune(tmp_path / "whole").result
+
+    class Breaking(FakeMachine):
+        pass
+
+    broken = fake(Breaking(noise=0.01, failures={at: Stop()}))  # type: ignore[dict-item]
+    with pytest.raises(Stop):
+        tune(tmp_path / "broken")
+    broken.failures = {}
+    broken.nr_runs = at
+    resumed = tune(tmp_path / "broken").result
+    assert broken.nr_runs == 22
+    for part in ("trials", "recommended", "validation", "verdict", "baselines"):
+        assert resumed[part] == whole[part]
+
+
+def test_a_lost_machine_costs_one_run(fake, tmp_path: Path) -> None:
+    machine = fake(FakeMachine(failures={5: MachineLost("gone")}))
+    result = tune(tmp_path).result
+    assert machine.nr_opened == machine.nr_closed == 2
+    assert machine.nr_runs == 23
+    assert all(trial["state"] == "complete" for trial in result["trials"])
+
+
+def test_a_machine_that_stays_lost_is_given_up(fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("damoos.dispatch.local.BACKOFF_S", 0)
+    fake(FakeMachine(failures={n: MachineLost("gone") for n in range(5, 99)}))
+    with pytest.raises(MachineLost):
+        tune(tmp_path)
+
+
+def test_a_failed_trial_is_kept_and_the_search_goes_on(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(failures={3: WorkloadError("it crashed")}))
+    trial = tune(tmp_path).result["trials"][2]
+    assert (trial["state"], trial["feasible"], trial["score"], trial["error"]) == ("fail", False, None, "it crashed")
+
+
+def test_three_failures_in_a_row_end_the_study(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(failures={n: WorkloadError("it crashed") for n in (2, 3, 4)}))
+    with pytest.raises(TooManyFailures, match="it crashed"):
+        tune(tmp_path)
+
+
+def test_a_broken_baseline_ends_the_study(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(failures={0: WorkloadError("it crashed")}))
+    with pytest.raises(WorkloadError, match="without any scheme: it crashed"):
+        tune(tmp_path)
+
+
+def test_nothing_feasible_is_said_and_stored(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(curve=lambda age_s: (0.5, 0.9)))
+    with pytest.raises(NothingFeasible, match="none of 4 trials"):
+        tune(tmp_path, trials=4)
+    (name,) = study_names(tmp_path)
+    result = api.load_study(name, results=tmp_path).result
+    assert result["recommended"] is None
+    assert result["validation"] is None
+    assert result["verdict"] == "baseline"
+
+
+def study_names(results: Path) -> list[str]:
+    from damoos.store.studies import Store
+
+    return Store(results).names()
+
+
+def test_a_finished_study_is_followed_by_a_new_one(fake, tmp_path: Path) -> None:
+    fake(FakeMachine())
+    first, second = tune(tmp_path, trials=3), tune(tmp_path, trials=3)
+    assert study_names(tmp_path) == [first.name, second.name]
+    assert first.name != second.name
+
+
+def test_useless_schemes_lose_to_leaving_it_alone(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(curve=lambda age_s: (0.05, 0.0)))
+    result = tune(tmp_path, trials=4).result
+    assert result["verdict"] == "baseline"
+    assert "nothing beats leaving it alone" in result["verdict_text"]
+
+
+def test_no_winner_inside_the_noise(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(curve=lambda age_s: (0.0, 0.0), noise=0.02))
+    assert tune(tmp_path, trials=4).result["verdict"] == "indistinguishable"
+
+
+def test_two_writers_are_refused(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(failures={3: Stop()}))  # type: ignore[dict-item]
+    with pytest.raises(Stop):
+        tune(tmp_path)
+    (name,) = study_names(tmp_path)
+    from damoos.store.studies import Store
+
+    with Store(tmp_path).load(name).writing(), pytest.raises(StoreError, match="another damoos process"):
+        api.resume(name, results=tmp_path)
+
+
+def test_a_store_of_another_schema_is_refused(fake, tmp_path: Path) -> None:
+    import optuna
+
+    fake(FakeMachine())
+    name = tune(tmp_path, trials=3).name
+    theirs = optuna.load_study(study_name=name, storage=f"sqlite:///{tmp_path}/damoos.sqlite")
+    theirs.set_user_attr("damoos", 99)
+    with pytest.raises(StoreError, match="another version of damoos"):
+        api.load_study(name, results=tmp_path)
+
+
+def test_a_store_that_is_no_store_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "damoos.sqlite").write_text("this is not a database, it is a text file\n" * 100)
+    with pytest.raises(StoreError, match="study store: file is not a database"):
+        study_names(tmp_path)
+
+
+def test_a_locked_store_is_one_line(fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sqlite3
+
+    fake(FakeMachine())
+    tune(tmp_path, trials=3)
+    monkeypatch.setattr("damoos.store.studies.LOCK_WAIT_S", 0.1)
+    other = sqlite3.connect(tmp_path / "damoos.sqlite")
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError, match="locked"):
+        tune(tmp_path, trials=3)
+    other.rollback()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    from damoos.store.artifacts import Artifacts
+
+    with pytest.raises(StoreError, match="No space left on device"):
+        Artifacts(tmp_path).write_bytes("x", lambda draft: Path("/dev/full").write_text("x" * 100_000) and None)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"scorer": "doas"}, "unknown scorer 'doas'; did you mean 'daos'"),
+        ({"searcher": "randon"}, "unknown searcher 'randon'; did you mean 'random'"),
+        ({"scheme": "4K max min min MIN_AGE max pagout"}, "did you mean 'pageout'"),
+        ({"scheme": "4K max min min 5s max pageout"}, "MIN_AGE is not in the scheme"),
+        ({"tune": "min_ago=0s:5s"}, "unknown tunable 'min_ago'; did you mean 'min_age'"),
+        ({"tune": "min_age=5s:5s"}, "range 5s:5s is empty"),
+        ({"tune": "min_age"}, "name=low:high"),
+        ({"trials": 1}, "too few"),
+        ({"repeats": 1}, "no interval"),
+        ({"operations": "padr"}, "did you mean 'paddr'"),
+    ],
+)
+def test_wrong_words_are_found_before_a_machine_starts(fake, tmp_path: Path, words: dict, message: str) -> None:
+    machine = fake(FakeMachine())
+    with pytest.raises(ConfigError, match=message):
+        tune(tmp_path, **words)
+    assert machine.nr_opened == 0
+
+
+def test_scores_come_from_the_baselines_on_both_sides(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(noise=0.02, seed=5))
+    found = tune(tmp_path, trials=4)
+    runs = found._study.runs()
+    first, second = (run.measurement for run in runs if run.kind == "baseline" and run.number < 2)
+    trial = next(run for run in runs if run.kind == "trial")
+    between = study.mean_measurement([first, second])
+    expected = found._study.scorer.score(trial.measurement, between, [])
+    assert found.result["trials"][0]["score"] == expected.value
