@@ -5,10 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKLOAD ?= parsec3/raytrace
 ARGS ?=
-# What the host must have: to build guests, to compile the access program, and (tests) a real sshd and PostgreSQL.
+# What the host must have: to build guests and to compile the access program; shellcheck for make lint.
 APT := qemu-system-x86 mmdebstrap uidmap e2fsprogs kmod cpio xz-utils zstd openssh-client gcc libc6-dev python3-venv \
-	debian-archive-keyring
-APT_TEST := openssh-server shellcheck
+	debian-archive-keyring procps shellcheck
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
@@ -21,7 +20,7 @@ help: ## list the targets
 tune: setup image ## tune a scheme on a real kernel: make tune WORKLOAD=parsec3/raytrace ARGS='--trials 10'
 	$(BIN)/damoos tune --workload $(WORKLOAD) $(ARGS)
 
-test: setup setup-test image lint types ## lint, types, and all tests, those on a real kernel included
+test: setup image lint types ## lint, types, and all tests, those on a real kernel included
 	$(BIN)/pytest
 
 setup: $(VENV)/.installed build ## install what is missing: Debian packages, .venv, the access program
@@ -50,22 +49,10 @@ build/.packages:
 	fi
 	touch $@
 
-.PHONY: setup-test
-setup-test: build/.packages-test
-
-build/.packages-test: | build/.packages
-	@missing="$$(for p in $(APT_TEST); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done)"; \
-	if [ -n "$$missing" ]; then \
-		echo "installing Debian packages:" $$missing; \
-		$(SUDO) apt-get -qq update && \
-		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \
-	fi
-	touch $@
-
 image: setup ## build the guest's kernel and image into the cache (DAMOOS_CACHE)
 	@$(BIN)/damoos setup
 
-lint: setup setup-test ## ruff, import-linter, shellcheck
+lint: setup ## ruff, import-linter, shellcheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports

@@ -98,6 +98,8 @@ class StudyConfig:
         machines.machine(self.machine)
         if self.workload:
             workloads.find(self.workload)
+        else:
+            workloads.command(self.command or "", Tuning())
         space = space_of(self, Tuning())
         searchers.searcher(self.searcher, space, self.nr_samples, self.seed)
         policy_of(self, space, space.point(**{param.key: param.high for param in space.params}))

@@ -40,7 +40,8 @@ def load(path: Path, model: type[_T]) -> _T:
 
 
 def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
-    problem = error.errors()[0]
+    # A word that nobody knows is told before one that is missing: it is most often the same word.
+    problem = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
     where = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         return f"unknown key '{where}'{nearest(str(problem['loc'][-1]), _keys(model, problem['loc'][:-1]))}"

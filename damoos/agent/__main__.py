@@ -147,6 +147,10 @@ class Agent:
         """State of what `apply` started."""
         return self._service.status() if self._service else {"alive": False}
 
+    def regions(self) -> list[tuple[int, int, int, int]]:
+        """Regions that the schemes of `apply` match now."""
+        return self._service.regions() if self._service else []
+
     def stop(self) -> None:
         """Undo `apply`."""
         if self._service:

@@ -228,11 +228,14 @@ class Run:
         return proc.descendants(pid)
 
     def _sample(self, t_s: float, pids: list[int]) -> None:
+        rss = sum(map(proc.rss_bytes, pids))
+        if rss == 0 and self._samples:
+            return  # it is exiting: its memory is gone, its end not yet announced, and 0 is not what it used
         in_cgroup = int((self._cgroup / "memory.current").read_text()) if self._cgroup else 0
         self._samples.append(
             (
                 t_s,
-                sum(map(proc.rss_bytes, pids)),
+                rss,
                 sum(map(proc.pss_bytes, pids)),
                 in_cgroup,
                 zram_used_bytes(self._zram),

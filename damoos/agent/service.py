@@ -67,6 +67,10 @@ class Service:
             state["damos"] = [one.as_dict() for one in self._scheme.kdamond.stats()]
         return state
 
+    def regions(self) -> list[tuple[int, int, int, int]]:
+        """Regions that the schemes match now: (start, end, nr_accesses, age in aggregation intervals)."""
+        return self._scheme.kdamond.regions()
+
     def stop(self) -> None:
         """Take the scheme off; a process that was started here ends, one that was found goes on."""
         self._log.restore(keep=self._mark)

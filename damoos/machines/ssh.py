@@ -47,15 +47,15 @@ class SshSession(Session):
         self, endpoint: SshEndpoint, python: str = "python3", why_lost: Callable[[], str] | None = None
     ) -> None:
         self.endpoint = endpoint
-        self._connection = _connect(endpoint)
+        self.connection = _connect(endpoint)
         try:
-            self._sftp = self._connection.sftp()
+            self._sftp = self.connection.sftp()
             self._place = f"/tmp/damoos-{endpoint.user}"
             self._make_place()
             argv = [python, "-S", self.copy(agent_bundle()), str(DEAD_MAN_S)]
             if endpoint.sudo:
                 argv = ["sudo", "-n", *argv]
-            transport = self._connection.client.get_transport()
+            transport = self.connection.client.get_transport()
             assert transport is not None
             channel = transport.open_session(timeout=CONNECT_S)
             channel.exec_command(shlex.join(argv))
@@ -64,7 +64,7 @@ class SshSession(Session):
             self.agent = AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), why_lost or self._last_words)
             self.facts = self.agent.call("facts")
         except BaseException:
-            self._connection.close()
+            self.connection.close()
             raise
 
     def _last_words(self) -> str:
@@ -105,7 +105,7 @@ class SshSession(Session):
         except MachineLost:
             pass
         finally:
-            self._connection.close()
+            self.connection.close()
 
 
 def _connect(endpoint: SshEndpoint) -> Connection:

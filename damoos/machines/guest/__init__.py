@@ -21,7 +21,7 @@ class GuestSession(SshSession):
     def close(self) -> None:
         """End the guest; there is nothing on it to undo, its disk was a throw-away."""
         self.agent.hang_up()
-        self._connection.close()
+        self.connection.close()
         self.qemu.end()
 
 

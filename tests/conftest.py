@@ -1,0 +1,70 @@
+"""Fixtures that several folders share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from damoos.damon.damo_json import context_to_json
+from damoos.damon.scheme import Context, Scheme
+from damoos.errors import UnsupportedError
+from damoos.machines.catalog import machine
+from damoos.machines.guest import GuestSession
+from damoos.machines.guest.image import check_tools, image
+
+DAMOOS = Path(sys.executable).with_name("damoos")
+
+
+def damoos(*words: str | Path, **options) -> subprocess.CompletedProcess[str]:
+    """Run the command line as a person would."""
+    return subprocess.run([DAMOOS, *words], capture_output=True, text=True, check=False, **options)
+
+
+def prcl(min_age: str) -> dict:
+    return context_to_json(Context((Scheme.parse(f"4K max  min min  {min_age} max  pageout"),)))
+
+
+@pytest.fixture(scope="session")
+def guest_image() -> None:
+    """A machine that can run guests, or a skip that says why; with DAMOOS_REQUIRE_GUEST a failure."""
+    try:
+        check_tools()
+        image()
+    except UnsupportedError as error:
+        if os.environ.get("DAMOOS_REQUIRE_GUEST"):
+            raise
+        pytest.skip(f"no guests here: {error}")
+
+
+def open_guest() -> GuestSession:
+    chosen = machine("guest")
+    session = chosen.open()
+    assert isinstance(session, GuestSession)
+    session.agent.call("prepare", **chosen.setting)
+    return session
+
+
+@pytest.fixture(scope="module")
+def guest(guest_image: None) -> Iterator[GuestSession]:
+    """One booted guest for all tests of a file."""
+    session = open_guest()
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def fresh_guest(guest_image: None) -> Iterator[GuestSession]:
+    """A guest for a test that breaks it."""
+    session = open_guest()
+    yield session
+    session.close()
+
+
+def shell(session: GuestSession, command: str) -> str:
+    """What a person who logs in beside the agent would see."""
+    return session.connection.run(command, hide=True, in_stream=False).stdout.strip()

@@ -1,0 +1,221 @@
+"""The agent on a real kernel that carries DAMON."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from damoos.damon.damo_json import context_to_json
+from damoos.damon.scheme import AccessPattern, Context, Scheme
+from damoos.errors import MachineBusy, MachineLost, WorkloadError
+from damoos.machines.guest import GuestSession
+from damoos.workloads.catalog import workload
+from tests.conftest import open_guest, prcl, shell
+
+MIB = 1 << 20
+HOT_BYTES = 60 * MIB  # of workloads/synthetic/hot-cold
+KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
+
+
+def run(session: GuestSession, argv: list[str], context: dict | None = None, limit_s: float = 120.0) -> dict:
+    spec = {"env": {}, "limit_s": limit_s, "sample_s": 0.5, "drop_caches": True, "context": context}
+    return session.agent.call("run", argv=argv, **spec)
+
+
+def hot_cold(session: GuestSession) -> list[str]:
+    return workload("synthetic/hot-cold", lambda program: None).argv(session.copy)
+
+
+def assert_clean(session: GuestSession) -> None:
+    assert shell(session, f"cat {KDAMONDS}/nr_kdamonds") == "0"
+    assert shell(session, "ls -d /sys/fs/cgroup/damoos-* 2>/dev/null | wc -l") == "0"
+    assert shell(session, "pgrep mempat | wc -l || true") == "0"
+
+
+def column(raw: dict, name: str) -> list[float]:
+    return [row[raw["sample_columns"].index(name)] for row in raw["samples"]]
+
+
+def test_the_kernel_is_the_guests_and_offers_what_damos_needs(guest: GuestSession) -> None:
+    assert guest.facts["kernel"].startswith("6.12.")
+    assert guest.facts["kernel"] != Path("/proc/sys/kernel/osrelease").read_text().strip()
+    offered = guest.agent.call("probe")
+    assert {"vaddr", "paddr"} <= set(offered["operations"])
+    assert {"pageout", "hugepage", "migrate_cold", "stat"} <= set(offered["actions"])
+    assert_clean(guest)
+
+
+def test_thp_is_off_and_swap_is_a_zram_of_ours(guest: GuestSession) -> None:
+    assert "[never]" in shell(guest, "cat /sys/kernel/mm/transparent_hugepage/enabled")
+    assert "/dev/zram0" in shell(guest, "cat /proc/swaps")
+
+
+def test_damon_sees_the_hot_set(guest: GuestSession) -> None:
+    """DAMON's hot bytes are within 10 % of the truth: accessed bits are true under emulation too."""
+    pattern = AccessPattern()
+    spec = {"argv": hot_cold(guest), "env": {}, "context": context_to_json(Context((Scheme("stat", pattern),)))}
+    guest.agent.call("apply", **spec)
+    try:
+        deadline = time.monotonic() + 60
+        while guest.agent.call("status")["for_s"] < 6 and time.monotonic() < deadline:
+            time.sleep(0.5)
+        seen = []
+        for _ in range(5):
+            regions = guest.agent.call("regions")
+            seen.append(sum(end - start for start, end, accesses, _ in regions if accesses >= 10))
+    finally:
+        guest.agent.call("stop")
+    mean = sum(seen) / len(seen)
+    assert abs(mean - HOT_BYTES) <= 0.1 * HOT_BYTES, [size / MIB for size in seen]
+    assert_clean(guest)
+
+
+def test_pageout_leaves_the_hot_set(guest: GuestSession) -> None:
+    """A scheme of min_age 1 s brings RSS to within 5 % of the hot set, and costs the reader nothing it reads."""
+    baseline = run(guest, hot_cold(guest))
+    raw = run(guest, hot_cold(guest), prcl("1s"))
+    last = column(raw, "rss_bytes")[-3:]
+    assert all(abs(size - HOT_BYTES) <= 0.05 * HOT_BYTES for size in last), [size / MIB for size in last]
+    assert min(column(baseline, "rss_bytes")[-3:]) > 200 * MIB
+    assert raw["damos"][0]["sz_applied_bytes"] > 100 * MIB
+    assert raw["damos"][0]["nr_tried"] >= raw["damos"][0]["nr_applied"] > 0
+    assert raw["counters"]["pswpout"] * 4096 > 100 * MIB
+    assert max(column(raw, "zram_bytes")) > 0
+    assert raw["kdamond_cpu_s"] > 0
+    assert raw["psi_us"].keys() == {"some", "full"}
+    assert baseline["damos"] == []
+    assert baseline["counters"]["pswpout"] == 0
+    assert_clean(guest)
+
+
+def test_the_clock_counts_instructions(guest: GuestSession) -> None:
+    """Two runs without a scheme agree to 1 %, whatever this host is doing."""
+    if guest.facts["accel"] != "tcg":
+        pytest.skip("only emulation has a clock of instructions")
+    argv = workload("parsec3/raytrace", lambda program: None).argv(guest.copy)
+    first, second = (run(guest, argv)["runtime_s"] for _ in range(2))
+    assert abs(first - second) / first < 0.01
+
+
+def test_the_kernel_is_asked_what_it_took(guest: GuestSession) -> None:
+    accepted = run(guest, ["sleep", "1"], prcl("5s"))["accepted"]
+    attrs = {k.removeprefix("monitoring_attrs/"): v for k, v in accepted.items() if k.startswith("monitoring")}
+    assert attrs == {
+        "intervals/sample_us": "5000",
+        "intervals/aggr_us": "100000",
+        "intervals/update_us": "1000000",
+        "nr_regions/min": "10",
+        "nr_regions/max": "1000",
+    }
+    assert accepted["schemes/0/action"] == "pageout"
+    assert accepted["schemes/0/access_pattern/age/min"] == "50"
+    assert accepted["schemes/0/access_pattern/nr_accesses/max"] == "0"
+
+
+def test_children_come_under_the_scheme(guest: GuestSession) -> None:
+    """A program that a shell script starts is watched too."""
+    script = f"{' '.join(hot_cold(guest))}; exit 0"
+    raw = run(guest, ["sh", "-c", script], prcl("1s"))
+    assert raw["damos"][0]["sz_applied_bytes"] > 50 * MIB
+    assert_clean(guest)
+
+
+def test_a_hugepage_scheme_is_accepted_and_an_impossible_action_applies_nothing(guest: GuestSession) -> None:
+    for action in ("nohugepage", "lru_prio"):
+        context = context_to_json(Context((Scheme(action, AccessPattern()),)))
+        stats = run(guest, ["sleep", "2"], context)["damos"][0]
+        assert stats["sz_tried_bytes"] > 0
+        assert (stats["sz_applied_bytes"] == 0) == (action == "lru_prio"), action
+
+
+def test_two_schemes_and_all_memory(guest: GuestSession) -> None:
+    schemes = (Scheme("stat"), Scheme.parse("4K max  min min  1s max  pageout"))
+    context = context_to_json(Context(schemes, operations="paddr"))
+    raw = run(guest, ["sleep", "3"], context)
+    assert [one["nr_tried"] > 0 for one in raw["damos"]] == [True, True]
+    assert_clean(guest)
+
+
+@pytest.mark.parametrize(
+    ("argv", "limit_s", "message"),
+    [
+        (["no-such-program"], 5.0, "cannot start 'no-such-program': No such file or directory"),
+        (["sleep", "60"], 1.0, "ran past its limit of 1 s"),
+    ],
+)
+def test_workloads_that_do_not_run(guest: GuestSession, argv: list[str], limit_s: float, message: str) -> None:
+    with pytest.raises(WorkloadError, match=message):
+        run(guest, argv, prcl("1s"), limit_s)
+    assert_clean(guest)
+
+
+def test_crash_and_exit_status_are_told(guest: GuestSession) -> None:
+    assert run(guest, ["sh", "-c", "echo broken >&2; exit 7"])["exit_status"] == 7
+    assert run(guest, ["sh", "-c", "kill -SEGV $$"])["exit_status"] == -11
+    assert run(guest, ["sh", "-c", "echo broken >&2; exit 7"])["stderr"] == "broken\n"
+
+
+def test_what_a_workload_leaves_behind_is_ended(guest: GuestSession) -> None:
+    run(guest, ["sh", "-c", "setsid sleep 1000 & exit 0"])
+    assert shell(guest, "pgrep -f 'sleep 1000' | wc -l") == "1"  # the shell that asks is the one
+    assert_clean(guest)
+
+
+def test_somebody_elses_kdamond_is_left_alone(guest: GuestSession) -> None:
+    shell(guest, f"echo 1 > {KDAMONDS}/nr_kdamonds")
+    try:
+        with pytest.raises(MachineBusy, match="in use on this machine by somebody else"):
+            run(guest, ["sleep", "1"], prcl("1s"))
+        assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds") == "1"
+    finally:
+        shell(guest, f"echo 0 > {KDAMONDS}/nr_kdamonds")
+
+
+def test_a_killed_agent_is_cleaned_up_after(fresh_guest: GuestSession) -> None:
+    pid = shell(fresh_guest, "pgrep -of damoos-agent")
+    fresh_guest.agent.call("apply", argv=["sleep", "1000"], env={}, context=prcl("1s"))
+    assert shell(fresh_guest, f"cat {KDAMONDS}/0/state") == "on"
+    shell(fresh_guest, f"kill -9 {pid}")
+    with pytest.raises(MachineLost, match="hung up|broke"):
+        fresh_guest.agent.call("status")
+    assert_restored(fresh_guest)
+
+
+def test_a_vanished_controller_is_cleaned_up_after(fresh_guest: GuestSession) -> None:
+    fresh_guest.agent.call("apply", argv=["sleep", "1000"], env={}, context=prcl("1s"))
+    fresh_guest.agent.hang_up()
+    assert_restored(fresh_guest)
+
+
+def assert_restored(session: GuestSession) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        left = shell(session, f"cat {KDAMONDS}/nr_kdamonds; grep -c zram /proc/swaps; ls -d /dev/zram* | wc -l; true")
+        if left.split()[:2] == ["0", "0"]:
+            break
+        time.sleep(0.5)
+    assert left.split() == ["0", "0", "0"]
+    assert shell(session, "pgrep -x sleep | wc -l") == "0"
+
+
+def test_a_second_agent_is_refused(guest: GuestSession) -> None:
+    bundle = shell(guest, "ls -t /tmp/damoos-root/*/*.pyz | head -1")
+    answer = shell(guest, f"python3 -S {bundle} </dev/null")
+    assert "another damoos agent works on this machine" in answer
+
+
+def test_a_silent_guest_is_lost_with_its_last_words(guest_image: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+    import signal
+
+    session = open_guest()
+    monkeypatch.setattr("damoos.machines.base.SILENCE_S", 3.0)
+    os.kill(session.qemu.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(MachineLost, match="no sign of life for 3 s during 'facts'.*QEMU runs"):
+            session.agent.call("facts")
+    finally:
+        session.close()
+    assert not Path(f"/proc/{session.qemu.pid}").exists()

@@ -1,0 +1,178 @@
+"""The commands on a real kernel, through what goes wrong at night: kills, crashes, interruptions."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from damoos.machines.guest import GuestSession
+from tests.conftest import DAMOOS, damoos, shell
+
+KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
+HOST_KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
+# A pattern of 3 s that gives a scheme something to do: short enough for tests, long enough for DAMON.
+PATTERN = "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n2500\nhot, 1, 8, 100\n"
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> Path:
+    """A workload file of a user's own."""
+    (tmp_path / "short.pattern").write_text(PATTERN)
+    file = tmp_path / "short.toml"
+    file.write_text(
+        'description = "short"\n[tune]\nmin_age = "0s:2s"\nmanual_min_age = "1s"\nunit_work = "3s"\n'
+        '[pattern]\nfile = "short.pattern"\nrate = 10000\n'
+    )
+    return file
+
+
+def qemus_of(pid: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(pid), "qemu"], capture_output=True, text=True, check=False)
+    return [int(word) for word in found.stdout.split()]
+
+
+def start_tune(short: Path, results: Path) -> subprocess.Popen[str]:
+    argv = [DAMOOS, "tune", "--workload", short, "--trials", "4", "--repeats", "2", "--results", results, "--format", "json"]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
+    assert process.stderr
+    for line in process.stderr:
+        if text in line:
+            return line
+    raise AssertionError(f"'{text}' was never said; exit {process.wait()}")
+
+
+def gone(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
+                return True
+        except OSError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_tune_survives_everything_and_its_result_holds_together(short: Path, tmp_path: Path, guest_image: None) -> None:
+    """One study: SIGKILL of damoos, SIGTERM, SIGKILL of QEMU; then its JSON, its files, apply and stop."""
+    host_kdamonds = HOST_KDAMONDS.read_text() if HOST_KDAMONDS.exists() else None
+    results = tmp_path / "results"
+
+    killed = start_tune(short, results)
+    wait_for_line(killed, "trial-000")
+    (qemu,) = qemus_of(killed.pid)
+    killed.kill()
+    killed.wait()
+    assert gone(qemu), "QEMU outlived a damoos that was killed"
+
+    interrupted = start_tune(short, results)
+    assert "done already" in wait_for_line(interrupted, "runs, ")
+    wait_for_line(interrupted, "trial-001")
+    (qemu,) = qemus_of(interrupted.pid)
+    interrupted.send_signal(signal.SIGTERM)
+    assert interrupted.wait(60) == 130
+    assert "resume" in interrupted.stderr.read()  # type: ignore[union-attr]
+    assert gone(qemu)
+
+    (study,) = json.loads(damoos("studies", "--results", results, "--format", "json").stdout)
+    assert study["state"] == "unfinished"
+    assert study["trials"] >= 2
+
+    argv = [DAMOOS, "resume", study["study"], "--results", results, "--format", "json"]
+    resumed = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_line(resumed, "runs, ")
+    (qemu,) = qemus_of(resumed.pid)
+    os.kill(qemu, signal.SIGKILL)
+    wait_for_line(resumed, "lost")
+    stdout, stderr = resumed.communicate(timeout=300)
+    assert resumed.returncode == 0, stderr
+    check_result(json.loads(stdout), results)
+    check_apply_and_stop(study["study"], results)
+    assert host_kdamonds == (HOST_KDAMONDS.read_text() if HOST_KDAMONDS.exists() else None)
+
+
+def check_result(result: dict, results: Path) -> None:
+    assert result["variant"] == "real"
+    assert result["machine"]["kernel"].startswith("6.12.")
+    assert result["machine"]["accel"] in ("kvm", "tcg")
+    assert [trial["number"] for trial in result["trials"]] == [0, 1, 2, 3]
+    assert len(result["baselines"]) == 3
+    assert max(trial["damos"]["sz_applied_bytes"] for trial in result["trials"]) > 1 << 20
+    for trial in result["trials"]:
+        assert trial["metrics"]["runtime_s"] > 1
+        assert trial["metrics"]["rss_avg_bytes"] > 1 << 20
+    arms = result["validation"]
+    assert {name: arm["repeats"] for name, arm in arms.items()} == {"baseline": 2, "manual": 2, "tuned": 2}
+    if result["verdict"] in arms:
+        best = arms[result["verdict"]]
+        assert best["feasible"]
+        assert all(best["score"] >= arm["score"] for arm in arms.values() if arm["feasible"])
+    folder = results / result["study"]
+    kept = {path.stem for path in folder.glob("*.parquet")}
+    assert {"baseline-000", "trial-003", "validation-001-tuned"} <= kept
+    damo = json.loads((folder / "recommended.json").read_text())
+    assert damo["kdamonds"][0]["contexts"][0]["schemes"][0]["action"] == "pageout"
+
+
+def check_apply_and_stop(study: str, results: Path) -> None:
+    applied = damoos("apply", study, "--results", results, "--format", "json", timeout=120)
+    assert applied.returncode == 0, applied.stderr
+    state = json.loads(applied.stdout)
+    again = damoos("apply", study, "--results", results)
+    assert (again.returncode, "in service already" in again.stderr) == (2, True)
+    (qemu,) = qemus_of(state["keeper_pid"])
+    stopped = damoos("stop", "--results", results, timeout=90)
+    assert stopped.returncode == 0, stopped.stderr
+    assert gone(state["keeper_pid"])
+    assert gone(qemu)
+    assert damoos("stop", "--results", results).returncode == 2
+
+
+def test_a_scheme_is_put_on_a_running_process_and_taken_off(
+    guest: GuestSession, short: Path, tmp_path: Path
+) -> None:
+    """``damoos apply --pid`` on an SSH host: the guest of another lease, reached as any host is."""
+    results = tmp_path / "results"
+    words = ["--trials", "2", "--repeats", "2", "--results", results, "--format", "json"]
+    tuned = damoos("tune", "--workload", short, *words, timeout=300)
+    assert tuned.returncode == 0, tuned.stderr
+    study = json.loads(tuned.stdout)["study"]
+
+    guest.agent.close()  # its place is needed by the agent of the SSH machine
+    host = tmp_path / "there.toml"
+    host.write_text(
+        f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
+        f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
+    )
+    pid = shell(guest, "sleep 1000 >/dev/null 2>&1 & echo $!")
+    applied = damoos("apply", study, "--pid", pid, "--machine", host, "--results", results, "--format", "json")
+    assert applied.returncode == 0, applied.stderr
+    assert shell(guest, f"cat {KDAMONDS}/0/state {KDAMONDS}/0/contexts/0/targets/0/pid_target").split() == ["on", pid]
+    assert damoos("stop", "--results", results, timeout=90).returncode == 0
+    assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds; ls -d /proc/{pid} | wc -l").split() == ["0", "1"]
+
+    absent = damoos("apply", study, "--pid", "999999", "--machine", host, "--results", results)
+    assert absent.returncode == 3
+    assert "there is no process 999999" in absent.stderr
+
+
+def test_failing_workloads_end_a_study_in_one_line(tmp_path: Path, guest_image: None) -> None:
+    for command, message in (("false", "without any scheme: false ended with exit status 1"), ("no-such", "cannot start")):
+        done = damoos("tune", "--command", command, "--results", tmp_path, timeout=120)
+        assert done.returncode == 5
+        assert message in done.stderr.splitlines()[-1]
+
+
+def test_a_model_is_refused_when_the_real_thing_is_required(tmp_path: Path, guest_image: None) -> None:
+    done = damoos("tune", "--workload", "parsec3/raytrace", "--require-real", "--results", tmp_path, timeout=120)
+    assert done.returncode == 3
+    assert "'parsecmgmt' of parsec3/raytrace is not installed" in done.stderr.splitlines()[-1]

@@ -1,0 +1,103 @@
+"""The command line as people meet it: help, lists, and wrong words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from damoos.damon.sysfs import nr_kdamonds
+from tests.conftest import damoos
+
+HOST_DAMON = Path("/sys/kernel/mm/damon/admin")
+
+
+def test_help_names_every_command() -> None:
+    text = damoos("--help").stdout
+    for command in ("tune", "resume", "apply", "stop", "studies", "show", "workloads", "machines", "setup"):
+        assert f"  {command} " in text
+        one = damoos(command, "--help")
+        assert one.returncode == 0
+        assert "Example:" in one.stdout or command == "--help"
+
+
+def test_lists(tmp_path: Path) -> None:
+    names = {row["name"] for row in json.loads(damoos("workloads", "--format", "json").stdout)}
+    assert names >= {"parsec3/raytrace"} | {f"synthetic/{n}" for n in ("hot-cold", "stairs", "zigzag", "phases", "thrash")}
+    machines = {row["name"]: row["description"] for row in json.loads(damoos("machines", "--format", "json").stdout)}
+    assert set(machines) == {"guest", "i3", "m5d", "z1d", "local"}
+    assert "scaled 1/16" in machines["i3"]
+    assert "18 vCPUs, 32 GiB" in machines["i3"]
+    assert json.loads(damoos("studies", "--results", tmp_path, "--format", "json").stdout) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tun"], "Did you mean 'tune'"),
+        (["tune", "--workloads", "x"], "No such option"),
+        (["tune", "--workload", "parsec3/raytrac"], "unknown workload 'parsec3/raytrac'; did you mean 'parsec3/raytrace'?"),
+        (["tune", "--workload", "parsec3/raytrace", "--machine", "gest"], "unknown machine 'gest'; did you mean 'guest'?"),
+        (["tune", "--workload", "parsec3/raytrace", "--score", "doas"], "unknown scorer 'doas'; did you mean 'daos'?"),
+        (["tune", "--workload", "parsec3/raytrace", "--searcher", "rendom"], "did you mean 'random'?"),
+        (["tune", "--workload", "parsec3/raytrace", "--run-limit", "5 parsecs"], "unknown time unit 'parsecs'"),
+        (["tune", "--workload", "parsec3/raytrace", "--time-limit", "1h"], "runs as itself or as a model"),
+        (["tune", "--workload", "parsec3/raytrace", "--tune", "min_agee=0s:1s"], "did you mean 'min_age'?"),
+        (["tune", "--workload", "parsec3/raytrace", "--scheme", "4K max min min MIN_AGE max pagout"], "did you mean 'pageout'?"),
+        (["tune"], "give either a workload or a command"),
+        (["tune", "--command", "'unclosed"], "No closing quotation"),
+        (["tune", "--workload", "parsec3/raytrace", "--format", "xml"], "unknown format 'xml'"),
+        (["show", "nothing"], "unknown study 'nothing'; there are no studies yet"),
+        (["resume", "nothing"], "unknown study 'nothing'"),
+        (["apply", "nothing"], "unknown study 'nothing'"),
+        (["stop"], "nothing is in service here"),
+    ],
+)  # fmt: skip
+def test_wrong_words_get_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:
+    if words[0] in ("tune", "show", "resume", "apply", "stop"):
+        words = [*words, "--results", str(tmp_path)]
+    done = damoos(*words)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("descripton = 'x'\n[guest]\nmemory = '1G'\n", "unknown key 'descripton'; did you mean 'description'?"),
+        ("description = 'x'\n[guest]\nmemori = '1G'\n", "unknown key 'guest.memori'; did you mean 'memory'?"),
+        ("description = 'x'\n[swap]\nsiz = '1G'\n[guest]\nmemory = '1G'\n", "unknown key 'swap.siz'; did you mean 'size'?"),
+        ("description = 'x'\n", "exactly one of [guest], [paper_guest] and [ssh]"),
+        ("description = 'x'\n[guest]\nvcpus = 1\n", "key 'guest.memory' is missing"),
+        ("description = 'x'\n[guest]\nvcpus = 'many'\nmemory = '1G'\n", "key 'guest.vcpus'"),
+        ("description = 'x'\n[guest]\nmemory = '1Q'\n", "unknown size unit 'Q'"),
+        ("this is no toml", "not TOML"),
+    ],
+)
+def test_wrong_machine_files(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    done = damoos("tune", "--command", "true", "--machine", file, "--results", tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.skipif(
+    HOST_DAMON.exists() and nr_kdamonds(Path("/")) == 0, reason="this host's DAMON is free, and tests must not use it"
+)
+def test_the_hosts_own_damon_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """Busy by somebody else, or not there at all: either way exit code 3 and nothing touched."""
+    before = nr_kdamonds(Path("/"))
+    done = damoos("tune", "--command", "true", "--machine", "local", "--results", tmp_path)
+    assert done.returncode == 3
+    assert ("in use on this machine by somebody else" in done.stderr) or ("has no DAMON" in done.stderr)
+    assert nr_kdamonds(Path("/")) == before
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    done = damoos("--debug", "show", "nothing", "--results", tmp_path)
+    assert done.returncode != 0
+    assert "Traceback" in done.stderr
