@@ -68,8 +68,9 @@ unit: setup ## only the tests that need no guest; seconds
 guest: setup image ## only the tests on a real kernel
 	$(BIN)/pytest tests/guest
 
-bench: setup image ## what damoos itself costs, each figure beside its bound
+bench: setup image ## what damoos itself costs, each figure beside its bound; accessed bits under emulation
 	$(BIN)/python tests/bench/overhead.py
+	$(BIN)/python tests/bench/accessed_bits.py
 
 clean: ## remove what was built here; the cache and results stay
 	rm -rf build $(VENV)

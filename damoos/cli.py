@@ -32,6 +32,7 @@ Format = Annotated[str, typer.Option("--format", help="text or json (one object 
 StudyName = Annotated[str, typer.Argument(help="Name of a study; 'damoos studies' lists them.")]
 
 RESULTS = Path("results")
+INTERRUPTED = 130
 
 
 @app.callback()
@@ -326,13 +327,13 @@ def main() -> NoReturn:
     try:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:
-        _end("interrupted; the same command again, or 'damoos resume STUDY', goes on", 130)
+        code = INTERRUPTED
     except DamoosError as error:
         if "--debug" in sys.argv:
             raise
         _end(str(error).replace("\n", " "), error.exit_code)
     except typer.Abort:
-        _end("interrupted", 130)
+        code = INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
@@ -341,6 +342,8 @@ def main() -> NoReturn:
         if not hasattr(error, "format_message"):
             raise
         _end(error.format_message(), 2)
+    if code == INTERRUPTED:  # Typer, too, turns a KeyboardInterrupt into this code
+        _end("interrupted; the same command again, or 'damoos resume STUDY', goes on", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -19,6 +19,7 @@ from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
 ADMIN = "sys/kernel/mm/damon/admin"
 REMOVE_S = 10.0
+PAGE = 4096
 
 
 def write(path: Path, value: object) -> None:
@@ -45,6 +46,26 @@ def nr_kdamonds(root: Path) -> int:
     return int(read(path)) if path.exists() else 0
 
 
+def system_ram(root: Path = Path("/")) -> list[tuple[int, int]]:
+    """Ranges of physical addresses that are memory: (start, end), end excluded, in whole pages.
+
+    References
+    ----------
+    /proc/iomem, which shows addresses to root only
+    """
+    found = []
+    for line in read(root / "proc/iomem").splitlines():
+        span, _, what = line.partition(" : ")
+        if what == "System RAM" and not line.startswith(" "):
+            start, end = (int(word, 16) for word in span.split("-"))
+            start, end = -(-start // PAGE) * PAGE, (end + 1) // PAGE * PAGE
+            if start < end:
+                found.append((start, end))
+    if not found:
+        raise UnsupportedError(f"{root / 'proc/iomem'} names no System RAM; paddr needs root")
+    return found
+
+
 class Kdamond:
     """The one kdamond that damoos makes on a machine.
 
@@ -55,6 +76,7 @@ class Kdamond:
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
         self._kdamonds = root / ADMIN / "kdamonds"
         self._dir = self._kdamonds / "0"
         self._context = self._dir / "contexts/0"
@@ -120,12 +142,18 @@ class Kdamond:
             self._write_scheme(self._context / f"schemes/{index}", scheme, context)
 
     def set_targets(self, operations: str, pids: list[int]) -> None:
-        """Name the processes to watch; a physical address space needs one target and no pid."""
-        count = 1 if operations == "paddr" else len(pids)
-        write(self._context / "targets/nr_targets", count)
+        """Name the processes to watch; for paddr, all of the machine's memory, which the kernel does not find itself."""
         if operations != "paddr":
+            write(self._context / "targets/nr_targets", len(pids))
             for index, pid in enumerate(pids):
                 write(self._context / f"targets/{index}/pid_target", pid)
+            return
+        write(self._context / "targets/nr_targets", 1)
+        ranges = system_ram(self._root)
+        write(self._context / "targets/0/regions/nr_regions", len(ranges))
+        for index, (start, end) in enumerate(ranges):
+            write(self._context / f"targets/0/regions/{index}/start", start)
+            write(self._context / f"targets/0/regions/{index}/end", end)
 
     def _write_scheme(self, where: Path, scheme: Scheme, context: Context) -> None:
         numbers = kernel_pattern(scheme.pattern, context.attrs)

@@ -202,7 +202,7 @@ def assert_restored(session: GuestSession) -> None:
 
 def test_a_second_agent_is_refused(guest: GuestSession) -> None:
     bundle = shell(guest, "ls -t /tmp/damoos-root/*/*.pyz | head -1")
-    answer = shell(guest, f"python3 -S {bundle} </dev/null")
+    answer = shell(guest, f"python3 -S {bundle} </dev/null || true")
     assert "another damoos agent works on this machine" in answer
 
 

@@ -17,7 +17,9 @@ from tests.conftest import DAMOOS, damoos, shell
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 HOST_KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
 # A pattern of 3 s that gives a scheme something to do: short enough for tests, long enough for DAMON.
-PATTERN = "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n2500\nhot, 1, 8, 100\n"
+PATTERN = (
+    "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n2500\nhot, 1, 8, 100\n"
+)
 
 
 @pytest.fixture
@@ -38,7 +40,20 @@ def qemus_of(pid: int) -> list[int]:
 
 
 def start_tune(short: Path, results: Path) -> subprocess.Popen[str]:
-    argv = [DAMOOS, "tune", "--workload", short, "--trials", "4", "--repeats", "2", "--results", results, "--format", "json"]
+    argv = [
+        DAMOOS,
+        "tune",
+        "--workload",
+        short,
+        "--trials",
+        "4",
+        "--repeats",
+        "2",
+        "--results",
+        results,
+        "--format",
+        "json",
+    ]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -137,9 +152,7 @@ def check_apply_and_stop(study: str, results: Path) -> None:
     assert damoos("stop", "--results", results).returncode == 2
 
 
-def test_a_scheme_is_put_on_a_running_process_and_taken_off(
-    guest: GuestSession, short: Path, tmp_path: Path
-) -> None:
+def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession, short: Path, tmp_path: Path) -> None:
     """``damoos apply --pid`` on an SSH host: the guest of another lease, reached as any host is."""
     results = tmp_path / "results"
     words = ["--trials", "2", "--repeats", "2", "--results", results, "--format", "json"]
@@ -166,7 +179,10 @@ def test_a_scheme_is_put_on_a_running_process_and_taken_off(
 
 
 def test_failing_workloads_end_a_study_in_one_line(tmp_path: Path, guest_image: None) -> None:
-    for command, message in (("false", "without any scheme: false ended with exit status 1"), ("no-such", "cannot start")):
+    for command, message in (
+        ("false", "without any scheme: false ended with exit status 1"),
+        ("no-such", "cannot start"),
+    ):
         done = damoos("tune", "--command", command, "--results", tmp_path, timeout=120)
         assert done.returncode == 5
         assert message in done.stderr.splitlines()[-1]

@@ -55,7 +55,13 @@ def test_a_run_is_measured(place: SshMachine, session: SshSession) -> None:
 
 
 def test_words_never_reach_a_shell(place: SshMachine, session: SshSession, host: GuestSession) -> None:
-    run_once(session, place, program("echo", "; touch /tmp/trap", "$(touch /tmp/trap)", "`touch /tmp/trap`"), NonePolicy(), 10)
+    run_once(
+        session,
+        place,
+        program("echo", "; touch /tmp/trap", "$(touch /tmp/trap)", "`touch /tmp/trap`"),
+        NonePolicy(),
+        10,
+    )
     assert shell(host, "ls /tmp/trap 2>/dev/null | wc -l") == "0"
 
 

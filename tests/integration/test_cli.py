@@ -24,7 +24,9 @@ def test_help_names_every_command() -> None:
 
 def test_lists(tmp_path: Path) -> None:
     names = {row["name"] for row in json.loads(damoos("workloads", "--format", "json").stdout)}
-    assert names >= {"parsec3/raytrace"} | {f"synthetic/{n}" for n in ("hot-cold", "stairs", "zigzag", "phases", "thrash")}
+    assert names >= {"parsec3/raytrace"} | {
+        f"synthetic/{n}" for n in ("hot-cold", "stairs", "zigzag", "phases", "thrash")
+    }
     machines = {row["name"]: row["description"] for row in json.loads(damoos("machines", "--format", "json").stdout)}
     assert set(machines) == {"guest", "i3", "m5d", "z1d", "local"}
     assert "scaled 1/16" in machines["i3"]
@@ -69,7 +71,10 @@ def test_wrong_words_get_one_line_and_exit_code_2(words: list[str], message: str
     [
         ("descripton = 'x'\n[guest]\nmemory = '1G'\n", "unknown key 'descripton'; did you mean 'description'?"),
         ("description = 'x'\n[guest]\nmemori = '1G'\n", "unknown key 'guest.memori'; did you mean 'memory'?"),
-        ("description = 'x'\n[swap]\nsiz = '1G'\n[guest]\nmemory = '1G'\n", "unknown key 'swap.siz'; did you mean 'size'?"),
+        (
+            "description = 'x'\n[swap]\nsiz = '1G'\n[guest]\nmemory = '1G'\n",
+            "unknown key 'swap.siz'; did you mean 'size'?",
+        ),
         ("description = 'x'\n", "exactly one of [guest], [paper_guest] and [ssh]"),
         ("description = 'x'\n[guest]\nvcpus = 1\n", "key 'guest.memory' is missing"),
         ("description = 'x'\n[guest]\nvcpus = 'many'\nmemory = '1G'\n", "key 'guest.vcpus'"),

@@ -1,0 +1,118 @@
+"""DAMON's files, on a fake tree; what a real kernel does with them is tested in guests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from damoos.damon.scheme import Attrs, Context, Filter, Quotas, Scheme, Watermarks
+from damoos.damon.sysfs import ADMIN, Kdamond, nr_kdamonds, probe
+from damoos.errors import MachineBusy, MachineError, UnsupportedError
+
+PRCL = Scheme.parse("4K max  min min  5s max  pageout")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A kernel's empty DAMON directory, with the folders that a real one would make by itself."""
+    context = tmp_path / ADMIN / "kdamonds/0/contexts/0"
+    for folder in (
+        "monitoring_attrs/intervals",
+        "monitoring_attrs/nr_regions",
+        "targets/0/regions/0",
+        "targets/0/regions/1",
+    ):
+        (context / folder).mkdir(parents=True)
+    for scheme in ("0", "1"):
+        for folder in ("sz", "nr_accesses", "age"):
+            (context / "schemes" / scheme / "access_pattern" / folder).mkdir(parents=True)
+        for folder in ("quotas/weights", "watermarks", "filters/0", "stats"):
+            (context / "schemes" / scheme / folder).mkdir(parents=True)
+    (tmp_path / ADMIN / "kdamonds/nr_kdamonds").write_text("0\n")
+    return tmp_path
+
+
+def value(root: Path, name: str) -> str:
+    return (root / ADMIN / "kdamonds/0/contexts/0" / name).read_text().strip()
+
+
+def test_everything_is_written_the_trap_of_60_s_included(root: Path) -> None:
+    kdamond = Kdamond(root)
+    kdamond.create()
+    kdamond.configure(Context((PRCL,), attrs=Attrs(update_us=1_000_000)), [4711])
+    written = {
+        "operations": "vaddr",
+        "monitoring_attrs/intervals/sample_us": "5000",
+        "monitoring_attrs/intervals/aggr_us": "100000",
+        "monitoring_attrs/intervals/update_us": "1000000",
+        "monitoring_attrs/nr_regions/min": "10",
+        "monitoring_attrs/nr_regions/max": "1000",
+        "targets/nr_targets": "1",
+        "targets/0/pid_target": "4711",
+        "schemes/0/action": "pageout",
+        "schemes/0/access_pattern/sz/min": "4096",
+        "schemes/0/access_pattern/sz/max": "18446744073709551615",
+        "schemes/0/access_pattern/nr_accesses/max": "0",
+        "schemes/0/access_pattern/age/min": "50",
+        "schemes/0/access_pattern/age/max": "4294967295",
+        "schemes/0/watermarks/metric": "none",
+    }
+    assert {name: value(root, name) for name in written} == written
+    assert kdamond.accepted()["schemes/0/access_pattern/age/min"] == "50"
+    kdamond.start()
+    assert kdamond.is_on()
+    kdamond.remove()
+    assert nr_kdamonds(root) == 0
+
+
+def test_quotas_watermarks_and_filters(root: Path) -> None:
+    scheme = Scheme(
+        "pageout",
+        quotas=Quotas(time_ms=10, sz_bytes=4096, reset_interval_ms=1000, weight_age_permil=7),
+        watermarks=Watermarks("free_mem_rate", 5_000_000, 500, 400, 200),
+        filters=(Filter("memcg", matching=False, memcg_path="/workload"),),
+    )
+    kdamond = Kdamond(root)
+    kdamond.create()
+    (root / "proc").mkdir()
+    (root / "proc/iomem").write_text(
+        "00000000-00000fff : Reserved\n00001000-0009fbff : System RAM\n"
+        "00100000-3ffddfff : System RAM\n  01000000-01ffffff : Kernel code\n"
+    )
+    kdamond.configure(Context((Scheme("stat"), scheme), operations="paddr"), [])
+    assert value(root, "targets/0/regions/nr_regions") == "2"
+    assert value(root, "targets/0/regions/0/end") == str(0x9F000)
+    assert value(root, "targets/0/regions/1/start") == str(0x100000)
+    assert value(root, "schemes/nr_schemes") == "2"
+    assert value(root, "schemes/1/quotas/weights/age_permil") == "7"
+    assert value(root, "schemes/1/watermarks/mid") == "400"
+    assert value(root, "schemes/1/filters/0/memcg_path") == "/workload"
+    assert value(root, "schemes/1/filters/0/matching") == "N"
+    assert not (root / ADMIN / "kdamonds/0/contexts/0/targets/0/pid_target").exists()
+
+
+def test_a_kdamond_of_somebody_else_is_not_touched(root: Path) -> None:
+    (root / ADMIN / "kdamonds/nr_kdamonds").write_text("1\n")
+    for attempt in (Kdamond(root).create, lambda: probe(root)):
+        with pytest.raises(MachineBusy):
+            attempt()
+    assert nr_kdamonds(root) == 1
+
+
+def test_a_kernel_without_damon(tmp_path: Path) -> None:
+    assert probe(tmp_path) == {}
+    assert nr_kdamonds(tmp_path) == 0
+    with pytest.raises(UnsupportedError, match="no DAMON"):
+        Kdamond(tmp_path).create()
+
+
+def test_a_start_or_commit_that_the_kernel_only_seems_to_accept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kdamond = Kdamond(root)
+    kdamond.create()
+    state = root / ADMIN / "kdamonds/0/state"
+    monkeypatch.setattr(kdamond, "_command", lambda word: state.write_text("off\n"))
+    with pytest.raises(MachineError, match="did not start"):
+        kdamond.start()
+    with pytest.raises(MachineError, match="died of a commit"):
+        kdamond.commit()
