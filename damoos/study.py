@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from damoos import scorers, searchers, verdict
@@ -90,7 +91,11 @@ class StudyConfig:
     @property
     def label(self) -> str:
         """What the study's name starts with."""
-        return f"{self.workload or (self.command or '').split()[0].rsplit('/', 1)[-1]}-{self.machine}"
+        if self.workload:
+            what = Path(self.workload).stem if self.workload.endswith(".toml") else self.workload
+        else:
+            what = workloads.command(self.command or "", Tuning()).name
+        return f"{what}-{Path(self.machine).stem}"
 
     def check(self) -> None:
         """Find every wrong word before a machine is started."""

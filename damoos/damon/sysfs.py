@@ -142,7 +142,7 @@ class Kdamond:
             self._write_scheme(self._context / f"schemes/{index}", scheme, context)
 
     def set_targets(self, operations: str, pids: list[int]) -> None:
-        """Name the processes to watch; for paddr, all of the machine's memory, which the kernel does not find itself."""
+        """Name the processes to watch; for paddr all memory, which the kernel does not find by itself."""
         if operations != "paddr":
             write(self._context / "targets/nr_targets", len(pids))
             for index, pid in enumerate(pids):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,55 +49,77 @@ class SshSession(Session):
     ) -> None:
         self.endpoint = endpoint
         self.connection = _connect(endpoint)
+        self._why_lost = why_lost or self._last_words
         try:
-            self._sftp = self.connection.sftp()
-            self._place = f"/tmp/damoos-{endpoint.user}"
-            self._make_place()
-            argv = [python, "-S", self.copy(agent_bundle()), str(DEAD_MAN_S)]
-            if endpoint.sudo:
-                argv = ["sudo", "-n", *argv]
-            transport = self.connection.client.get_transport()
-            assert transport is not None
-            channel = transport.open_session(timeout=CONNECT_S)
-            channel.exec_command(shlex.join(argv))
-            # What the agent's interpreter says of a broken machine (no python3, say) is worth keeping.
-            self._stderr = channel.makefile_stderr("rb")
-            self.agent = AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), why_lost or self._last_words)
+            with self._lost("starting the agent"):
+                self._sftp = self.connection.sftp()
+                self._place = f"/tmp/damoos-{endpoint.user}"
+                self._make_place()
+                self.agent = self._start_agent(python)
             self.facts = self.agent.call("facts")
         except BaseException:
             self.connection.close()
             raise
 
+    def _start_agent(self, python: str) -> AgentLink:
+        argv = [python, "-S", self.copy(agent_bundle()), str(DEAD_MAN_S)]
+        if self.endpoint.sudo:
+            argv = ["sudo", "-n", *argv]
+        transport = self.connection.client.get_transport()
+        assert transport is not None
+        channel = transport.open_session(timeout=CONNECT_S)
+        channel.exec_command(shlex.join(argv))
+        # What the interpreter says of a machine that cannot run the agent (no python3, say) is worth keeping.
+        self._stderr = channel.makefile_stderr("rb")
+        return AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), self._why_lost)
+
     def _last_words(self) -> str:
         return bytes(self._stderr.read(2000)).decode(errors="replace").strip()
+
+    @contextmanager
+    def _lost(self, what: str) -> Iterator[None]:
+        """A connection that breaks under SFTP or a new channel is a lost machine, whatever Paramiko calls it."""
+        import paramiko
+
+        try:
+            yield
+        except (EOFError, OSError, paramiko.SSHException) as error:
+            detail = self._why_lost() if hasattr(self, "_stderr") or self._why_lost != self._last_words else ""
+            raise MachineLost(f"{what}: {error or 'connection closed'}{': ' + detail if detail else ''}") from None
 
     def _make_place(self) -> None:
         try:
             self._sftp.mkdir(self._place, 0o700)
         except OSError:
             if self._sftp.stat(self._place).st_uid != self._sftp.stat(".").st_uid:
-                raise MachineTransientError(f"{self._place} on {self.endpoint.host} belongs to somebody else") from None
+                message = f"{self._place} on {self.endpoint.host} belongs to somebody else"
+                raise MachineTransientError(message) from None
 
     def copy(self, path: Path) -> str:
         """Bring a file over, named by its content's hash; a second time costs one look."""
-        content = path.read_bytes()
+        content, mode = path.read_bytes(), path.stat().st_mode & 0o777
         folder = posixpath.join(self._place, hashlib.sha256(content).hexdigest()[:16])
         target = posixpath.join(folder, path.name)
+        with self._lost(f"copying {path.name}"):
+            if not self._exists(target):
+                self._send(content, mode, folder, target)
+        return target
+
+    def _exists(self, target: str) -> bool:
         try:
             self._sftp.stat(target)
-            return target
+            return True
         except FileNotFoundError:
-            pass
-        try:
+            return False
+
+    def _send(self, content: bytes, mode: int, folder: str, target: str) -> None:
+        if not self._exists(folder):
             self._sftp.mkdir(folder, 0o700)
-        except OSError:
-            pass  # a copy that broke off earlier left it
         with self._sftp.open(f"{target}.new", "wb") as remote:
             remote.set_pipelined(True)
             remote.write(content)
-        self._sftp.chmod(f"{target}.new", path.stat().st_mode & 0o777)
+        self._sftp.chmod(f"{target}.new", mode)
         self._sftp.posix_rename(f"{target}.new", target)
-        return target
 
     def close(self) -> None:
         """Undo everything on the machine and log out."""

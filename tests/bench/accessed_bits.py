@@ -1,4 +1,4 @@
-"""Three ways to emulate, compared on a known hot set: why guests run with pti=on. Prints the table of docs/decisions/0001."""
+"""Three ways to emulate, on a known hot set: why guests run with pti=on. Prints the table of docs/decisions/0001."""
 
 from __future__ import annotations
 

@@ -80,10 +80,9 @@ def main() -> int:
         f" guest accelerator {choose('auto', built, lambda _: None).name}; damoos {__version__}, {date.today()}"
     )
     TABLE.write_text(
-        "# What damoos itself costs\n\nMade by `make bench`; seconds of wall time, median of several runs. The workload is"
-        f" `true`.\n\nMachine: {where}.\n\n| what | median s | range | bound | kept |\n| --- | --- | --- | --- | --- |\n"
-        + "\n".join(rows)
-        + "\n"
+        "# What damoos itself costs\n\nMade by `make bench`; seconds of wall time, median of several runs."
+        f" The workload is `true`.\n\nMachine: {where}.\n\n"
+        "| what | median s | range | bound | kept |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
     )
     return 0
 

@@ -178,7 +178,7 @@ def test_a_killed_agent_is_cleaned_up_after(fresh_guest: GuestSession) -> None:
     fresh_guest.agent.call("apply", argv=["sleep", "1000"], env={}, context=prcl("1s"))
     assert shell(fresh_guest, f"cat {KDAMONDS}/0/state") == "on"
     shell(fresh_guest, f"kill -9 {pid}")
-    with pytest.raises(MachineLost, match="hung up|broke"):
+    with pytest.raises(MachineLost, match=r"hung up|broke"):
         fresh_guest.agent.call("status")
     assert_restored(fresh_guest)
 
@@ -214,7 +214,7 @@ def test_a_silent_guest_is_lost_with_its_last_words(guest_image: None, monkeypat
     monkeypatch.setattr("damoos.machines.base.SILENCE_S", 3.0)
     os.kill(session.qemu.pid, signal.SIGSTOP)
     try:
-        with pytest.raises(MachineLost, match="no sign of life for 3 s during 'facts'.*QEMU runs"):
+        with pytest.raises(MachineLost, match=r"no sign of life for 3 s during 'facts'.*QEMU runs"):
             session.agent.call("facts")
     finally:
         session.close()

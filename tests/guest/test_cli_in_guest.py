@@ -111,6 +111,7 @@ def test_tune_survives_everything_and_its_result_holds_together(short: Path, tmp
     stdout, stderr = resumed.communicate(timeout=300)
     assert resumed.returncode == 0, stderr
     check_result(json.loads(stdout), results)
+    short.write_text(short.read_text() + "repeats = 1000\n")  # in service it is to run until it is stopped
     check_apply_and_stop(study["study"], results)
     assert host_kdamonds == (HOST_KDAMONDS.read_text() if HOST_KDAMONDS.exists() else None)
 
