@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damoos.damon.damo_json import context_from_json, context_to_json
+from damoos.errors import ConfigError
 from damoos.store.studies import Store
 from damoos.study import Study, StudyConfig, Watcher
 
@@ -38,6 +40,25 @@ class TunedStudy:
     def best(self) -> dict[str, Any] | None:
         """Recommended ``params``, the ``scheme`` as text and as damo's JSON; None if there is none."""
         return self.result.get("recommended")
+
+    def damo(self, pid: int | None = None) -> dict[str, Any]:
+        """The recommended scheme as a document that ``damo start`` takes.
+
+        Parameters
+        ----------
+        pid : int or None
+            The process to watch; a scheme for a process (vaddr) cannot start without one.
+
+        Raises
+        ------
+        ConfigError : no recommendation, or no pid where one is needed
+        """
+        if self.best is None:
+            raise ConfigError(f"study '{self.name}' has no recommended scheme")
+        context = context_from_json(self.best["damo"])
+        if pid is None and context.operations != "paddr":
+            raise ConfigError("a scheme for a process needs its pid for 'damo start': give --pid")
+        return context_to_json(context, pid)
 
     @property
     def trials_df(self) -> pd.DataFrame:

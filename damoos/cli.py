@@ -165,15 +165,24 @@ def studies(results: Results = RESULTS, storage: Storage = None, form: Format = 
 
 
 @app.command()
-def show(study: StudyName, results: Results = RESULTS, storage: Storage = None, form: Format = "text") -> None:
+def show(
+    study: StudyName,
+    pid: Annotated[int | None, typer.Option(help="Process that --format damo is for.")] = None,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: Annotated[str, typer.Option("--format", help="text, json, or damo (for 'damo start').")] = "text",
+) -> None:
     """Show one study: its trials, the recommended scheme, the validation.
 
-    Example: damoos show parsec3-raytrace-guest-1
+    Example: damoos show parsec3-raytrace-guest-1 --format damo --pid 4711 > s.json && damo start s.json
     """
     from damoos import api
 
-    _check_format(form)
+    _check_format(form, "damo")
     found = api.load_study(study, results=results, storage=storage)
+    if form == "damo":
+        print(json.dumps(found.damo(pid), indent=2))
+        return
     if form == "json":
         unfinished = {"study": study, "trials": json.loads(found.trials_df.to_json(orient="records"))}
         print(json.dumps(found.result or unfinished, indent=2))
@@ -226,9 +235,10 @@ def _say(text: str) -> None:
     print(f"damoos: {text}", file=sys.stderr)
 
 
-def _check_format(form: str) -> None:
-    if form not in ("text", "json"):
-        raise ConfigError(f"unknown format '{form}'{nearest(form, ['text', 'json'])}")
+def _check_format(form: str, *more: str) -> None:
+    known = ["text", "json", *more]
+    if form not in known:
+        raise ConfigError(f"unknown format '{form}'{nearest(form, known)}")
 
 
 def _scheme_text(words: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,7 +76,7 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
     def mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
         return float(np.average(values, weights=spans))
 
-    return {
+    found = {
         "runtime_s": raw["runtime_s"],
         "user_s": raw["user_s"],
         "system_s": raw["system_s"],
@@ -90,3 +91,5 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
         **{name: float(value) for name, value in raw["counters"].items()},
         **{f"psi_{name}_us": float(value) for name, value in raw["psi_us"].items()},
     }
+    # What a machine does not have (memory.current without cgroup v2) is absent, not a number.
+    return {name: value for name, value in found.items() if math.isfinite(value)}

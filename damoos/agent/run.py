@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import shutil
@@ -131,10 +132,14 @@ class Run:
             shutil.rmtree(place, ignore_errors=True)
 
     def _make_cgroup(self) -> None:
-        if not (CGROUPS / "cgroup.controllers").exists():
-            return  # no unified hierarchy at the root: the tree is found by its parents, memory.current is absent
-        with contextlib.suppress(OSError):
-            (CGROUPS / "cgroup.subtree_control").write_text("+memory +cpu")
+        offered = CGROUPS / "cgroup.controllers"
+        if not offered.exists() or not os.access(CGROUPS, os.W_OK):
+            return  # no unified hierarchy, or not ours to use: the tree is found by its parents
+        control = CGROUPS / "cgroup.subtree_control"
+        wanted = {"memory", "cpu"} & set(offered.read_text().split())
+        for controller in wanted - set(control.read_text().split()):
+            self._log.record("controller", path=str(control), name=controller)
+            control.write_text(f"+{controller}")
         self._cgroup = CGROUPS / f"damoos-{os.getpid()}"
         self._log.record("cgroup", path=str(self._cgroup))
         self._cgroup.mkdir()
@@ -231,7 +236,8 @@ class Run:
         rss = sum(map(proc.rss_bytes, pids))
         if rss == 0 and self._samples:
             return  # it is exiting: its memory is gone, its end not yet announced, and 0 is not what it used
-        in_cgroup = int((self._cgroup / "memory.current").read_text()) if self._cgroup else 0
+        current = self._cgroup and self._cgroup / "memory.current"
+        in_cgroup = int(current.read_text()) if current and current.exists() else math.nan
         self._samples.append(
             (
                 t_s,

@@ -137,6 +137,10 @@ def _undo_cgroup(entry: Entry, root: Path) -> None:
     kill_cgroup(Path(entry["path"]))
 
 
+def _undo_controller(entry: Entry, root: Path) -> None:
+    write(Path(entry["path"]), f"-{entry['name']}")
+
+
 def _undo_process_group(entry: Entry, root: Path) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(entry["pgid"], signal.SIGKILL)
@@ -154,6 +158,7 @@ _UNDO = {
     "file": _undo_file,
     "kdamond": _undo_kdamond,
     "cgroup": _undo_cgroup,
+    "controller": _undo_controller,
     "process_group": _undo_process_group,
     "zram": _undo_zram,
 }

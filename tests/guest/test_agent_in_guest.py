@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -171,6 +174,28 @@ def test_somebody_elses_kdamond_is_left_alone(guest: GuestSession) -> None:
         assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds") == "1"
     finally:
         shell(guest, f"echo 0 > {KDAMONDS}/nr_kdamonds")
+
+
+def test_the_real_damo_starts_what_we_write(fresh_guest: GuestSession, tmp_path: Path) -> None:
+    """``damo start`` takes our JSON and the kernel then holds our numbers."""
+    bundle, document = tmp_path / "damo.pyz", tmp_path / "scheme.json"
+    sources = Path(sys.executable).parent.parent.glob("lib/python3*/site-packages/damo/*.py")
+    with zipfile.ZipFile(bundle, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__main__.py", "from damo.damo import main\nmain()\n")
+        for source in sources:
+            archive.write(source, f"damo/{source.name}")
+    document.write_text(
+        json.dumps(context_to_json(Context((Scheme.parse("4K max  min min  5s max  pageout"),)), pid=1))
+    )
+    damo = f"python3 {fresh_guest.copy(bundle)}"
+    shell(fresh_guest, f"{damo} start {fresh_guest.copy(document)}")
+    files = (
+        "state contexts/0/targets/0/pid_target contexts/0/schemes/0/action contexts/0/schemes/0/access_pattern/age/min"
+    )
+    assert shell(fresh_guest, f"cd {KDAMONDS}/0 && cat {files}").split() == ["on", "1", "pageout", "50"]
+    with pytest.raises(MachineBusy):
+        fresh_guest.agent.call("probe")
+    shell(fresh_guest, f"{damo} stop")
 
 
 def test_a_killed_agent_is_cleaned_up_after(fresh_guest: GuestSession) -> None:

@@ -76,6 +76,9 @@ def test_a_whole_study(fake, tmp_path: Path) -> None:
     assert json.loads((folder / "result.json").read_text()) == result
     assert list(found.trials_df["number"]) == list(range(10))
     assert "verdict" in repr(found)
+    assert found.damo(7)["kdamonds"][0]["contexts"][0]["targets"][0]["pid"] == 7
+    with pytest.raises(ConfigError, match="needs its pid"):
+        found.damo()
 
 
 def test_optuna_sees_the_same_scores(fake, tmp_path: Path) -> None:
