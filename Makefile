@@ -41,7 +41,7 @@ $(VENV)/.installed: requirements.txt pyproject.toml | build/.packages
 # apt is asked only for what dpkg does not have, so a machine that is set up needs no network and no sudo.
 build/.packages:
 	mkdir -p build
-	@missing="$$(for p in $(APT); do dpkg -s $$p >/dev/null 2>&1 || echo $$p; done)"; \
+	@missing="$$(for p in $(APT); do dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || echo $$p; done)"; \
 	if [ -n "$$missing" ]; then \
 		echo "installing Debian packages:" $$missing; \
 		$(SUDO) apt-get -qq update && \

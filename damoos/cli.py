@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from damoos.errors import ConfigError, DamoosError, nearest
+from damoos.errors import ConfigError, DamoosError, NothingFeasible, nearest
 
 if TYPE_CHECKING:
     from damoos.api import TunedStudy
@@ -295,6 +295,8 @@ def _print_result(found: TunedStudy, form: str, results: Path) -> None:
     else:
         print(repr(found))
         print(f"figure: {results / found.name / 'figure.png'}")
+    if found.best is None:
+        raise NothingFeasible(f"study '{found.name}': none of its trials kept the limits of the score")
 
 
 def _all_studies(results: Path, storage: str | None) -> list[Study]:

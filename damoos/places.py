@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +12,22 @@ def data(name: str) -> Path:
     """A folder of shipped data (``workloads``, ``machines``): of the checkout, or of an installed package."""
     checkout = Path(__file__).resolve().parent.parent / name
     return checkout if checkout.is_dir() else Path(sys.prefix) / "share/damoos" / name
+
+
+def commit() -> str | None:
+    """The checkout's git commit, ``+`` behind it if files have changed since; None for an installed package."""
+    checkout = Path(__file__).resolve().parent.parent
+    if not (checkout / ".git").exists():
+        return None
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", checkout, *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "HEAD")[:12] + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except OSError:
+        return None
 
 
 def cache() -> Path:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from damoos import scorers, searchers, verdict
+from damoos import __version__, places, scorers, searchers, verdict
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.scheme import Attrs
 from damoos.damon.text import fill_template, parse_schemes
@@ -20,7 +20,6 @@ from damoos.dispatch.local import Lease
 from damoos.errors import (
     ConfigError,
     MeasurementError,
-    NothingFeasible,
     TooManyFailures,
     UnsupportedError,
     WorkloadError,
@@ -136,6 +135,7 @@ class Setting:
     params: tuple[Param, ...]
     manual_us: int
     facts: dict[str, Any]
+    commit: str | None
 
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""
@@ -244,11 +244,10 @@ class Study:
         return policy_of(self.config, self.space, point)
 
     def run(self, watcher: Watcher | None = None) -> dict[str, Any]:
-        """Do all that is left of the study and return its result.
+        """Do all that is left of the study and return its result; ``recommended`` is None if nothing was feasible.
 
         Raises
         ------
-        NothingFeasible : every trial broke the scorer's limits; the result is stored all the same
         TooManyFailures : trials failed one after the other
         DamoosError : as the machine, the workload or the store has it
         """
@@ -258,10 +257,6 @@ class Study:
                 _Execution(self, watcher).whole()
         result = self.record.result
         assert result is not None
-        if result["recommended"] is None:
-            raise NothingFeasible(
-                f"study '{self.name}': none of {len(result['trials'])} trials kept the score's limits"
-            )
         return result
 
 
@@ -332,6 +327,7 @@ class _Execution:
                     "swap": lease.machine.setting.get("swap"),
                     "thp": lease.machine.setting.get("thp"),
                 },
+                commit=places.commit(),
             )
             self._study.record.set("setting", setting.to_json())
         elif stored["workload_identity"] != workload.identity:
@@ -422,6 +418,11 @@ class _Execution:
             "searcher": self._config.searcher,
             "scorer": self._config.scorer,
             "seed": self._config.seed,
+            "provenance": {
+                **{name: facts.get(name) for name in ("emulation", "image", "cmdline")},
+                "damoos": __version__,
+                "commit": setting.commit,
+            },
             "baselines": [
                 {"number": run.number, "metrics": dict(run.measurement.metrics)}
                 for run in study.runs()

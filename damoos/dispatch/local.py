@@ -84,7 +84,4 @@ class Lease:
     def _drop(self) -> None:
         session, self._session = self._session, None
         if session:
-            try:
-                session.close()
-            except MachineTransientError:
-                return  # it is gone; its agent cleans up by itself
+            session.close()

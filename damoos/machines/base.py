@@ -83,14 +83,17 @@ class AgentLink:
         self._send({"call": "cancel"}, quiet=True)
 
     def close(self) -> None:
-        """Say bye, so that the agent undoes everything, and hang up."""
-        if not self._closed.is_set():
-            try:
-                problems = self.call("bye")
-                if problems:
-                    raise errors.MachineError(f"the agent could not undo: {'; '.join(problems)}")
-            finally:
-                self.hang_up()
+        """Say bye, so that the agent undoes everything, and hang up; an agent that is gone cleans up by itself."""
+        if self._closed.is_set():
+            return
+        try:
+            problems = self.call("bye")
+            if problems:
+                raise errors.MachineError(f"the agent could not undo: {'; '.join(problems)}")
+        except errors.MachineLost:
+            return
+        finally:
+            self.hang_up()
 
     def hang_up(self) -> None:
         """Drop the line; the agent notices and cleans up by itself."""

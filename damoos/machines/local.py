@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from damoos.errors import MachineLost
 from damoos.machines.base import DEAD_MAN_S, AgentLink, Machine, Session
 from damoos.machines.bundle import agent_bundle
 
@@ -34,8 +33,6 @@ class LocalSession(Session):
         """Undo everything and end the agent."""
         try:
             self.agent.close()
-        except MachineLost:
-            pass
         finally:
             self._process.wait()
 

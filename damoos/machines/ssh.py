@@ -125,8 +125,6 @@ class SshSession(Session):
         """Undo everything on the machine and log out."""
         try:
             self.agent.close()
-        except MachineLost:
-            pass
         finally:
             self.connection.close()
 

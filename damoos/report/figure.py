@@ -27,7 +27,13 @@ def draw(study: Study, result: dict[str, Any]) -> list[Path]:
     axes.axhline(0.0, color=GREY, linewidth=1, label="baseline (no scheme)")
     if result["recommended"]:
         chosen = result["recommended"]["params"][param.key] / _per_unit(param)
-        axes.axvline(chosen, color=GREEN, linestyle="--", linewidth=1, label=f"chosen: {chosen:g}")
+        axes.axvline(
+            chosen,
+            color=GREEN,
+            linestyle="--",
+            linewidth=1,
+            label=f"chosen: {param.text(result['recommended']['params'][param.key])}",
+        )
         _validation(axes, result, {"manual": study.setting.manual_us / _per_unit(param), "tuned": chosen})
     variant = " (model)" if result["variant"] == "model" else ""
     machine = result["machine"]

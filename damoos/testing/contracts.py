@@ -6,16 +6,22 @@ class TestMine(SearcherContract):
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
 from damoos.errors import MeasurementError
+from damoos.machines.base import Machine, Session
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Score, Trial
+from damoos.policies.base import Policy
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher
+from damoos.workloads.base import Workload
 
 SPACE = Space("4K max  min min  MIN_AGE max  pageout", (Param("min_age", "us", 0, 60_000_000, 1_000_000),))
 
@@ -113,3 +119,87 @@ class ScorerContract:
         """Missing is an error."""
         with pytest.raises(MeasurementError):
             self.make().score(Measurement({}), self._measured(), [])
+
+
+class MachineContract:
+    """What every machine must keep; the runs have no scheme, so nothing of the machine is changed."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def machine(cls) -> Machine:
+        """The machine under test."""
+        raise NotImplementedError
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def session(cls, machine: Machine) -> Iterator[Session]:
+        """One lease for all tests."""
+        opened = machine.open()
+        yield opened
+        opened.close()
+
+    def _run(self, session: Session, *argv: str) -> dict[str, Any]:
+        spec = {"env": {}, "limit_s": 30.0, "sample_s": 0.5, "drop_caches": False, "context": None}
+        answer: dict[str, Any] = session.agent.call("run", argv=list(argv), **spec)
+        return answer
+
+    def test_it_says_what_it_is(self, machine: Machine, session: Session) -> None:
+        """A name, a description, and facts for the provenance."""
+        assert machine.name
+        assert machine.describe()
+        assert {"kernel", "accel", "clock", "vcpus", "mem_bytes"} <= set(session.facts)
+
+    def test_a_run_is_reported_whole(self, session: Session) -> None:
+        """Everything that the runner reads is there."""
+        raw = self._run(session, "true")
+        assert raw["exit_status"] == 0
+        assert raw["runtime_s"] > 0
+        assert raw["damos"] == []
+        assert {"pswpin", "pswpout", "pgmajfault"} <= set(raw["counters"])
+        assert len(raw["samples"][0]) == len(raw["sample_columns"])
+
+    def test_runs_come_one_after_the_other(self, session: Session) -> None:
+        """A session is good for many runs."""
+        assert all(self._run(session, "true")["exit_status"] == 0 for _ in range(3))
+
+    def test_a_file_has_a_path_there(self, session: Session, tmp_path: Path) -> None:
+        """Copying gives the path on the machine."""
+        file = tmp_path / "file"
+        file.write_text("content")
+        assert session.copy(file)
+
+
+class WorkloadContract:
+    """What every workload must keep."""
+
+    @pytest.fixture
+    def workload(self) -> Workload:
+        """The workload under test."""
+        raise NotImplementedError
+
+    def test_it_says_what_it_is(self, workload: Workload) -> None:
+        """A name, a variant, an identity that does not change."""
+        assert workload.name
+        assert workload.variant in ("real", "model")
+        assert workload.identity == workload.identity
+        assert workload.tuning.low_us < workload.tuning.high_us
+
+    def test_its_command_is_a_list_of_words(self, workload: Workload) -> None:
+        """No shell string, and every file named as it is on the machine."""
+        argv = workload.argv(lambda path: f"/there/{path.name}")
+        assert argv
+        assert all(isinstance(word, str) for word in argv)
+
+
+class PolicyContract:
+    """What every policy must keep."""
+
+    @pytest.fixture
+    def policy(self) -> Policy:
+        """The policy under test."""
+        raise NotImplementedError
+
+    def test_the_agent_can_read_it(self, policy: Policy) -> None:
+        """Its part of the agent's call survives JSON."""
+        assert policy.name
+        assert json.loads(json.dumps(policy.spec())) == policy.spec()

@@ -41,6 +41,7 @@ class FakeMachine(Machine):
     """
 
     name = "fake"
+    description = "no machine: numbers from a curve"
 
     def __init__(
         self,

@@ -10,7 +10,6 @@ from damoos import api, study
 from damoos.errors import (
     ConfigError,
     MachineLost,
-    NothingFeasible,
     StoreError,
     TooManyFailures,
     WorkloadError,
@@ -148,15 +147,29 @@ def test_a_broken_baseline_ends_the_study(fake, tmp_path: Path) -> None:
         tune(tmp_path)
 
 
-def test_nothing_feasible_is_said_and_stored(fake, tmp_path: Path) -> None:
+def test_nothing_feasible_is_a_result(fake, tmp_path: Path) -> None:
     fake(FakeMachine(curve=lambda age_s: (0.5, 0.9)))
-    with pytest.raises(NothingFeasible, match="none of 4 trials"):
-        tune(tmp_path, trials=4)
-    (name,) = study_names(tmp_path)
-    result = api.load_study(name, results=tmp_path).result
-    assert result["recommended"] is None
-    assert result["validation"] is None
-    assert result["verdict"] == "baseline"
+    found = tune(tmp_path, trials=4)
+    assert found.best is None
+    assert found.result["validation"] is None
+    assert found.result["verdict"] == "baseline"
+    assert (tmp_path / found.name / "figure.png").exists()
+
+
+def test_nothing_feasible_prints_its_result_and_ends_with_4(
+    fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from damoos import cli
+
+    fake(FakeMachine(curve=lambda age_s: (0.5, 0.9)))
+    words = ["damoos", "tune", "--command", "true", "--trials", "3", "--results", str(tmp_path), "--format", "json"]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    said = capsys.readouterr()
+    assert end.value.code == 4
+    assert json.loads(said.out)["recommended"] is None
+    assert "kept the limits" in said.err.splitlines()[-1]
 
 
 def study_names(results: Path) -> list[str]:

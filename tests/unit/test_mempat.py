@@ -1,0 +1,87 @@
+"""The access program, run on this machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from damoos.workloads.catalog import mempat
+
+GOOD = """#regions
+a, 64K, none
+b, 1M
+
+# comment
+first
+2
+a, 1, 64, 80, wo
+b, 0, 4096, 20, rw
+
+second
+3
+b, 0, 4096, 1
+"""
+
+
+def run(tmp_path: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    file = tmp_path / "pattern"
+    file.write_text(text)
+    return subprocess.run([mempat(), *options, file], capture_output=True, text=True, check=False)
+
+
+def test_the_work_is_fixed(tmp_path: Path) -> None:
+    report = json.loads(run(tmp_path, GOOD, "-r", "1000", "-n", "4", "-o", "1").stdout)
+    assert [(phase["name"], phase["ops"]) for phase in report["phases"]] == [("first", 2000), ("second", 12000)]
+    assert report["ops"] == 14000
+    assert report["seconds"] > 0
+
+
+def test_masims_own_defaults_are_understood(tmp_path: Path) -> None:
+    text = (
+        "#regions\na, 256, none\nb, 64, none\nc, 128, none\n\nexample phase 1\n10\na, 1, 64, 80, wo\n\n"
+        "example phase 2\n10\nc, 1, 64, 50, ro\nb, 0, 4096, 50, rw\n"
+    )
+    assert json.loads(run(tmp_path, text).stdout)["ops"] == 20_000
+
+
+def test_initial_data_is_read(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_bytes(b"x" * 4096)
+    assert run(tmp_path, f"#regions\na, 4096, {data}\n\np\n1\na, 0, 8, 1, ro\n").returncode == 0
+    assert "shorter than region" in run(tmp_path, f"#regions\na, 8192, {data}\n\np\n1\na, 0, 8, 1, ro\n").stderr
+
+
+def test_memory_is_touched_as_the_pattern_says(tmp_path: Path) -> None:
+    """A region that no phase names stays untouched: resident memory is what was accessed."""
+    text = "#regions\nused, 8M\nspare, 64M\n\np\n10\nused, 0, 4096, 1\n"
+    file = tmp_path / "pattern"
+    file.write_text(text)
+    done = subprocess.run(
+        ["python3", "-c", "import resource,subprocess,sys; subprocess.run(sys.argv[1:], stdout=-3);"
+         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)", mempat(), file],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    rss_kib = int(done.stdout)
+    assert 8 << 10 <= rss_kib < 40 << 10
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("#regions\na, 64K\n\np\n1\nb, 0, 8, 1\n", "pattern:6: no region 'b'"),
+        ("#regions\na, 64Q\n\np\n1\na, 0, 8, 1\n", "pattern:2: region length: '64Q' is not a number"),
+        ("#regions\na, 64K\n\np\nsoon\na, 0, 8, 1\n", "pattern:5: phase time: expected a number, got 'soon'"),
+        ("#regions\na, 64K\n\np\n1\na, 0, 0, 1\n", "stride of 0"),
+        ("#regions\na, 64K\n\np\n1\na, 0, 8, 0\n", "no pattern with a probability above 0"),
+        ("#regions\na, 64K\n\np\n1\na, 0, 8, 1, xo\n", "mode 'xo' is none of ro, wo, rw"),
+        ("#regions\na, 4\n\np\n1\na, 0, 8, 1\n", "shorter than one access"),
+        ("", "no regions or no phases"),
+    ],
+)
+def test_wrong_files_are_told_by_line(tmp_path: Path, text: str, message: str) -> None:
+    done = run(tmp_path, text)
+    assert done.returncode == 2
+    assert message in done.stderr
