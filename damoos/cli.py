@@ -349,6 +349,10 @@ def main() -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
+    except OSError as error:  # a full or read-only disk, wherever it was met
+        if "--debug" in sys.argv:
+            raise
+        _end(f"{error.filename or 'this machine'}: {error.strerror or error}", 3)
     except Exception as error:
         # Typer's own errors of use (unknown command, option or value) carry their message and exit code.
         if not hasattr(error, "format_message"):
