@@ -163,6 +163,10 @@ def _write_results(study: Study, result: dict[str, Any]) -> None:
     if best:
         artifacts.write_text("recommended.damos", best["scheme"] + "\n")
         artifacts.write_json("recommended.json", best["damo"])
+    winner = {"tuned": best, "manual": result["manual"]}.get(result["verdict"])
+    if winner:
+        artifacts.write_text("winner.damos", winner["scheme"] + "\n")
+        artifacts.write_json("winner.json", winner["damo"])
     from damoos.report.figure import draw
 
     draw(study, result)

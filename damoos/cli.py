@@ -117,6 +117,7 @@ def resume(study: StudyName, results: Results = RESULTS, storage: Storage = None
 @app.command()
 def apply(
     study: StudyName,
+    arm: Annotated[str, typer.Option(help="tuned, or manual where the validation found that better.")] = "tuned",
     pid: Annotated[int | None, typer.Option(help="Put the scheme on this running process.")] = None,
     machine: Annotated[
         str | None, typer.Option(help="Where; default: the study's machine, with --pid this one.")
@@ -132,7 +133,9 @@ def apply(
     from damoos import service
 
     _check_format(form)
-    state = service.apply(study, machine, pid, results, storage)
+    state = service.apply(study, arm, machine, pid, results, storage)
+    if state["verdict"] not in (arm, "indistinguishable"):
+        _say(f"note: the validation of '{study}' found '{state['verdict']}' better than '{arm}'")
     print(json.dumps(state) if form == "json" else f"in service: {service.describe(state)}")
 
 

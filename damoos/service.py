@@ -16,9 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from damoos.damon.damo_json import context_from_json
 from damoos.dispatch.local import Lease
-from damoos.errors import ConfigError, DamoosError, MachineError
+from damoos.errors import ConfigError, DamoosError, MachineError, nearest
 from damoos.machines import catalog as machines
 from damoos.store.studies import Store
 from damoos.study import Study
@@ -52,13 +51,20 @@ def _is_keeper(pid: int) -> bool:
         return False
 
 
-def apply(name: str, machine: str | None, pid: int | None, results: Path, storage: str | None) -> dict[str, Any]:
-    """Start a keeper for a study's recommended scheme and wait until the scheme is in force.
+ARMS = {"tuned": "recommended", "manual": "manual"}
+
+
+def apply(
+    name: str, arm: str, machine: str | None, pid: int | None, results: Path, storage: str | None
+) -> dict[str, Any]:
+    """Start a keeper for one of a study's schemes and wait until the scheme is in force.
 
     Parameters
     ----------
     name : str
         The study.
+    arm : {"tuned", "manual"}
+        Which of the validated schemes.
     machine : str or None
         None for the study's own; with a pid, for this machine.
     pid : int or None
@@ -71,14 +77,16 @@ def apply(name: str, machine: str | None, pid: int | None, results: Path, storag
     """
     study = Study(Store(results, storage).load(name))
     result = study.record.result
-    if not result or not result["recommended"]:
-        raise ConfigError(f"study '{name}' has no recommended scheme to apply")
+    if arm not in ARMS:
+        raise ConfigError(f"unknown arm '{arm}'{nearest(arm, ARMS)}")
+    if not result or not result[ARMS[arm]]:
+        raise ConfigError(f"study '{name}' has no {arm} scheme to apply")
     held = read_state(results)
     if held:
         raise ConfigError(f"study '{held['study']}' is in service already; 'damoos stop' ends it")
     place = machine or ("local" if pid else study.config.machine)
     machines.machine(place)
-    spec = {"study": name, "machine": place, "pid": pid, "results": str(results), "storage": storage}
+    spec = {"study": name, "arm": arm, "machine": place, "pid": pid, "results": str(results), "storage": storage}
     keeper = subprocess.Popen(
         [sys.executable, "-m", "damoos.service", json.dumps(spec)],
         stdin=subprocess.DEVNULL,
@@ -122,8 +130,8 @@ class _Stopped(Exception):
 def _keep(spec: dict[str, Any]) -> None:
     results = Path(spec["results"])
     study = Study(Store(results, spec["storage"]).load(spec["study"]))
-    document = (study.record.result or {})["recommended"]["damo"]
-    context_from_json(document)
+    chosen = (study.record.result or {})[ARMS[spec["arm"]]]
+    document = chosen["damo"]
     with Lease(machines.machine(spec["machine"])) as lease:
         call: dict[str, Any] = {"context": document}
         if spec["pid"]:
@@ -135,7 +143,9 @@ def _keep(spec: dict[str, Any]) -> None:
             "study": study.name,
             "machine": spec["machine"],
             "pid": begun["pid"],
-            "scheme": (study.record.result or {})["recommended"]["scheme"],
+            "scheme": chosen["scheme"],
+            "arm": spec["arm"],
+            "verdict": (study.record.result or {})["verdict"],
             "keeper_pid": os.getpid(),
             "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         }

@@ -227,6 +227,11 @@ class Study:
         return Space(self.config.scheme, self.setting.params)
 
     @property
+    def manual(self) -> Params:
+        """The point of the hand-made scheme that the tuned one is compared with."""
+        return self.space.point(**{param.key: self.setting.manual_us for param in self.space.params})
+
+    @property
     def searcher(self) -> Searcher:
         """The searcher, which is a pure function and so can be had at any time."""
         return searchers.searcher(self.config.searcher, self.space, self.config.nr_samples, self.config.seed)
@@ -356,8 +361,7 @@ class _Execution:
         return self._study.searcher.recommend(history)
 
     def _validate(self, lease: Lease, workload: Workload, best: Params) -> None:
-        manual = self._study.space.point(**{p.key: self._study.setting.manual_us for p in self._study.space.params})
-        points: dict[str, Params | None] = {"baseline": None, "manual": manual, "tuned": best}
+        points: dict[str, Params | None] = {"baseline": None, "manual": self._study.manual, "tuned": best}
         for step in self._left("validation"):
             point = points[step.arm]
             policy: Policy = NonePolicy() if point is None else self._study.policy(point)
@@ -430,7 +434,8 @@ class _Execution:
             ],
             "drift": _drift(study.runs()),
             "trials": [_trial_json(trial) for trial in study.trials()],
-            "recommended": None if best is None else _recommendation(study, best),
+            "recommended": None if best is None else _scheme_json(study, best),
+            "manual": _scheme_json(study, study.manual),
             **(
                 validation
                 or {"validation": None, "verdict": "baseline", "verdict_text": "no trial kept the score's limits"}
@@ -467,10 +472,10 @@ def _drift(runs: list[Run]) -> dict[str, float]:
     return {name: spread(name) for name in ("runtime_s", "rss_avg_bytes")}
 
 
-def _recommendation(study: Study, best: Params) -> dict[str, Any]:
-    policy = study.policy(best)
+def _scheme_json(study: Study, point: Params) -> dict[str, Any]:
+    policy = study.policy(point)
     return {
-        "params": dict(best),
+        "params": dict(point),
         "scheme": "\n".join(str(scheme) for scheme in policy.schemes),
         "damo": context_to_json(policy.context),
     }

@@ -24,5 +24,6 @@ def summary(result: dict[str, Any]) -> str:
         )
     lines.append(f"verdict: {result['verdict_text']}")
     if result["recommended"]:
-        lines.append(f"scheme: {result['recommended']['scheme']}")
+        lines.append(f"tuned scheme:  {result['recommended']['scheme']}")
+        lines.append(f"manual scheme: {result['manual']['scheme']}")
     return "\n".join(lines)

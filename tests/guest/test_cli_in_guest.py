@@ -135,6 +135,7 @@ def check_result(result: dict, results: Path) -> None:
     folder = results / result["study"]
     kept = {path.stem for path in folder.glob("*.parquet")}
     assert {"baseline-000", "trial-003", "validation-001-tuned"} <= kept
+    assert (folder / "winner.damos").exists() == (result["verdict"] in ("tuned", "manual"))
     damo = json.loads((folder / "recommended.json").read_text())
     assert damo["kdamonds"][0]["contexts"][0]["schemes"][0]["action"] == "pageout"
 
