@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damoos.conduct import Watcher, conduct
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.errors import ConfigError
 from damoos.store.studies import Store
-from damoos.study import Study, StudyConfig, Watcher
+from damoos.study import Study, StudyConfig
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,7 +149,7 @@ def resume(
 
 def _run(study: Study, watcher: Watcher | None) -> TunedStudy:
     try:
-        study.run(watcher)
+        conduct(study, watcher)
     finally:
         result = study.record.result
         if result is not None:

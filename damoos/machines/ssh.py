@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos.errors import ConfigError, MachineLost, MachineTransientError
+from damoos.errors import ConfigError, MachineError, MachineLost, MachineTransientError
 from damoos.machines.base import DEAD_MAN_S, AgentLink, Machine, Session, Swap, setting_of
 from damoos.machines.bundle import agent_bundle
 from damoos.tomlfile import Table
 
 if TYPE_CHECKING:
     from fabric import Connection
+    from paramiko import Channel
 
 CONNECT_S = 30
 
@@ -50,6 +51,7 @@ class SshSession(Session):
         self.endpoint = endpoint
         self.connection = _connect(endpoint)
         self._why_lost = why_lost or self._last_words
+        self._channel: Channel | None = None
         try:
             with self._lost("starting the agent"):
                 self._sftp = self.connection.sftp()
@@ -69,12 +71,14 @@ class SshSession(Session):
         assert transport is not None
         channel = transport.open_session(timeout=CONNECT_S)
         channel.exec_command(shlex.join(argv))
-        # What the interpreter says of a machine that cannot run the agent (no python3, say) is worth keeping.
-        self._stderr = channel.makefile_stderr("rb")
+        self._channel = channel
         return AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), self._why_lost)
 
     def _last_words(self) -> str:
-        return bytes(self._stderr.read(2000)).decode(errors="replace").strip()
+        """What the interpreter said of a machine that cannot run the agent (no python3, say)."""
+        if self._channel is None or not self._channel.recv_stderr_ready():
+            return ""
+        return self._channel.recv_stderr(2000).decode(errors="replace").strip()
 
     @contextmanager
     def _lost(self, what: str) -> Iterator[None]:
@@ -84,16 +88,16 @@ class SshSession(Session):
         try:
             yield
         except (EOFError, OSError, paramiko.SSHException) as error:
-            detail = self._why_lost() if hasattr(self, "_stderr") or self._why_lost != self._last_words else ""
+            detail = self._why_lost()
             raise MachineLost(f"{what}: {error or 'connection closed'}{': ' + detail if detail else ''}") from None
 
     def _make_place(self) -> None:
         try:
             self._sftp.mkdir(self._place, 0o700)
         except OSError:
-            if self._sftp.stat(self._place).st_uid != self._sftp.stat(".").st_uid:
-                message = f"{self._place} on {self.endpoint.host} belongs to somebody else"
-                raise MachineTransientError(message) from None
+            # Somebody else's folder, or a link to one, could swap the agent for another program.
+            if self._sftp.lstat(self._place).st_uid != self._sftp.stat(".").st_uid:
+                raise MachineError(f"{self._place} on {self.endpoint.host} belongs to somebody else") from None
 
     def copy(self, path: Path) -> str:
         """Bring a file over, named by its content's hash; a second time costs one look."""

@@ -34,7 +34,7 @@ def draw(study: Study, result: dict[str, Any]) -> list[Path]:
             linewidth=1,
             label=f"chosen: {param.text(result['recommended']['params'][param.key])}",
         )
-        _validation(axes, result, {"manual": study.setting.manual_us / _per_unit(param), "tuned": chosen})
+        _validation(axes, result, _arm_places(study, param, chosen))
     variant = " (model)" if result["variant"] == "model" else ""
     machine = result["machine"]
     axes.set_title(
@@ -53,6 +53,14 @@ def draw(study: Study, result: dict[str, Any]) -> list[Path]:
             )
         )
     return written
+
+
+def _arm_places(study: Study, param: Param, chosen: float) -> dict[str, float]:
+    """Where the validated arms stand on the axis; the hand-made scheme has a place only where its own parameter is."""
+    places = {"tuned": chosen}
+    if param.key in study.manual:
+        places["manual"] = study.manual[param.key] / _per_unit(param)
+    return places
 
 
 def _per_unit(param: Param) -> float:
@@ -85,7 +93,7 @@ def _estimate(axes: Axes, study: Study, param: Param) -> None:
 def _validation(axes: Axes, result: dict[str, Any], places: dict[str, float]) -> None:
     for arm, marker in (("manual", "s"), ("tuned", "D")):
         found = (result["validation"] or {}).get(arm)
-        if not found or not found["feasible"]:
+        if arm not in places or not found or not found["feasible"]:
             continue
         low, high = found["score_ci95"]
         reach = [[found["score"] - low], [high - found["score"]]]

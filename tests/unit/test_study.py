@@ -147,6 +147,18 @@ def test_a_broken_baseline_ends_the_study(fake, tmp_path: Path) -> None:
         tune(tmp_path)
 
 
+@pytest.mark.parametrize("at", [0, 6, 12, 13])
+def test_a_broken_baseline_is_tried_again_by_a_resumed_study(fake, tmp_path: Path, at: int) -> None:
+    machine = fake(FakeMachine(failures={at: WorkloadError("it crashed")}))
+    with pytest.raises(WorkloadError):
+        tune(tmp_path)
+    machine.failures = {}
+    result = tune(tmp_path).result
+    assert machine.nr_runs == 23
+    assert len(result["baselines"]) == 3
+    assert result["validation"]["baseline"]["repeats"] == 3
+
+
 def test_nothing_feasible_is_a_result(fake, tmp_path: Path) -> None:
     fake(FakeMachine(curve=lambda age_s: (0.5, 0.9)))
     found = tune(tmp_path, trials=4)
@@ -195,6 +207,15 @@ def test_useless_schemes_lose_to_leaving_it_alone(fake, tmp_path: Path) -> None:
 def test_no_winner_inside_the_noise(fake, tmp_path: Path) -> None:
     fake(FakeMachine(curve=lambda age_s: (0.0, 0.0), noise=0.02))
     assert tune(tmp_path, trials=4).result["verdict"] == "indistinguishable"
+
+
+def test_another_parameter_is_tuned_against_the_same_hand_made_scheme(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(curve=lambda age_s: (0.0, 0.2)))
+    found = tune(tmp_path, trials=3, tune="min_size=4K:2M", scheme="MIN_SIZE max  min min  4s max  pageout")
+    assert set(found.result["trials"][0]["params"]) == {"min_size_bytes"}
+    assert found.result["manual"]["params"] == {"min_age_us": 5_000_000}
+    assert found.result["manual"]["scheme"] == "4K max  min min  5s max  pageout"
+    assert found.result["recommended"]["scheme"].endswith("4s max  pageout")
 
 
 def test_two_writers_are_refused(fake, tmp_path: Path) -> None:
