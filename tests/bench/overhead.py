@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import date
@@ -18,9 +20,13 @@ from damoos.machines.catalog import machine
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.image import image
 from damoos.machines.guest.qemu import BOOT_S, READY, QemuProcess
+from damoos.model.space import Param
+from damoos.model.trial import Run, Score
 from damoos.policies.base import NonePolicy
+from damoos.store.studies import Store
 from damoos.workloads.base import CommandWorkload, Tuning
 
+PARAM = Param("min_age", "us", 0, 1_000_000, 100_000)
 NOOP = CommandWorkload("noop", ["true"], Tuning())
 TABLE = Path(__file__).parents[2] / "docs/bench.md"
 REPEATS = 7
@@ -38,8 +44,18 @@ def timed(job: Callable[[], object], repeats: int = REPEATS) -> list[float]:
 
 
 def per_trial(name: str) -> list[float]:
-    with Lease(machine(name)) as lease:
-        return timed(lambda: lease.run(NOOP, NonePolicy(), 60))
+    """A trial of a workload that does nothing: run, measured, its raw data and its trial stored."""
+    numbers = itertools.count()
+    with tempfile.TemporaryDirectory() as place, Lease(machine(name)) as lease:
+        record = Store(Path(place)).create("bench", {}, "maximize", "now")
+
+        def trial() -> None:
+            measurement, samples = lease.run(NOOP, NonePolicy(), 60)
+            run = Run(0, "trial", next(numbers), "", {PARAM.key: 0}, measurement)
+            record.artifacts.write_samples(run.key, samples)
+            record.add(run, Score(0.0, feasible=True), (PARAM,))
+
+        return timed(trial)
 
 
 def help_text() -> list[float]:
@@ -64,8 +80,8 @@ def boot_to_ssh() -> list[float]:
 def main() -> int:
     rows = []
     for what, bound_s, measure in (
-        ("overhead of a trial, `local`", 0.15, lambda: per_trial("local")),
-        ("overhead of a trial, booted guest", 4.0, lambda: per_trial("guest")),
+        ("a trial of a no-op, stored, `local`", 0.15, lambda: per_trial("local")),
+        ("a trial of a no-op, stored, booted guest", 4.0, lambda: per_trial("guest")),
         ("`damoos --help`", 0.3, help_text),
         ("guest, start to listening sshd", 8.0, boot_to_ssh),
     ):
