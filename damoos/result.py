@@ -25,7 +25,7 @@ def result_of(study: Study, best: Params | None, elapsed_s: float) -> dict[str, 
         Wall time that the study took.
     """
     setting, config = study.setting, study.config
-    validation = _validation(study) if best is not None else None
+    validation = _validation(study, best) if best is not None else None
     facts = setting.facts
     return {
         "study": study.name,
@@ -97,14 +97,15 @@ def _scheme_json(point: Params, policy: DamosPolicy) -> dict[str, Any]:
     }
 
 
-def _validation(study: Study) -> dict[str, Any]:
+def _validation(study: Study, best: Params) -> dict[str, Any]:
     rounds: list[dict[str, Measurement]] = [{} for _ in range(study.config.repeats)]
     for run in study.runs():
         if run.kind == "validation" and run.measurement:
             rounds[run.number][run.arm] = run.measurement
     previous = [t.score.value for t in study.trials() if t.score.feasible and t.score.value is not None]
     found = verdict.arms(rounds, study.scorer, previous)
-    said = verdict.judge(found, study.scorer.direction)
+    same_scheme = study.policy(best) == study.manual_policy
+    said = verdict.judge(found, study.scorer.direction, same_scheme)
     table = {}
     for name, arm in found.items():
         mean = mean_measurement(arm.runs)

@@ -21,12 +21,12 @@ def mean_measurement(runs: Sequence[Measurement]) -> Measurement:
     return Measurement({name: float(np.mean([run.metric(name) for run in runs])) for name in sorted(common)})
 
 
-def ci95(values: Sequence[float]) -> tuple[float, float]:
-    """Student's 95 % interval of a mean; infinite for fewer than two values."""
+def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+    """Student's interval of a mean; infinite for fewer than two values."""
     mean = float(np.mean(values))
     if len(values) < 2:
         return -math.inf, math.inf
-    half = float(stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
+    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
     return mean - half, mean + half
 
 
@@ -47,7 +47,7 @@ class Arm:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of the mean score."""
-        return ci95(self.scores)
+        return interval(self.scores)
 
 
 def arms(rounds: Sequence[Mapping[str, Measurement]], scorer: Scorer, previous: Sequence[float]) -> dict[str, Arm]:
@@ -90,18 +90,32 @@ class Verdict:
     text: str
 
 
-def judge(found: Mapping[str, Arm], direction: str) -> Verdict:
-    """Which arm is best: one that beats every other feasible arm outside the noise of paired rounds."""
+def judge(found: Mapping[str, Arm], direction: str, same_scheme: bool = False) -> Verdict:
+    """Which arm is best: one that beats every other feasible arm outside the noise of paired rounds.
+
+    Every pair of arms could have shown a difference by chance, so each is judged at a level that keeps the chance of
+    any false winner at 5 % (Bonferroni).
+
+    Parameters
+    ----------
+    found : mapping of str to Arm
+    direction : {"maximize", "minimize"}
+    same_scheme : bool
+        The tuned scheme is the hand-made one, so between these two there is nothing to judge.
+    """
     sign = 1.0 if direction == "maximize" else -1.0
-    runners = sorted((arm for arm in found.values() if arm.feasible), key=lambda arm: -sign * arm.score)
+    rivals = [arm for name, arm in found.items() if arm.feasible and not (same_scheme and name == "manual")]
+    runners = sorted(rivals, key=lambda arm: -sign * arm.score)
+    level = 1 - 0.05 / max(1, math.comb(len(runners), 2))
     broken = [name for name, arm in found.items() if not arm.feasible]
     lost = [name for name in ARMS if name not in found]
     notes = "".join(f"; {name} breaks the scorer's limit" for name in broken)
     notes += "".join(f"; {name} has no valid runs" for name in lost)
+    notes += "; manual is the same scheme as tuned" if same_scheme else ""
     if not runners:
         return Verdict("indistinguishable", f"no arm is feasible{notes}")
     first = runners[0]
-    equals = [arm for arm in runners[1:] if not _beats(first, arm, sign)]
+    equals = [arm for arm in runners[1:] if not _beats(first, arm, sign, level)]
     beaten = [arm for arm in runners[1:] if arm not in equals]
     against = ", ".join(f"{arm.name} {_shown(arm)}" for arm in beaten)
     if not equals:
@@ -115,9 +129,9 @@ def judge(found: Mapping[str, Arm], direction: str) -> Verdict:
     return Verdict("indistinguishable", f"{names} cannot be told apart ({shown}){rest}{notes}")
 
 
-def _beats(first: Arm, other: Arm, sign: float) -> bool:
+def _beats(first: Arm, other: Arm, sign: float, level: float) -> bool:
     gains = [sign * (a - b) for a, b in zip(first.scores, other.scores, strict=True)]
-    return ci95(gains)[0] > 0
+    return interval(gains, level)[0] > 0
 
 
 def _shown(arm: Arm) -> str:

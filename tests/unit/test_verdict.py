@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from damoos.model.trial import Measurement
 from damoos.scorers.daos import DaosScorer
-from damoos.verdict import arms, ci95, judge
+from damoos.verdict import arms, interval, judge
 
 
 def rounds(**arm_values: list[tuple[float, float]]) -> list[dict[str, Measurement]]:
@@ -53,7 +54,7 @@ def test_an_arm_that_breaks_the_limit_cannot_win() -> None:
 
 
 def test_leaving_it_alone_may_be_best() -> None:
-    said, _ = verdict(baseline=BASE, manual=[(105, 1000)] * 3, tuned=[(106, 1010)] * 3)
+    said, _ = verdict(baseline=BASE, manual=[(108, 1000)] * 3, tuned=[(109, 1010)] * 3)
     assert said.best == "baseline"
 
 
@@ -66,7 +67,30 @@ def test_an_arm_with_a_failed_run_is_left_out() -> None:
 
 
 def test_students_interval() -> None:
-    low, high = ci95([1.0, 2.0, 3.0])
+    low, high = interval([1.0, 2.0, 3.0])
     assert (low + high) / 2 == pytest.approx(2.0)
     assert high - 2.0 == pytest.approx(4.302652729911275 / math.sqrt(3))
-    assert ci95([1.0]) == (-math.inf, math.inf)
+    assert interval([1.0]) == (-math.inf, math.inf)
+
+
+def test_the_same_scheme_twice_is_never_told_apart() -> None:
+    table = rounds(baseline=BASE, manual=[(103, 500.0), (103, 501.0), (103, 500.5)], tuned=[(103, 550.0)] * 3)
+    found = arms(table, DaosScorer(), [])
+    assert judge(found, "maximize").best == "manual"
+    said = judge(found, "maximize", same_scheme=True)
+    assert said.best == "tuned"
+    assert "manual is the same scheme as tuned" in said.text
+
+
+def test_false_winners_are_rare() -> None:
+    """Three arms that are the same, 2 % noise, three rounds: a winner in at most 5 % of the studies."""
+    random = np.random.default_rng(7)
+    nr_studies, winners = 600, 0
+    for _ in range(nr_studies):
+        noise = random.normal(1, 0.02, (3, 3, 2))
+        same = {
+            arm: [(100 * t, 1000 * m) for t, m in noise[i]] for i, arm in enumerate(("baseline", "manual", "tuned"))
+        }
+        said = judge(arms(rounds(**same), DaosScorer(), [0.0]), "maximize")
+        winners += said.best != "indistinguishable"
+    assert winners / nr_studies <= 0.05, winners
