@@ -73,8 +73,10 @@ def format_bytes(size: int) -> str:
 
 def format_us(time_us: int) -> str:
     """Shortest exact text for a time in microseconds, for example ``5s`` or ``1500ms``."""
+    if time_us == 0:
+        return "0s"
     for unit, factor in reversed(TIME_UNITS_US.items()):
-        if time_us and time_us % factor == 0:
+        if time_us % factor == 0:
             return f"{time_us // factor}{unit}"
     return f"{time_us}us"
 

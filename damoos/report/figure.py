@@ -93,7 +93,11 @@ def _estimate(axes: Axes, study: Study, param: Param) -> None:
 def _validation(axes: Axes, result: dict[str, Any], places: dict[str, float]) -> None:
     for arm, marker in (("manual", "s"), ("tuned", "D")):
         found = (result["validation"] or {}).get(arm)
-        if arm not in places or not found or not found["feasible"]:
+        if arm not in places or not found:
+            continue
+        if not found["feasible"]:
+            label = f"{arm}, validated: limit broken"
+            axes.plot([places[arm]], [found["score"]], "X", color=RED, markersize=8, label=label)
             continue
         low, high = found["score_ci95"]
         reach = [[found["score"] - low], [high - found["score"]]]
