@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from damoos.dispatch.local import Lease
-from damoos.errors import ConfigError, DamoosError, MachineError, nearest
+from damoos.errors import ConfigError, DamoosError, MachineError, NothingFeasible, nearest
 from damoos.machines import catalog as machines
 from damoos.store.studies import Store
 from damoos.study import Study
@@ -73,6 +73,7 @@ def apply(
     Raises
     ------
     ConfigError : nothing to apply, or something is in service already
+    NothingFeasible : the validation found that the scheme breaks the scorer's limits
     DamoosError : whatever kept the keeper from starting
     """
     study = Study(Store(results, storage).load(name))
@@ -81,6 +82,12 @@ def apply(
         raise ConfigError(f"unknown arm '{arm}'{nearest(arm, ARMS)}")
     if not result or not result[ARMS[arm]]:
         raise ConfigError(f"study '{name}' has no {arm} scheme to apply")
+    validated = (result["validation"] or {}).get(arm)
+    if not validated or not validated["feasible"]:
+        raise NothingFeasible(
+            f"study '{name}': in the validation the {arm} scheme broke the limits of the score, so it is not put into"
+            " service; 'damoos show' has the other arms"
+        )
     held = read_state(results)
     if held:
         raise ConfigError(f"study '{held['study']}' is in service already; 'damoos stop' ends it")

@@ -103,6 +103,25 @@ def test_the_hosts_own_damon_is_refused_and_left_alone(tmp_path: Path) -> None:
     assert nr_kdamonds(Path("/")) == before
 
 
+def test_a_scheme_that_broke_the_limits_is_not_put_into_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from damoos import api
+    from damoos.machines import catalog
+    from damoos.testing.fake import FakeMachine
+
+    # Every trial is feasible in the search; in the validation, which comes after run 6, all schemes thrash.
+    machine = FakeMachine(curve=lambda age_s: (0.05 if machine.nr_runs <= 6 else 0.5, 0.3))
+    monkeypatch.setattr(catalog, "machine", lambda name: machine)
+    study = api.tune(command="true", machine="guest", trials=3, results=tmp_path)
+    assert study.result["validation"]["tuned"]["feasible"] is False
+    for arm in ("tuned", "manual"):
+        done = damoos("apply", study.name, "--arm", arm, "--results", tmp_path)
+        assert done.returncode == 4
+        assert f"the {arm} scheme broke the limits of the score" in done.stderr
+    assert "did you mean 'manual'" in damoos("apply", study.name, "--arm", "manul", "--results", tmp_path).stderr
+
+
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     done = damoos("--debug", "show", "nothing", "--results", tmp_path)
     assert done.returncode != 0
