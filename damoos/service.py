@@ -26,13 +26,19 @@ from damoos.workloads import catalog as workloads
 from damoos.workloads.base import Tuning
 
 POLL_S = 2.0
-START_S = 180.0
 STOP_S = 60.0
+# Validated schemes and where a result has them.
+ARMS = {"tuned": "recommended", "manual": "manual"}
 
 
 def state_file(results: Path) -> Path:
     """Where the keeper says what it holds. One keeper per results folder."""
     return results / "applied.json"
+
+
+def log_file(results: Path) -> Path:
+    """What the keeper said beyond its state, should it fail."""
+    return results / "applied.log"
 
 
 def read_state(results: Path) -> dict[str, Any] | None:
@@ -49,9 +55,6 @@ def _is_keeper(pid: int) -> bool:
         return b"damoos.service" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-
-
-ARMS = {"tuned": "recommended", "manual": "manual"}
 
 
 def apply(
@@ -94,18 +97,19 @@ def apply(
     place = machine or ("local" if pid else study.config.machine)
     machines.machine(place)
     spec = {"study": name, "arm": arm, "machine": place, "pid": pid, "results": str(results), "storage": storage}
-    keeper = subprocess.Popen(
-        [sys.executable, "-m", "damoos.service", json.dumps(spec)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        text=True,
-    )
+    with open(log_file(results), "w") as log:
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", "damoos.service", json.dumps(spec)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+            text=True,
+        )
     assert keeper.stdout
     line = keeper.stdout.readline()
     if not line:
-        raise MachineError("the keeper process died before it could say why")
+        raise MachineError(f"the keeper process died; {log_file(results)} has its last words")
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
         from damoos import errors
@@ -124,7 +128,7 @@ def stop(results: Path) -> dict[str, Any]:
     deadline = time.monotonic() + STOP_S
     while _is_keeper(pid):
         if time.monotonic() > deadline:
-            raise MachineError(f"keeper process {pid} does not end; its log may tell why")
+            raise MachineError(f"keeper process {pid} does not end; {log_file(results)} has its last words")
         time.sleep(0.05)
     state_file(results).unlink(missing_ok=True)
     return state
