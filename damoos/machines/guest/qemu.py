@@ -25,6 +25,7 @@ BOOT_S = 120.0
 # Seen on the console when sshd has its socket; knocking earlier would only meet slow retries of QEMU's user network.
 READY = "Server listening on"
 _PR_SET_PDEATHSIG = 1
+_PREFIX = "damoos-guest-"
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class QemuProcess:
     def __init__(
         self, image: Image, accelerator: Accelerator, vcpus: int, mem_bytes: int, extra_cmdline: str = ""
     ) -> None:
-        self.place = Path(tempfile.mkdtemp(prefix="damoos-guest-"))
+        sweep()
+        self.place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._console = self.place / "console"
         self._console.touch()
         self.port = _free_port()
@@ -134,6 +136,14 @@ class QemuProcess:
             self._process.kill()
         self._process.wait()
         shutil.rmtree(self.place, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Remove what guests of a damoos that was killed have left: their consoles; their processes died with it."""
+    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        pid = place.name.removeprefix(_PREFIX).split("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and place.stat().st_uid == os.geteuid():
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def _free_port() -> int:
