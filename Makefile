@@ -62,7 +62,7 @@ lint: setup ## ruff, import-linter, shellcheck
 types: setup ## mypy --strict
 	$(BIN)/mypy
 
-unit: setup ## only the tests that need no guest; seconds
+unit: setup ## only the tests that need no guest; under a minute
 	$(BIN)/pytest tests/unit tests/contract
 
 guest: setup image ## only the tests on a real kernel
