@@ -306,8 +306,7 @@ def _all_studies(results: Path, storage: str | None) -> list[Study]:
     from damoos.store.studies import Store
     from damoos.study import Study
 
-    store = Store(results, storage)
-    return [Study(store.load(name)) for name in store.names()]
+    return [Study(record) for record in Store(results, storage).all()][::-1]
 
 
 def _row(study: Study) -> dict[str, Any]:

@@ -26,8 +26,7 @@ from damoos.model.trial import Run, Score
 from damoos.policies.base import NonePolicy, Policy
 from damoos.result import result_of
 from damoos.study import Setting, Study, plan, score_trials, space_of
-from damoos.workloads import catalog as workloads
-from damoos.workloads.base import Tuning, Workload
+from damoos.workloads.base import Workload
 
 MAX_FAILURES = 3
 # A run this much slower than its baseline hangs, whatever the scorer allows.
@@ -117,12 +116,7 @@ class _Execution:
     def _resolve(self, lease: Lease) -> Workload:
         """The workload that this machine can run; it must be the one that the study began with."""
         config = self._config
-        if config.workload:
-            workload = workloads.workload(
-                config.workload, lambda program: lease.call("which", program=program), config.require_real
-            )
-        else:
-            workload = workloads.command(config.command or "", Tuning())
+        workload = config.workload_on(lambda program: lease.call("which", program=program))
         stored = self._study.record.get("setting")
         if stored is None:
             setting = Setting(

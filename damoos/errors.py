@@ -87,6 +87,19 @@ class TooManyFailures(DamoosError):
     exit_code = 5
 
 
+def to_wire(error: DamoosError) -> dict[str, str]:
+    """An error as plain values, to be raised again by `from_wire` in another process."""
+    return {"type": type(error).__name__, "message": str(error)}
+
+
+def from_wire(form: dict[str, str]) -> DamoosError:
+    """The error that `to_wire` wrote, of the same class."""
+    kind = globals().get(form["type"])
+    if isinstance(kind, type) and issubclass(kind, DamoosError):
+        return kind(form["message"])
+    return MachineError(form["message"])
+
+
 def nearest(word: str, valid: Iterable[str]) -> str:
     """End of an error message: the nearest valid word, or all of them when none is near.
 

@@ -17,13 +17,11 @@ from types import FrameType
 from typing import Any
 
 from damoos.dispatch.local import Lease
-from damoos.errors import ConfigError, DamoosError, MachineError, NothingFeasible, nearest
+from damoos.errors import ConfigError, DamoosError, MachineError, NothingFeasible, from_wire, nearest, to_wire
 from damoos.machines import catalog as machines
 from damoos.store.studies import Store
 from damoos.study import Study
 from damoos.units import format_us
-from damoos.workloads import catalog as workloads
-from damoos.workloads.base import Tuning
 
 POLL_S = 2.0
 STOP_S = 60.0
@@ -112,9 +110,7 @@ def apply(
         raise MachineError(f"the keeper process died; {log_file(results)} has its last words")
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
-        from damoos import errors
-
-        raise getattr(errors, answer["error"]["type"], MachineError)(answer["error"]["message"])
+        raise from_wire(answer["error"])
     return answer
 
 
@@ -148,7 +144,8 @@ def _keep(spec: dict[str, Any]) -> None:
         if spec["pid"]:
             call["pid"] = spec["pid"]
         else:
-            call["argv"], call["env"] = _command(study, lease)
+            workload = study.config.workload_on(lambda program: lease.call("which", program=program))
+            call["argv"], call["env"] = workload.argv(lease.copy), dict(workload.env)
         begun = lease.call("apply", **call)
         state = {
             "study": study.name,
@@ -180,15 +177,6 @@ def _publish(path: Path, state: dict[str, Any]) -> None:
     draft.replace(path)
 
 
-def _command(study: Study, lease: Lease) -> tuple[list[str], dict[str, str]]:
-    config = study.config
-    if config.workload:
-        workload = workloads.workload(config.workload, lambda program: lease.call("which", program=program))
-    else:
-        workload = workloads.command(config.command or "", Tuning())
-    return workload.argv(lease.copy), dict(workload.env)
-
-
 def describe(state: dict[str, Any]) -> str:
     """One line on what is in service."""
     for_s = state.get("for_s")
@@ -209,7 +197,7 @@ def main() -> int:
     except _Stopped:
         return 0
     except DamoosError as error:
-        print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}), flush=True)
+        print(json.dumps({"error": to_wire(error)}), flush=True)
         return error.exit_code
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from damoos.store.studies import StudyRecord
 from damoos.units import format_us
 from damoos.verdict import mean_measurement
 from damoos.workloads import catalog as workloads
-from damoos.workloads.base import Tuning
+from damoos.workloads.base import Tuning, Workload
 
 PRCL = "4K max  min min  MIN_AGE max  pageout"
 BLOCK = 5
@@ -76,8 +77,17 @@ class StudyConfig:
         if self.workload:
             what = Path(self.workload).stem if self.workload.endswith(".toml") else self.workload
         else:
-            what = workloads.command(self.command or "", Tuning()).name
+            what = self._command().name
         return f"{what}-{Path(self.machine).stem}"
+
+    def workload_on(self, which: workloads.Which) -> Workload:
+        """The workload as a machine can run it; ``which`` finds a program there."""
+        if self.workload:
+            return workloads.workload(self.workload, which, self.require_real)
+        return self._command()
+
+    def _command(self) -> Workload:
+        return workloads.command(self.command or "", Tuning())
 
     def check(self) -> None:
         """Find every wrong word before a machine is started."""
@@ -86,7 +96,7 @@ class StudyConfig:
         if self.workload:
             workloads.find(self.workload)
         else:
-            workloads.command(self.command or "", Tuning())
+            self._command()
         space = space_of(self, Tuning())
         searchers.searcher(self.searcher, space, self.nr_samples, self.seed)
         policy_of(self, space, space.point(**{param.key: param.high for param in space.params}))
@@ -180,9 +190,9 @@ class Study:
         self.config = StudyConfig(**record.config)
         self.scorer = scorers.scorer(self.config.scorer)
 
-    @property
+    @cached_property
     def setting(self) -> Setting:
-        """What the study found on its machine; ConfigError before its first run."""
+        """What the study found on its machine, read once; ConfigError before its first run."""
         form = self.record.get("setting")
         if form is None:
             raise ConfigError(f"study '{self.name}' has not reached its machine yet; damoos resume {self.name}")

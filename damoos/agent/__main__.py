@@ -168,9 +168,9 @@ def _answer(agent: Agent, call: Call) -> dict[str, Any]:
         method: Callable[..., Any] = getattr(agent, call["call"])
         return {"id": call["id"], "result": method(**call.get("args", {}))}
     except errors.DamoosError as error:
-        return {"id": call["id"], "error": {"type": type(error).__name__, "message": str(error)}}
+        return {"id": call["id"], "error": errors.to_wire(error)}
     except Exception as error:
-        return {"id": call["id"], "error": {"type": "MachineError", "message": f"{type(error).__name__}: {error}"}}
+        return {"id": call["id"], "error": errors.to_wire(errors.MachineError(f"{type(error).__name__}: {error}"))}
 
 
 def _start_guardian(log_path: Path) -> None:
@@ -205,8 +205,8 @@ def main() -> int:
         _start_guardian(log_path)
     link = Link(dead_man_s)
     if busy:
-        message = "another damoos agent works on this machine"
-        link.send({"id": 0, "error": {"type": "MachineBusy", "message": message}})
+        busy_error = errors.MachineBusy("another damoos agent works on this machine")
+        link.send({"id": 0, "error": errors.to_wire(busy_error)})
         return 1
     log = UndoLog(log_path)
     agent = Agent(link, log)

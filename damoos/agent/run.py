@@ -42,9 +42,7 @@ class SchemeOnProcess:
 
     def __enter__(self) -> SchemeOnProcess:
         """Make the kdamond; it does not run before `start`."""
-        self.kdamond.check_free()
-        self._log.record("kdamond")
-        self.kdamond.create()
+        self.kdamond.create(about_to=lambda: self._log.record("kdamond"))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -252,16 +250,13 @@ class Run:
     def _end(self, child: subprocess.Popen[bytes]) -> None:
         """Kill what is left of the process tree and take the exit status and resource usage of the workload."""
         if self._cgroup:
-            with contextlib.suppress(OSError):
-                (self._cgroup / "cgroup.kill").write_text("1")
+            kill_cgroup(self._cgroup)
         else:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         child.rusage = usage  # type: ignore[attr-defined]
-        if self._cgroup:
-            kill_cgroup(self._cgroup)
 
 
 def _tail(path: Path) -> str:

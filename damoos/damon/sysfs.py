@@ -12,6 +12,7 @@ Documentation/admin-guide/mm/damon/usage.rst, "sysfs Interface"
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from damoos.damon.scheme import ACTIONS, Context, DamosStats, Filter, Scheme, kernel_pattern
@@ -82,8 +83,14 @@ class Kdamond:
         self._context = self._dir / "contexts/0"
         self._nr_schemes = 0
 
-    def check_free(self) -> None:
-        """Make sure that nobody uses DAMON on this machine.
+    def create(self, about_to: Callable[[], None] = lambda: None) -> None:
+        """Make the kdamond's directory.
+
+        Parameters
+        ----------
+        about_to : callable
+            Called when the machine has been found free and just before it is changed, to note the change. A kdamond
+            of somebody else is never noted, so it is never undone either.
 
         Raises
         ------
@@ -98,10 +105,7 @@ class Kdamond:
             raise MachineBusy(
                 "DAMON is in use on this machine by somebody else (nr_kdamonds is not 0), so damoos leaves it alone"
             )
-
-    def create(self) -> None:
-        """Make the kdamond's directory; see `check_free` for what it refuses."""
-        self.check_free()
+        about_to()
         write(self._kdamonds / "nr_kdamonds", 1)
         write(self._dir / "contexts/nr_contexts", 1)
 

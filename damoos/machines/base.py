@@ -126,8 +126,7 @@ class AgentLink:
             if answer["id"] == call_id:
                 break
         if "error" in answer:
-            kind = getattr(errors, answer["error"]["type"], errors.MachineError)
-            raise kind(answer["error"]["message"])
+            raise errors.from_wire(answer["error"])
         return answer["result"]
 
     def _lost(self, what: str) -> errors.MachineLost:

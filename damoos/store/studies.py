@@ -163,12 +163,19 @@ class Store:
         ConfigError : no such study
         StoreError : it was written by a damoos with another schema
         """
-        import optuna
-
         names = self.names()
         if name not in names:
             hint = nearest(name, names) if names else "; there are no studies yet"
             raise ConfigError(f"unknown study '{name}'{hint}")
+        return self._open(name)
+
+    def all(self) -> Iterator[StudyRecord]:
+        """Every study, newest first."""
+        return (self._open(name) for name in reversed(self.names()))
+
+    def _open(self, name: str) -> StudyRecord:
+        import optuna
+
         with _errors():
             study = optuna.load_study(study_name=name, storage=self._storage)
             schema = study.user_attrs["damoos"]
@@ -178,8 +185,7 @@ class Store:
 
     def unfinished(self, config: dict[str, Any]) -> StudyRecord | None:
         """The newest study of the same configuration that has no result yet."""
-        for name in reversed(self.names()):
-            record = self.load(name)
+        for record in self.all():
             if record.config == config:
                 return record if record.result is None else None
         return None

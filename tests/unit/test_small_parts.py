@@ -27,6 +27,13 @@ def test_errors_survive_pickling(kind: type[errors.DamoosError]) -> None:
     assert (type(back), str(back), back.exit_code) == (kind, "what happened", kind.exit_code)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_keep_their_class_over_a_wire(kind: type[errors.DamoosError]) -> None:
+    back = errors.from_wire(errors.to_wire(kind("what happened")))
+    assert (type(back), str(back)) == (kind, "what happened")
+    assert type(errors.from_wire({"type": "nearest", "message": "no error at all"})) is errors.MachineError
+
+
 @given(st.integers(0, 10**7), st.integers(1, 10**6), st.integers(1, 100), st.floats(-1e8, 1e8))
 def test_snapped_values_are_on_the_grid(low: int, span: int, step: int, value: float) -> None:
     param = Param("min_age", "us", low, low + span, step)
