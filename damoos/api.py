@@ -72,12 +72,19 @@ class TunedStudy:
                 "state": trial.state,
                 "feasible": trial.score.feasible,
                 "score": trial.score.value,
-                **trial.params,
+                "score_low": None if trial.interval is None else trial.interval[0],
+                "score_high": None if trial.interval is None else trial.interval[1],
+                **self._study.space.readable(trial.params),
                 **(trial.measurement.metrics if trial.measurement else {}),
             }
             for trial in self._study.trials()
         ]
         return pd.DataFrame(rows)
+
+    @property
+    def param_names(self) -> list[str]:
+        """Columns of `trials_df` that hold the tuned parameters."""
+        return [param.key for param in self._study.space.params]
 
     def plot(self) -> list[Path]:
         """Draw the study like the paper's Figure 5; returns the PNG and the SVG file."""
@@ -131,7 +138,8 @@ def tune(
         from damoos.scorers import scorer
 
         now = datetime.now(UTC).isoformat()
-        record = store.create(config.label, form, scorer(config.scorer).direction, now)
+        direction = scorer(config.scorer, config.scorer_options).direction
+        record = store.create(config.label, form, direction, now)
     return _run(Study(record), watcher)
 
 

@@ -26,6 +26,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+bench_app = typer.Typer(help="Measure damoos itself: its searchers, its verdicts.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
+
 Results = Annotated[Path, typer.Option(help="Folder of studies and raw data.")]
 Storage = Annotated[str | None, typer.Option(help="Optuna storage URL; default: SQLite in the results folder.")]
 Format = Annotated[str, typer.Option("--format", help="text or json (one object on stdout, logs on stderr).")]
@@ -59,12 +62,26 @@ def tune(
     ] = None,
     unit_work: Annotated[str | None, typer.Option(help="Time of one run, for --time-limit.")] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme text or file; MIN_AGE is tuned (default: prcl).")] = None,
-    tunable: Annotated[str | None, typer.Option("--tune", help="Range, e.g. min_age=0s:60s.")] = None,
+    tunables: Annotated[
+        list[str] | None, typer.Option("--tune", help="Range or choice, several times: min_age=0s:60s, max_freq=0:20.")
+    ] = None,
     operations: Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).")] = "vaddr",
-    scorer: Annotated[str, typer.Option("--score", help="Scorer: daos (the paper's Listing 2).")] = "daos",
-    searcher: Annotated[str, typer.Option(help="Searcher: daos (the paper's) or random.")] = "daos",
+    scorer: Annotated[
+        str, typer.Option("--score", help="daos, sla, weighted, cost, psi, FILE.py:FUNCTION, or a program (a path).")
+    ] = "daos",
+    maximize: Annotated[str | None, typer.Option(help="sla: the metric to maximise.")] = None,
+    minimize: Annotated[str | None, typer.Option(help="sla: the metric to minimise.")] = None,
+    limits: Annotated[
+        list[str] | None, typer.Option("--limit", help="sla, weighted, cost: 'slowdown<=0.05', 'p99_ms<=1.2x'.")
+    ] = None,
+    weights: Annotated[list[str] | None, typer.Option("--weight", help="weighted: memory_saving=0.7.")] = None,
+    prices: Annotated[str | None, typer.Option(help="cost: TOML file with gib_hour and core_hour.")] = None,
+    searcher: Annotated[
+        str, typer.Option(help="auto, bayes, daos (the paper's), random, grid, anneal, or optuna:NAME.")
+    ] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the searcher.")] = 0,
-    repeats: Annotated[int, typer.Option(help="Rounds of validation.")] = 3,
+    repeats: Annotated[int, typer.Option(help="Rounds of validation; close calls get more.")] = 3,
+    candidates: Annotated[int, typer.Option(help="How many of the best points are validated.")] = 2,
     run_limit: Annotated[str | None, typer.Option(help="A run that takes longer hangs, e.g. 5m.")] = None,
     require_real: Annotated[bool, typer.Option("--require-real", help="Refuse a model of the workload.")] = False,
     results: Results = RESULTS,
@@ -80,14 +97,17 @@ def tune(
     from damoos.units import parse_us
 
     _check_format(form)
+    options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
     settings: dict[str, Any] = {
         "scheme": PRCL if scheme is None else _scheme_text(scheme),
-        "tune": tunable,
+        "tune": tunables or [],
         "operations": operations,
         "scorer": scorer,
+        "scorer_options": {name: value for name, value in options.items() if value},
         "searcher": searcher,
         "seed": seed,
         "repeats": repeats,
+        "candidates": candidates,
         "run_limit_s": None if run_limit is None else parse_us(run_limit) / 1e6,
         "require_real": require_real,
     }
@@ -190,9 +210,11 @@ def show(
         unfinished = {"study": study, "trials": json.loads(found.trials_df.to_json(orient="records"))}
         print(json.dumps(found.result or unfinished, indent=2))
         return
-    columns = ["number", "min_age_us", "state", "feasible", "score", "runtime_s", "rss_avg_bytes"]
     table = found.trials_df
-    print(table[[name for name in columns if name in table]].to_string(index=False) if len(table) else "no trials yet")
+    metrics = ["runtime_s", "rss_avg_bytes"]
+    columns = ["number", *found.param_names, "state", "feasible", "score", "score_low", "score_high", *metrics]
+    shown = table.reindex(columns=columns).dropna(axis="columns", how="all")
+    print(shown.to_string(index=False) if len(table) else "no trials yet")
     print(repr(found))
 
 
@@ -232,6 +254,63 @@ def setup() -> None:
 
     built = image(_say)
     _say(f"guest image {built.path}, accelerator {choose('auto', built, _say).name}")
+
+
+@bench_app.command("searchers")
+def bench_searchers(
+    curves: Annotated[Path | None, typer.Option(help="Folder of measured curves; without it curves are made.")] = None,
+    searchers: Annotated[str, typer.Option(help="Comma-separated names, or all.")] = "all",
+    trials: Annotated[str, typer.Option(help="Comma-separated numbers of trials.")] = "5,10,20",
+    seeds: Annotated[int, typer.Option(help="Seeds for each curve; those without chance run once.")] = 100,
+    generate: Annotated[int, typer.Option(help="How many curves to make, of the six shapes in turn.")] = 60,
+    curve_seed: Annotated[int, typer.Option(help="Seed of the curves.")] = 0,
+    noise: Annotated[str, typer.Option(help="Noise of made curves, LOW:HIGH in units of their range.")] = "0.005:0.05",
+    cliffs: Annotated[float, typer.Option(help="Share of made curves whose small ages break the limits.")] = 0.6,
+    plateaus: Annotated[float, typer.Option(help="Share of made curves that are flat at the top.")] = 0.3,
+    form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
+) -> None:
+    """Race searchers on curves whose best point is known: regret, broken limits, time per ask.
+
+    Example: damoos bench searchers --searchers auto,daos,optuna:tpe --generate 1000
+    """
+    from damoos.bench.curves import Recipe, load
+    from damoos.bench.curves import generate as make
+    from damoos.bench.searchers import names, table
+
+    _check_format(form, "table")
+    if curves is None:
+        low, _, high = noise.partition(":")
+        made = make(
+            _positive(generate, "--generate"), curve_seed, Recipe((_number(low), _number(high)), cliffs, plateaus)
+        )
+    else:
+        made = load(curves)
+    budgets = [int(_number(word)) for word in trials.split(",")]
+    rows = table(made, names(searchers), budgets, seeds)
+    if form == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    print(f"{len(made)} curves" + (f" of {curves}" if curves else f" made with seed {curve_seed}") + f", {seeds} seeds")
+    print(f"{'searcher':<16} {'trials':>6} {'regret':>8} {'95 % interval':>18} {'limit broken':>13} {'ms/ask':>7}")
+    for row in rows:
+        interval = "[{:.4f}, {:.4f}]".format(*row["regret_ci95"])
+        print(
+            f"{row['searcher']:<16} {row['trials']:>6} {row['regret']:>8.4f} {interval:>18}"
+            f" {row['infeasible_rate']:>12.1%} {row['ask_ms']:>7.2f}"
+        )
+
+
+def _number(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise ConfigError(f"'{word}' is not a number") from None
+
+
+def _positive(number: int, name: str) -> int:
+    if number < 1:
+        raise ConfigError(f"{name} must be 1 or more")
+    return number
 
 
 def _say(text: str) -> None:

@@ -10,7 +10,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from damoos import places
+import numpy as np
+from scipy import stats
+
+from damoos import places, runner, verdict
 from damoos.dispatch.local import Lease
 from damoos.errors import (
     ConfigError,
@@ -25,7 +28,7 @@ from damoos.model.space import Params
 from damoos.model.trial import Run, Score
 from damoos.policies.base import NonePolicy, Policy
 from damoos.result import result_of
-from damoos.study import Setting, Study, plan, score_trials, space_of
+from damoos.study import MAX_EXTRA_ROUNDS, Setting, Study, plan, score_trials, space_of, validation_round
 from damoos.workloads.base import Workload
 
 MAX_FAILURES = 3
@@ -74,7 +77,8 @@ class _Execution:
         self._watcher = watcher
         self._config = study.config
         self._done = study.record.runs()
-        self._plan = plan(self._config.nr_samples, self._config.repeats)
+        self._plan = plan(self._config.nr_samples)
+        self._expected = len(self._plan) + self._config.repeats * (2 + self._config.candidates)
         self._started = time.monotonic()
         self._elapsed_before: float = study.record.get("elapsed_s", 0.0)
         self._spent: list[float] = []
@@ -85,15 +89,16 @@ class _Execution:
         with Lease(machine, self._watcher.say) as lease:
             workload = self._resolve(lease)
             self._check_machine(lease)
-            self._watcher.begin(self._study, len(self._plan), len(self._done))
+            self._check_metrics(lease, workload)
+            self._watcher.begin(self._study, self._expected, len(self._done))
             try:
                 self._search(lease, workload)
-                best = self._recommended()
-                if best is not None:
-                    self._validate(lease, workload, best)
+                shortlist = self._shortlist()
+                if shortlist:
+                    self._validate(lease, workload, shortlist)
             finally:
                 self._study.record.set("elapsed_s", self._elapsed())
-        self._study.record.set("result", result_of(self._study, best, self._elapsed()))
+        self._study.record.set("result", result_of(self._study, shortlist, self._elapsed()))
 
     def _elapsed(self) -> float:
         return self._elapsed_before + time.monotonic() - self._started
@@ -108,10 +113,20 @@ class _Execution:
                 f"operations '{self._config.operations}'{nearest(self._config.operations, offered['operations'])}"
             )
         space = self._study.space
-        highest = space.point(**{param.key: param.high for param in space.params})
-        for scheme in self._study.policy(highest).schemes:
-            if scheme.action not in offered["actions"]:
-                raise UnsupportedError(f"this kernel has no action '{scheme.action}'")
+        for corner in space.corners:
+            for scheme in self._study.policy(corner).schemes:
+                if scheme.action not in offered["actions"]:
+                    raise UnsupportedError(f"this kernel has no action '{scheme.action}'")
+
+    def _check_metrics(self, lease: Lease, workload: Workload) -> None:
+        """Find out before the first run whether every metric that the scorer reads will be there."""
+        reported = {*runner.METRICS, *lease.facts.get("metrics", ()), *workload.reports}
+        for name in self._study.scorer.needs:
+            if name not in reported:
+                raise ConfigError(
+                    f"score '{self._config.scorer}' needs the metric '{name}', which neither workload"
+                    f" '{workload.name}' nor machine '{lease.machine.name}' reports{nearest(name, reported)}"
+                )
 
     def _resolve(self, lease: Lease) -> Workload:
         """The workload that this machine can run; it must be the one that the study began with."""
@@ -138,36 +153,65 @@ class _Execution:
         return workload
 
     def _search(self, lease: Lease, workload: Workload) -> None:
-        failures = 0
-        for step in self._left("baseline", "trial"):
+        study, failures = self._study, 0
+        for step in self._left(self._plan):
             if step.kind == "baseline":
                 self._execute(lease, workload, step, None, NonePolicy())
                 continue
-            history = score_trials([r for r in self._done.values() if r.index < step.index], self._study.scorer)
-            point = self._study.searcher.ask(history)
-            run = self._execute(lease, workload, step, point, self._study.policy(point))
-            failures = 0 if run.measurement else failures + 1
+            earlier = [run for run in self._done.values() if run.index < step.index]
+            point = study.searcher.ask(study.known(score_trials(earlier, study.scorer)))
+            self._execute(lease, workload, step, point, study.policy(point))
+            trial = score_trials(list(self._done.values()), study.scorer)[-1]
+            failures = failures + 1 if trial.state == "fail" else 0
             if failures == MAX_FAILURES:
-                raise TooManyFailures(f"{failures} trials failed in a row, the last one: {run.error}")
+                raise TooManyFailures(f"{failures} trials failed in a row, the last one: {trial.error}")
 
-    def _recommended(self) -> Params | None:
-        history = self._study.trials()
-        if not any(trial.score.feasible for trial in history):
-            return None
-        return self._study.searcher.recommend(history)
-
-    def _validate(self, lease: Lease, workload: Workload, best: Params) -> None:
+    def _shortlist(self) -> list[Params]:
+        """The points to validate, best first; a second one that is the hand-made scheme is validated as that."""
         study = self._study
-        arms: dict[str, tuple[Params | None, Policy]] = {
-            "baseline": (None, NonePolicy()),
-            "manual": (study.manual, study.manual_policy),
-            "tuned": (best, study.policy(best)),
-        }
-        for step in self._left("validation"):
-            self._execute(lease, workload, step, *arms[step.arm])
+        history = study.known(score_trials(list(self._done.values()), study.scorer))
+        if not any(trial.score.feasible for trial in history):
+            return []
+        first, *others = study.searcher.shortlist(history, self._config.candidates)
+        return [first, *(point for point in others if study.policy(point) != study.manual_policy)]
 
-    def _left(self, *kinds: str) -> Iterator[Run]:
-        return (step for step in self._plan if step.kind in kinds and step.key not in self._done)
+    def _validate(self, lease: Lease, workload: Workload, shortlist: list[Params]) -> None:
+        """The planned rounds, then those that can still change the decision."""
+        study, planned = self._study, self._config.repeats
+        arms: dict[str, tuple[Params | None, Policy]] = {
+            verdict.BASELINE: (None, NonePolicy()),
+            verdict.MANUAL: (study.manual, study.manual_policy),
+        }
+        for rank, point in enumerate(shortlist, start=1):
+            arms[f"{verdict.CANDIDATE}{rank}"] = (point, study.policy(point))
+        names = list(arms)
+        for number in range(planned + MAX_EXTRA_ROUNDS):
+            if number == planned:
+                names = self._in_question(shortlist)
+                if not names:
+                    break
+                self._watcher.say(
+                    f"{' and '.join(names)} are too close to call; {MAX_EXTRA_ROUNDS} more rounds of them"
+                )
+                names = [verdict.BASELINE, *(name for name in names if name != verdict.BASELINE)]
+            steps = validation_round(number, names, len(self._plan) + number * len(arms))
+            for step in self._left(steps):
+                self._execute(lease, workload, step, *arms[step.arm])
+
+    def _in_question(self, shortlist: list[Params]) -> list[str]:
+        """Arms between which the planned rounds could not decide, and more rounds might."""
+        study = self._study
+        runs = [run for run in self._done.values() if run.kind != "validation" or run.number < self._config.repeats]
+        previous = [
+            t.score.value for t in score_trials(runs, study.scorer) if t.score.feasible and t.score.value is not None
+        ]
+        found = verdict.arms(verdict.rounds_of(runs), study.scorer, previous, self._config.repeats)
+        is_manual = study.policy(shortlist[0]) == study.manual_policy
+        same = [(verdict.MANUAL, f"{verdict.CANDIDATE}1")] if is_manual else []
+        return verdict.in_question(found, study.scorer.direction, MAX_EXTRA_ROUNDS, same)
+
+    def _left(self, steps: list[Run]) -> Iterator[Run]:
+        return (step for step in steps if step.key not in self._done)
 
     def _execute(self, lease: Lease, workload: Workload, step: Run, point: Params | None, policy: Policy) -> Run:
         """Run one step and store what came of it, raw data first.
@@ -179,8 +223,9 @@ class _Execution:
         begun = time.monotonic()
         measurement, error = None, ""
         try:
-            measurement, samples = lease.run(workload, policy, self._limit_s(workload))
-            for name in self._study.scorer.needs:
+            abort_s = self._abort_s() if step.kind == "trial" else None
+            measurement, samples = lease.run(workload, policy, self._limit_s(workload), abort_s)
+            for name in () if measurement.censored else self._study.scorer.needs:
                 measurement.metric(name)
             self._study.record.artifacts.write_samples(step.key, samples)
         except (WorkloadError, MeasurementError) as failure:
@@ -197,16 +242,32 @@ class _Execution:
         self._watcher.finished(run, score)
         return run
 
+    def _baseline_runtimes(self) -> list[float]:
+        done = [run for run in self._done.values() if run.kind == "baseline" and run.measurement]
+        return [run.measurement.metric("runtime_s") for run in done if run.measurement]
+
     def _limit_s(self, workload: Workload) -> float:
         if self._config.run_limit_s is not None:
             return self._config.run_limit_s
-        known = [
-            r.measurement.metric("runtime_s") for r in self._done.values() if r.kind == "baseline" and r.measurement
-        ]
+        known = self._baseline_runtimes()
         hangs_at = max(HANGS_MIN_S, HANGS_AT * max(known)) if known else math.inf
         return min(workload.tuning.limit_s, hangs_at)
+
+    def _abort_s(self) -> float | None:
+        """Runtime beyond which a trial has certainly broken the scorer's limit; None where nothing is certain.
+
+        A trial is scored against the mean of two baselines. The upper end of the 95 % interval of what such a mean
+        can be, from all baselines so far, times the slowdown that the scorer allows.
+        """
+        known = self._baseline_runtimes()
+        allowed = self._study.scorer.max_slowdown
+        if len(known) < 2 or math.isinf(allowed):
+            return None
+        spread = float(np.std(known, ddof=1)) * math.sqrt(1 / len(known) + 1 / 2)
+        highest = float(np.mean(known)) + float(stats.t.ppf(0.975, len(known) - 1)) * spread
+        return highest * (1 + allowed)
 
     def _time_left(self) -> float | None:
         if not self._spent:
             return None
-        return (len(self._plan) - len(self._done)) * sum(self._spent) / len(self._spent)
+        return max(0, self._expected - len(self._done)) * sum(self._spent) / len(self._spent)

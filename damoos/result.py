@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from damoos import __version__, verdict
 from damoos.damon.damo_json import context_to_json
 from damoos.model.space import Params
-from damoos.model.trial import Measurement, Run, Trial
+from damoos.model.trial import History, Run, Trial
 from damoos.policies.base import DamosPolicy
 from damoos.study import Study
 from damoos.verdict import mean_measurement
 
 
-def result_of(study: Study, best: Params | None, elapsed_s: float) -> dict[str, Any]:
+def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> dict[str, Any]:
     """Everything that a finished study has to say; what ``--format json`` prints (docs/studies.md has the keys).
 
     Parameters
     ----------
     study : Study
-    best : Params or None
-        The recommended point; None if no trial was feasible.
+    shortlist : sequence of Params
+        The points that were validated, as the search ranked them; empty if no trial was feasible.
     elapsed_s : float, seconds
         Wall time that the study took.
     """
     setting, config = study.setting, study.config
-    validation = _validation(study, best) if best is not None else None
     facts = setting.facts
+    trials = study.trials()
+    best, validation = None, _NOT_VALIDATED
+    if shortlist:
+        best, validation = _validation(study, trials, shortlist)
     return {
         "study": study.name,
         "workload": config.workload or config.command,
@@ -38,6 +42,7 @@ def result_of(study: Study, best: Params | None, elapsed_s: float) -> dict[str, 
         },
         "searcher": config.searcher,
         "scorer": config.scorer,
+        "score": {"direction": study.scorer.direction, "unit": study.scorer.unit, "options": config.scorer_options},
         "seed": config.seed,
         "provenance": {
             **{name: facts.get(name) for name in ("emulation", "image", "cmdline")},
@@ -50,25 +55,32 @@ def result_of(study: Study, best: Params | None, elapsed_s: float) -> dict[str, 
             if run.kind == "baseline" and run.measurement
         ],
         "drift": _drift(study.runs()),
-        "trials": [_trial_json(trial) for trial in study.trials()],
-        "recommended": None if best is None else _scheme_json(best, study.policy(best)),
+        "trials": [_trial_json(study, trial) for trial in trials],
+        "early_abort": _early_abort(study.runs()),
+        "recommended": None if best is None else _scheme_json(study.space.readable(best), study.policy(best)),
         "manual": _scheme_json(study.manual, study.manual_policy),
-        **(
-            validation
-            or {"validation": None, "verdict": "baseline", "verdict_text": "no trial kept the score's limits"}
-        ),
+        **validation,
         "elapsed_s": elapsed_s,
     }
 
 
-def _trial_json(trial: Trial) -> dict[str, Any]:
+_NOT_VALIDATED = {
+    "validation": None,
+    "shrinkage": None,
+    "verdict": verdict.BASELINE,
+    "verdict_text": "nothing beats leaving it alone: no trial kept the score's limits",
+}
+
+
+def _trial_json(study: Study, trial: Trial) -> dict[str, Any]:
     total = [one.as_dict() for one in trial.measurement.damos] if trial.measurement else []
     return {
         "number": trial.number,
-        "params": dict(trial.params),
+        "params": study.space.readable(trial.params),
         "state": trial.state,
         "feasible": trial.score.feasible,
         "score": trial.score.value,
+        "score_ci95": None if trial.interval is None else list(trial.interval),
         "metrics": dict(trial.measurement.metrics) if trial.measurement else {},
         "damos": {
             name: sum(one[name] for one in total)
@@ -89,7 +101,24 @@ def _drift(runs: list[Run]) -> dict[str, float]:
     return {name: spread(name) for name in ("runtime_s", "rss_avg_bytes")}
 
 
-def _scheme_json(point: Params, policy: DamosPolicy) -> dict[str, Any]:
+def _early_abort(runs: list[Run]) -> dict[str, float]:
+    """What stopping hopeless runs saved.
+
+    How long a stopped run would have gone on is estimated from its share of the user CPU time that a baseline takes:
+    the work is the same, and a scheme costs time elsewhere, in faults and waiting.
+    """
+    baselines = [run.measurement for run in runs if run.kind == "baseline" and run.measurement]
+    whole_user_s = mean_measurement(baselines).metric("user_s")
+    stopped = [run.measurement for run in runs if run.measurement and run.measurement.censored]
+    saved_s = 0.0
+    for one in stopped:
+        share = one.metric("elapsed_user_s") / whole_user_s if whole_user_s else 1.0
+        saved_s += one.metric("elapsed_s") * max(0.0, 1 / max(share, 0.01) - 1)
+    ran_s = sum(one.metric("elapsed_s") for one in stopped)
+    return {"runs": len(stopped), "ran_s": ran_s, "saved_s": saved_s}
+
+
+def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any]:
     return {
         "params": dict(point),
         "scheme": "\n".join(str(scheme) for scheme in policy.schemes),
@@ -97,26 +126,37 @@ def _scheme_json(point: Params, policy: DamosPolicy) -> dict[str, Any]:
     }
 
 
-def _validation(study: Study, best: Params) -> dict[str, Any]:
-    rounds: list[dict[str, Measurement]] = [{} for _ in range(study.config.repeats)]
-    for run in study.runs():
-        if run.kind == "validation" and run.measurement:
-            rounds[run.number][run.arm] = run.measurement
-    previous = [t.score.value for t in study.trials() if t.score.feasible and t.score.value is not None]
-    found = verdict.arms(rounds, study.scorer, previous)
-    same_scheme = study.policy(best) == study.manual_policy
-    said = verdict.judge(found, study.scorer.direction, same_scheme)
-    table = {}
-    for name, arm in found.items():
-        mean = mean_measurement(arm.runs)
-        table[name] = {
-            "score": arm.score,
-            "score_ci95": list(arm.interval),
-            "scores": list(arm.scores),
-            "feasible": arm.feasible,
-            "runtime_s": mean.metric("runtime_s"),
-            "rss_avg_bytes": mean.metric("rss_avg_bytes"),
-            "net_avg_bytes": mean.metric("net_avg_bytes"),
-            "repeats": len(arm.runs),
-        }
-    return {"validation": table, "verdict": said.best, "verdict_text": said.text}
+def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> tuple[Params, dict[str, Any]]:
+    """The point that is recommended after the validation, and the keys that the validation adds to the result."""
+    direction = study.scorer.direction
+    previous = [t.score.value for t in trials if t.score.feasible and t.score.value is not None]
+    raw = verdict.arms(verdict.rounds_of(study.runs()), study.scorer, previous, study.config.repeats)
+    names = verdict.label(raw, direction)
+    found = verdict.relabelled(raw, names)
+    candidates = {f"{verdict.CANDIDATE}{rank}": point for rank, point in enumerate(shortlist, start=1)}
+    places = {names[candidate]: point for candidate, point in candidates.items() if candidate in names}
+    best = places.get(verdict.TUNED, shortlist[0])
+    said = verdict.judge(found, direction, study.policy(best) == study.manual_policy)
+    table = {name: _arm_json(arm) for name, arm in found.items()}
+    for name, point in places.items():
+        table[name]["params"] = study.space.readable(point)
+    searched = [t.score.value for t in trials if t.params == best and t.score.feasible and t.score.value is not None]
+    shrinkage = None
+    if searched and table.get(verdict.TUNED, {}).get("score") is not None:
+        in_search, validated = sum(searched) / len(searched), found[verdict.TUNED].score
+        shrinkage = {"searched": in_search, "validated": validated, "shrinkage": in_search - validated}
+    said_as = {"verdict": said.best, "verdict_text": said.text}
+    return best, {"validation": table, "shrinkage": shrinkage, **said_as}
+
+
+def _arm_json(arm: verdict.Arm) -> dict[str, Any]:
+    mean = mean_measurement(list(arm.runs.values()))
+    return {
+        "score": arm.score if arm.scores else None,
+        "score_ci95": list(arm.interval) if arm.scores else None,
+        "scores": list(arm.scores.values()),
+        "feasible": arm.feasible,
+        **{name: mean.metric(name) for name in ("runtime_s", "rss_avg_bytes", "net_avg_bytes")},
+        "kdamond_cpu": mean.metric("kdamond_cpu_s") / mean.metric("runtime_s"),
+        "repeats": len(arm.runs),
+    }

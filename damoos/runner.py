@@ -17,13 +17,33 @@ from damoos.policies.base import Policy
 from damoos.workloads.base import Workload
 
 SAMPLE_S = 0.5
+# What every run reports, on every machine; the agent's facts name what the machine adds, the workload its own.
+METRICS = (
+    "runtime_s",
+    "user_s",
+    "system_s",
+    "rss_avg_bytes",
+    "rss_max_bytes",
+    "pss_avg_bytes",
+    "zram_avg_bytes",
+    "net_avg_bytes",
+    "kdamond_cpu_s",
+    "pswpin",
+    "pswpout",
+    "pgmajfault",
+)
 _FACTS = ("kernel", "accel", "clock", "emulation", "image", "boot_id", "vcpus", "mem_bytes")
 
 
 def run_once(
-    session: Session, machine: Machine, workload: Workload, policy: Policy, limit_s: float
+    session: Session,
+    machine: Machine,
+    workload: Workload,
+    policy: Policy,
+    limit_s: float,
+    abort_s: float | None = None,
 ) -> tuple[Measurement, RawSamples]:
-    """Run a workload once.
+    """Run a workload once; one that is still running after ``abort_s`` is stopped and its measurement censored.
 
     Raises
     ------
@@ -35,18 +55,19 @@ def run_once(
         "argv": workload.argv(session.copy),
         "env": dict(workload.env),
         "limit_s": limit_s,
+        "abort_s": abort_s,
         "sample_s": SAMPLE_S,
         "drop_caches": machine.drop_caches,
         **policy.spec(),
     }
     started = datetime.now(UTC)
     raw = session.agent.call("run", **spec)
-    if raw["exit_status"] != 0:
+    if raw["exit_status"] != 0 and not raw["aborted"]:
         last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
         raise WorkloadError(f"{workload.name} ended with {_ending(raw['exit_status'])}{': ' + last if last else ''}")
     samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
     measurement = Measurement(
-        metrics=_metrics(raw, samples) | workload.metrics(raw["stdout"]),
+        metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | workload.metrics(raw["stdout"]),
         damos=tuple(DamosStats(**one) for one in raw["damos"]),
         provenance={
             "started": started.isoformat(timespec="seconds"),
@@ -57,12 +78,18 @@ def run_once(
             "accepted": raw["accepted"],
             **{name: session.facts[name] for name in _FACTS if name in session.facts},
         },
+        censored=raw["aborted"],
     )
     return measurement, samples
 
 
 def _ending(status: int) -> str:
     return f"exit status {status}" if status > 0 else f"signal {-status}"
+
+
+def _censored(raw: dict[str, Any]) -> dict[str, float]:
+    """What can be said of a run that was stopped; nothing that is meant for a whole one."""
+    return {"elapsed_s": raw["runtime_s"], "elapsed_user_s": raw["user_s"], "elapsed_system_s": raw["system_s"]}
 
 
 def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:

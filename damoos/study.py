@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from damoos import scorers, searchers, verdict
 from damoos.damon.scheme import Attrs
 from damoos.damon.text import fill_template, parse_schemes
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, MeasurementError
 from damoos.machines import catalog as machines
 from damoos.model.space import Param, Params, Space, parse_param
 from damoos.model.trial import History, Run, Score, Trial
@@ -26,6 +27,9 @@ from damoos.workloads.base import Tuning, Workload
 
 PRCL = "4K max  min min  MIN_AGE max  pageout"
 BLOCK = 5
+# Rounds of validation that may follow the planned ones, where they can change the decision.
+MAX_EXTRA_ROUNDS = 3
+QUOTA_RESET_MS = 1000
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,16 @@ class StudyConfig:
         A catalogue name (or file), or a command line; one of the two.
     scheme : str
         Scheme text with placeholders, ``MIN_AGE`` for the tunable ``min_age``.
-    tune : str or None
-        ``min_age=low:high``; None for the workload's own range.
+    tune : sequence of str
+        ``min_age=low:high`` and others; empty for ``min_age`` over the workload's own range.
     nr_samples : int
         Number of trials.
+    scorer_options : dict
+        Keyword arguments of the scorer.
     repeats : int
-        Rounds of validation.
+        Rounds of validation that are always run.
+    candidates : int
+        How many of the best points are validated.
     run_limit_s : float or None
         A run that takes longer hangs; None for the workload's own limit.
     """
@@ -53,12 +61,14 @@ class StudyConfig:
     machine: str
     nr_samples: int
     scheme: str = PRCL
-    tune: str | None = None
+    tune: Sequence[str] = ()
     operations: str = "vaddr"
     scorer: str = "daos"
-    searcher: str = "daos"
+    scorer_options: dict[str, Any] = field(default_factory=dict)
+    searcher: str = "auto"
     seed: int = 0
     repeats: int = 3
+    candidates: int = 2
     run_limit_s: float | None = None
     require_real: bool = False
 
@@ -70,6 +80,8 @@ class StudyConfig:
             raise ConfigError(f"{self.nr_samples} trials are too few; give 2 or more")
         if self.repeats < 2:
             raise ConfigError(f"{self.repeats} validation repeats give no interval; give 2 or more")
+        if self.candidates < 1:
+            raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
 
     @property
     def label(self) -> str:
@@ -91,7 +103,7 @@ class StudyConfig:
 
     def check(self) -> None:
         """Find every wrong word before a machine is started."""
-        scorers.scorer(self.scorer)
+        scorers.scorer(self.scorer, self.scorer_options)
         machines.machine(self.machine)
         if self.workload:
             workloads.find(self.workload)
@@ -99,22 +111,26 @@ class StudyConfig:
             self._command()
         space = space_of(self, Tuning())
         searchers.searcher(self.searcher, space, self.nr_samples, self.seed)
-        policy_of(self, space, space.point(**{param.key: param.high for param in space.params}))
+        for corner in space.corners:
+            policy_of(self, space, corner)
 
 
 def space_of(config: StudyConfig, tuning: Tuning) -> Space:
-    """The space of a study: the range asked for, or the workload's own, in steps of DAMON's aggregation interval."""
+    """The space of a study: the ranges asked for, or the workload's own, in steps of DAMON's aggregation interval."""
     step = Attrs().aggr_us
-    if config.tune:
-        param = parse_param(config.tune, step)
-    else:
-        param = Param("min_age", "us", tuning.low_us, tuning.high_us, step)
-    return Space(config.scheme, (param,))
+    if isinstance(config.tune, str):
+        raise ConfigError(f"tune is a list: ['{config.tune}']")
+    params = [parse_param(text, step) for text in config.tune]
+    return Space(config.scheme, tuple(params) or (Param("min_age", "us", tuning.low_us, tuning.high_us, step),))
 
 
 def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy:
-    """The schemes of one point."""
+    """The schemes of one point; a tuned quota belongs to each of them."""
     schemes = parse_schemes(fill_template(space.template, space.texts(point)))
+    quotas = space.quotas(point)
+    if quotas:
+        quotas["reset_interval_ms"] = QUOTA_RESET_MS
+        schemes = tuple(replace(scheme, quotas=replace(scheme.quotas, **quotas)) for scheme in schemes)
     return DamosPolicy(schemes, config.operations)
 
 
@@ -140,22 +156,25 @@ class Setting:
         return cls(**{**form, "params": tuple(Param(**param) for param in form["params"])})
 
 
-def plan(nr_samples: int, repeats: int) -> list[Run]:
-    """Every run of a study in order: trials in blocks with a baseline before, between and after; then validation.
+def plan(nr_samples: int) -> list[Run]:
+    """Every run of a search in order: two baselines, then trials in blocks with a baseline behind each.
 
-    The arms of the validation change places from round to round, so that none always follows the same one.
+    Two at the start, because one tells nothing of the noise.
     """
     block = min(BLOCK, math.ceil(nr_samples / 2))
-    steps: list[tuple[str, int, str]] = []
+    steps = [("baseline", 0), ("baseline", 1)]
     for number in range(nr_samples):
-        if number % block == 0:
-            steps.append(("baseline", number // block, ""))
-        steps.append(("trial", number, ""))
-    steps.append(("baseline", math.ceil(nr_samples / block), ""))
-    for number in range(repeats):
-        turn = number % len(verdict.ARMS)
-        steps += [("validation", number, arm) for arm in verdict.ARMS[turn:] + verdict.ARMS[:turn]]
-    return [Run(index, kind, number, arm) for index, (kind, number, arm) in enumerate(steps)]
+        steps.append(("trial", number))
+        if (number + 1) % block == 0 or number + 1 == nr_samples:
+            steps.append(("baseline", len(steps) - number - 1))
+    return [Run(index, kind, number) for index, (kind, number) in enumerate(steps)]
+
+
+def validation_round(number: int, arms: Sequence[str], first_index: int) -> list[Run]:
+    """The runs of one round; the arms change places, so that none always follows the same one."""
+    turn = number % len(arms)
+    order = [*arms[turn:], *arms[:turn]]
+    return [Run(first_index + number * len(arms) + n, "validation", number, arm) for n, arm in enumerate(order)]
 
 
 def score_trials(runs: list[Run], scorer: Scorer) -> History:
@@ -168,17 +187,33 @@ def score_trials(runs: list[Run], scorer: Scorer) -> History:
     trials: list[Trial] = []
     previous: list[float] = []
     for run in sorted((r for r in runs if r.kind == "trial"), key=lambda r: r.index):
-        score = Score(None, feasible=False)
-        if run.measurement:
+        state, score, error = "fail", Score(None, feasible=False), run.error
+        if run.measurement and run.measurement.censored:
+            state, error = "censored", f"stopped: runtime >= {run.measurement.metric('elapsed_s'):.2f} s"
+        elif run.measurement:
             before = [one for one in baselines if one.index < run.index][-1:]
             after = [one for one in baselines if one.index > run.index][:1]
             beside = [one.measurement for one in before + after if one.measurement]
-            score = scorer.score(run.measurement, mean_measurement(beside), previous)
+            try:
+                score = scorer.score(run.measurement, mean_measurement(beside), previous)
+                state = "complete"
+            except MeasurementError as failure:
+                error = str(failure)
             if score.feasible and score.value is not None:
                 previous.append(score.value)
-        state = "complete" if run.measurement else "fail"
-        trials.append(Trial(run.number, run.params or {}, state, score, run.measurement, run.error))
+        trials.append(Trial(run.number, run.params or {}, state, score, run.measurement, error))
     return tuple(trials)
+
+
+def oriented(history: History, direction: str) -> History:
+    """The history as searchers want it: higher is better."""
+    if direction == "maximize":
+        return history
+
+    def turned(score: Score) -> Score:
+        return score if score.value is None else replace(score, value=-score.value)
+
+    return tuple(replace(trial, score=turned(trial.score)) for trial in history)
 
 
 class Study:
@@ -188,7 +223,11 @@ class Study:
         self.record = record
         self.name = record.name
         self.config = StudyConfig(**record.config)
-        self.scorer = scorers.scorer(self.config.scorer)
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """The scorer; ConfigError if a file that it came from is gone."""
+        return scorers.scorer(self.config.scorer, self.config.scorer_options)
 
     @cached_property
     def setting(self) -> Setting:
@@ -224,8 +263,32 @@ class Study:
         return sorted(self.record.runs().values(), key=lambda run: run.index)
 
     def trials(self) -> History:
-        """Finished trials with their scores."""
-        return score_trials(self.runs(), self.scorer)
+        """Finished trials with their scores, and with intervals as soon as repeated runs tell the noise."""
+        runs = self.runs()
+        history = score_trials(runs, self.scorer)
+        scores = [t.score.value for t in history if t.score.feasible and t.score.value is not None]
+        noise = verdict.scheme_noise(verdict.rounds_of(runs), self.scorer, scores)
+        if noise is None:
+            return history
+        return tuple(
+            replace(trial, interval=noise.around(trial.score.value))
+            if trial.score.feasible and trial.score.value is not None
+            else trial
+            for trial in history
+        )
+
+    def known(self, history: History) -> History:
+        """What the searcher is shown of a history."""
+        return oriented(history, self.scorer.direction)
+
+    def estimate(self, points: Sequence[Params]) -> list[float] | None:
+        """The searcher's idea of the score at some points; None where it has none."""
+        history = self.known(self.trials())
+        if not any(trial.score.feasible for trial in history):
+            return None
+        found = self.searcher.estimate(history, points)
+        sign = 1 if self.scorer.direction == "maximize" else -1
+        return None if found is None else [sign * one for one in found]
 
     def policy(self, point: Params) -> DamosPolicy:
         """The schemes of one point."""

@@ -1,18 +1,24 @@
-"""From repeated runs to a verdict: intervals, and which of the arms is best, if that can be said."""
+"""From repeated runs to a verdict: intervals, noise, and which of the arms is best, if that can be said."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
 
-from damoos.model.trial import Measurement
+from damoos.model.trial import Measurement, Run
 from damoos.scorers.base import Scorer
 
-ARMS = ("baseline", "manual", "tuned")
+BASELINE, MANUAL, TUNED, RUNNER_UP = "baseline", "manual", "tuned", "runner-up"
+CANDIDATE = "candidate-"
+ALPHA = 0.05
+# After the planned rounds and, where there are more, after the last of those.
+LOOKS = 2
+# From this many values on the bootstrap knows the shape of the noise better than Student's normal (decision 0003).
+BOOTSTRAP_FROM = 8
 
 
 def mean_measurement(runs: Sequence[Measurement]) -> Measurement:
@@ -21,40 +27,80 @@ def mean_measurement(runs: Sequence[Measurement]) -> Measurement:
     return Measurement({name: float(np.mean([run.metric(name) for run in runs])) for name in sorted(common)})
 
 
-def interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """Student's interval of a mean; infinite for fewer than two values."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
+def interval(values: Sequence[float], level: float = 1 - ALPHA) -> tuple[float, float]:
+    """Interval of a mean: Student's for a few values, the bootstrap's for many; infinite for fewer than two.
+
+    The bootstrap's is widened as Student's is against the normal one, which the plain percentiles lack.
+
+    References
+    ----------
+    Hesterberg, What Teachers Should Know About the Bootstrap (2015), section 4.1: expanded percentile interval
+    """
+    count, mean = len(values), float(np.mean(values))
+    if count < 2:
         return -math.inf, math.inf
-    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
-    return mean - half, mean + half
+    quantile = stats.t.ppf((1 + level) / 2, count - 1)
+    if count < BOOTSTRAP_FROM or len(set(values)) == 1:
+        half = float(quantile * np.std(values, ddof=1) / math.sqrt(count))
+        return mean - half, mean + half
+    expanded = 1 - 2 * stats.norm.cdf(-math.sqrt(count / (count - 1)) * quantile)
+    found = stats.bootstrap(
+        (np.asarray(values),), np.mean, confidence_level=float(expanded), method="percentile",
+        rng=np.random.default_rng(count),
+    )  # fmt: skip
+    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How far single runs of one and the same policy lie apart: a standard deviation and its degrees of freedom."""
+
+    deviation: float
+    freedom: int
+
+    def around(self, value: float) -> tuple[float, float]:
+        """95 % interval of what a single run stands for."""
+        half = float(stats.t.ppf(1 - ALPHA / 2, self.freedom) * self.deviation)
+        return value - half, value + half
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the compared policies: its runs, one per round, and its score in each round."""
+    """One of the compared policies: its runs and scores by round. A round that broke the limits may have no score."""
 
     name: str
-    runs: tuple[Measurement, ...]
-    scores: tuple[float, ...]
+    runs: Mapping[int, Measurement]
+    scores: Mapping[int, float]
     feasible: bool
 
     @property
     def score(self) -> float:
-        """Mean score."""
-        return float(np.mean(self.scores))
+        """Mean score; NaN where no round has one."""
+        return float(np.mean(list(self.scores.values()))) if self.scores else math.nan
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of the mean score."""
-        return interval(self.scores)
+        return interval(list(self.scores.values())) if self.scores else (math.nan, math.nan)
 
 
-def arms(rounds: Sequence[Mapping[str, Measurement]], scorer: Scorer, previous: Sequence[float]) -> dict[str, Arm]:
+Rounds = Sequence[Mapping[str, Measurement]]
+
+
+def rounds_of(runs: Sequence[Run]) -> list[dict[str, Measurement]]:
+    """Measurements of a study's validation by arm, one mapping per round."""
+    found: dict[int, dict[str, Measurement]] = {}
+    for run in runs:
+        if run.kind == "validation" and run.measurement:
+            found.setdefault(run.number, {})[run.arm] = run.measurement
+    return [found.get(number, {}) for number in range(max(found, default=-1) + 1)]
+
+
+def arms(rounds: Rounds, scorer: Scorer, previous: Sequence[float], planned: int | None = None) -> dict[str, Arm]:
     """Score every arm, each run against the baseline of its own round.
 
     A baseline is scored against the other rounds' baselines, so that its interval shows the noise. An arm that
-    failed in some round is left out.
+    failed in one of the planned rounds is left out; later rounds hold only the arms that were still in question.
 
     Parameters
     ----------
@@ -62,24 +108,60 @@ def arms(rounds: Sequence[Mapping[str, Measurement]], scorer: Scorer, previous: 
         Measurements by arm, one mapping per round.
     previous : sequence of float
         Scores of the study's feasible trials, for scorers that look back.
+    planned : int or None
+        How many rounds every arm must have; None for all.
     """
+    planned = len(rounds) if planned is None else planned
     found = {}
-    for name in ARMS:
-        if not all(name in one for one in rounds):
+    for name in sorted({name for one in rounds for name in one}, key=_rank):
+        if not all(name in one for one in rounds[:planned]):
             continue
-        runs = tuple(one[name] for one in rounds)
-        scores = []
-        for number, one in enumerate(rounds):
-            others = [r["baseline"] for i, r in enumerate(rounds) if i != number] or [one["baseline"]]
-            reference = mean_measurement(others) if name == "baseline" else one["baseline"]
+        mine = {n: one for n, one in enumerate(rounds) if name in one and BASELINE in one}
+        scores = {}
+        for number, one in mine.items():
+            others = [r[BASELINE] for n, r in enumerate(rounds) if n != number and BASELINE in r] or [one[BASELINE]]
+            reference = mean_measurement(others) if name == BASELINE else one[BASELINE]
             value = scorer.score(one[name], reference, previous).value
             if value is not None:
-                scores.append(value)
-        if len(scores) != len(rounds):
-            continue
-        whole = scorer.score(mean_measurement(runs), mean_measurement([one["baseline"] for one in rounds]), previous)
-        found[name] = Arm(name, runs, tuple(scores), whole.feasible)
+                scores[number] = value
+        runs = {number: one[name] for number, one in mine.items()}
+        whole = mean_measurement(list(runs.values())), mean_measurement([one[BASELINE] for one in mine.values()])
+        kept = scorer.score(*whole, previous).feasible and len(scores) == len(runs)
+        found[name] = Arm(name, runs, scores, kept)
     return found
+
+
+def _rank(name: str) -> tuple[int, str]:
+    order = (BASELINE, MANUAL, TUNED, RUNNER_UP)
+    return (order.index(name) if name in order else len(order)), name
+
+
+def scheme_noise(rounds: Rounds, scorer: Scorer, previous: Sequence[float]) -> Noise | None:
+    """Noise of single runs under a scheme, from all arms that have one; None where none ran twice."""
+    found = [arm for name, arm in arms(rounds, scorer, previous, 0).items() if name != BASELINE and arm.feasible]
+    freedom = sum(len(arm.scores) - 1 for arm in found)
+    if freedom < 1:
+        return None
+    squares = sum(float(np.var(list(arm.scores.values()))) * len(arm.scores) for arm in found)
+    return Noise(math.sqrt(squares / freedom), freedom)
+
+
+def label(found: Mapping[str, Arm], direction: str) -> dict[str, str]:
+    """New names of the candidates: the better one is ``tuned``, the others are ``runner-up``.
+
+    Better is the one that kept the limits, then the one with the better score, then the one that was ranked first.
+    """
+    sign = 1.0 if direction == "maximize" else -1.0
+    mine = [arm for name, arm in found.items() if name.startswith(CANDIDATE)]
+    mine.sort(key=lambda arm: (not arm.feasible, -sign * arm.score if arm.scores else 0.0, arm.name))
+    names = [TUNED, RUNNER_UP, *(f"{RUNNER_UP}-{n}" for n in range(2, len(mine)))]
+    return {arm.name: name for arm, name in zip(mine, names, strict=False)}
+
+
+def relabelled(found: Mapping[str, Arm], names: Mapping[str, str]) -> dict[str, Arm]:
+    """The same arms under other names, in the order in which people read them."""
+    arms_ = [replace(arm, name=names.get(name, name)) for name, arm in found.items()]
+    return {arm.name: arm for arm in sorted(arms_, key=lambda arm: _rank(arm.name))}
 
 
 @dataclass(frozen=True)
@@ -93,8 +175,8 @@ class Verdict:
 def judge(found: Mapping[str, Arm], direction: str, same_scheme: bool = False) -> Verdict:
     """Which arm is best: one that beats every other feasible arm outside the noise of paired rounds.
 
-    Every pair of arms could have shown a difference by chance, so each is judged at a level that keeps the chance of
-    any false winner at 5 % (Bonferroni).
+    A false winner has to beat an equal, so no more than the level of one comparison is at stake; it is halved because
+    the question is asked twice, after the planned rounds and after the extra ones.
 
     Parameters
     ----------
@@ -104,24 +186,22 @@ def judge(found: Mapping[str, Arm], direction: str, same_scheme: bool = False) -
         The tuned scheme is the hand-made one, so between these two there is nothing to judge.
     """
     sign = 1.0 if direction == "maximize" else -1.0
-    rivals = [arm for name, arm in found.items() if arm.feasible and not (same_scheme and name == "manual")]
-    runners = sorted(rivals, key=lambda arm: -sign * arm.score)
-    level = 1 - 0.05 / max(1, math.comb(len(runners), 2))
+    runners = _ranked(found, sign, same_scheme)
     broken = [name for name, arm in found.items() if not arm.feasible]
-    lost = [name for name in ARMS if name not in found]
+    lost = [name for name in (BASELINE, MANUAL, TUNED) if name not in found]
     notes = "".join(f"; {name} breaks the scorer's limit" for name in broken)
     notes += "".join(f"; {name} has no valid runs" for name in lost)
     notes += "; manual is the same scheme as tuned" if same_scheme else ""
     if not runners:
         return Verdict("indistinguishable", f"no arm is feasible{notes}")
     first = runners[0]
-    equals = [arm for arm in runners[1:] if not _beats(first, arm, sign, level)]
+    equals = [arm for arm in runners[1:] if not _beats(first, arm, sign)]
     beaten = [arm for arm in runners[1:] if arm not in equals]
     against = ", ".join(f"{arm.name} {_shown(arm)}" for arm in beaten)
     if not equals:
         rest = f" against {against}" if against else ""
-        if first.name == "baseline":
-            return Verdict("baseline", f"nothing beats leaving it alone: baseline {_shown(first)}{rest}{notes}")
+        if first.name == BASELINE:
+            return Verdict(BASELINE, f"nothing beats leaving it alone: baseline {_shown(first)}{rest}{notes}")
         return Verdict(first.name, f"{first.name} is best: {_shown(first)}{rest}{notes}")
     names = " and ".join(arm.name for arm in [first, *equals])
     rest = f"; they beat {against}" if against else ""
@@ -129,9 +209,52 @@ def judge(found: Mapping[str, Arm], direction: str, same_scheme: bool = False) -
     return Verdict("indistinguishable", f"{names} cannot be told apart ({shown}){rest}{notes}")
 
 
-def _beats(first: Arm, other: Arm, sign: float, level: float) -> bool:
-    gains = [sign * (a - b) for a, b in zip(first.scores, other.scores, strict=True)]
-    return interval(gains, level)[0] > 0
+def in_question(found: Mapping[str, Arm], direction: str, more: int, same: Sequence[Sequence[str]] = ()) -> list[str]:
+    """Arms that some more rounds could still tell apart; empty where the decision stands or more would not help.
+
+    More rounds can help if the difference seen so far would lie outside the noise seen so far, were both to stay.
+
+    Parameters
+    ----------
+    more : int
+        How many rounds may follow.
+    same : sequence of sequence of str
+        Pairs of arms that are the same scheme.
+    """
+    sign = 1.0 if direction == "maximize" else -1.0
+    runners = _ranked(found, sign, same_scheme=False)
+    if not runners or not more:
+        return []
+    first = runners[0]
+    open_ = [
+        arm
+        for arm in runners[1:]
+        if not _beats(first, arm, sign)
+        and not any({first.name, arm.name} <= set(pair) for pair in same)
+        and _could_beat(first, arm, sign, more)
+    ]
+    return [first.name, *(arm.name for arm in open_)] if open_ else []
+
+
+def _ranked(found: Mapping[str, Arm], sign: float, same_scheme: bool) -> list[Arm]:
+    rivals = [arm for name, arm in found.items() if arm.feasible and not (same_scheme and name == MANUAL)]
+    return sorted(rivals, key=lambda arm: -sign * arm.score)
+
+
+def _gains(first: Arm, other: Arm, sign: float) -> list[float]:
+    both = sorted(set(first.scores) & set(other.scores))
+    return [sign * (first.scores[n] - other.scores[n]) for n in both]
+
+
+def _beats(first: Arm, other: Arm, sign: float) -> bool:
+    return interval(_gains(first, other, sign), 1 - ALPHA / LOOKS)[0] > 0
+
+
+def _could_beat(first: Arm, other: Arm, sign: float, more: int) -> bool:
+    gains = _gains(first, other, sign)
+    count = len(gains) + more
+    half = stats.t.ppf(1 - ALPHA / LOOKS / 2, count - 1) * np.std(gains, ddof=1) / math.sqrt(count)
+    return bool(np.mean(gains) > half)
 
 
 def _shown(arm: Arm) -> str:

@@ -26,7 +26,7 @@ from typing import Any
 
 from damoos import errors
 from damoos.agent import proc, setting
-from damoos.agent.run import Run
+from damoos.agent.run import Run, machine_metrics
 from damoos.agent.service import Service
 from damoos.agent.undo import UndoLog
 from damoos.damon import sysfs
@@ -114,6 +114,7 @@ class Agent:
             "cmdline": Path("/proc/cmdline").read_text().strip(),
             "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
             "nr_kdamonds": sysfs.nr_kdamonds(Path("/")),
+            "metrics": machine_metrics(),
         }
 
     def probe(self) -> dict[str, list[str]]:

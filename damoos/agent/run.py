@@ -30,6 +30,28 @@ MIN_TARGET_RSS_BYTES = 1 << 20
 SAMPLE_COLUMNS = ("t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs")
 
 
+def pressure_files(cgroup: Path | None) -> tuple[Path, Path]:
+    """Where the pressure on memory and io can be read: the cgroup's own, else the whole machine's."""
+    if cgroup:
+        return cgroup / "memory.pressure", cgroup / "io.pressure"
+    return Path("/proc/pressure/memory"), Path("/proc/pressure/io")
+
+
+def usable_cgroups() -> bool:
+    """Whether there is a unified hierarchy in which this process may make groups."""
+    return (CGROUPS / "cgroup.controllers").exists() and os.access(CGROUPS, os.W_OK)
+
+
+def machine_metrics() -> list[str]:
+    """Metrics of a run that not every machine has."""
+    found = ["cgroup_avg_bytes"] if usable_cgroups() else []
+    # A new cgroup has its pressure files if the machine has its own.
+    memory, io = pressure_files(None)
+    if proc.pressure_us(memory) and proc.pressure_us(io):
+        found += ["psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
+    return found
+
+
 class SchemeOnProcess:
     """A kdamond that applies a context's schemes to a process tree for as long as the ``with`` block lasts."""
 
@@ -96,7 +118,8 @@ class Run:
     ----------
     spec : dict
         ``argv`` (list of str), ``env`` (dict), ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool),
-        ``context`` (damo's JSON, or None for no scheme).
+        ``context`` (damo's JSON, or None for no scheme). A run past ``limit_s`` has failed; one past ``abort_s`` (None
+        for never) is ended, too, but reported with what it came to.
     log : UndoLog
     zram : str or None
         Name of the swap device to account for.
@@ -111,6 +134,7 @@ class Run:
         self._interrupted = interrupted
         self._cgroup: Path | None = None
         self._samples: list[tuple[float, ...]] = []
+        self._aborted = False
 
     def __call__(self) -> dict[str, Any]:
         """The whole run; what it returns is raw, nothing is averaged here."""
@@ -130,11 +154,10 @@ class Run:
             shutil.rmtree(place, ignore_errors=True)
 
     def _make_cgroup(self) -> None:
-        offered = CGROUPS / "cgroup.controllers"
-        if not offered.exists() or not os.access(CGROUPS, os.W_OK):
-            return  # no unified hierarchy, or not ours to use: the tree is found by its parents
+        if not usable_cgroups():
+            return  # the tree is found by its parents
         control = CGROUPS / "cgroup.subtree_control"
-        wanted = {"memory", "cpu"} & set(offered.read_text().split())
+        wanted = {"memory", "cpu"} & set((CGROUPS / "cgroup.controllers").read_text().split())
         for controller in wanted - set(control.read_text().split()):
             self._log.record("controller", path=str(control), name=controller)
             control.write_text(f"+{controller}")
@@ -160,6 +183,7 @@ class Run:
         return {
             **final,
             "exit_status": child.returncode,
+            "aborted": self._aborted,
             "runtime_s": runtime_s,
             "user_s": usage.ru_utime,
             "system_s": usage.ru_stime,
@@ -173,7 +197,9 @@ class Run:
         }
 
     def _pressure(self) -> dict[str, int]:
-        return proc.pressure_us(self._cgroup / "memory.pressure" if self._cgroup else Path("/proc/pressure/memory"))
+        """Microseconds under pressure: memory's by ``some`` and ``full``, io's by ``io_some`` and ``io_full``."""
+        memory, io = pressure_files(self._cgroup)
+        return proc.pressure_us(memory) | {f"io_{name}": us for name, us in proc.pressure_us(io).items()}
 
     def _spawn(self, place: Path) -> subprocess.Popen[bytes]:
         procs = self._cgroup / "cgroup.procs" if self._cgroup else None
@@ -205,6 +231,7 @@ class Run:
         ended = os.pidfd_open(pid)
         poll.register(ended, select.POLLIN)
         sample_s, limit_s = self._spec["sample_s"], self._spec["limit_s"]
+        abort_s = self._spec.get("abort_s") or math.inf
         next_sample = start
         try:
             while True:
@@ -219,7 +246,10 @@ class Run:
                     raise MachineLost("the controller of this run is gone")
                 if now - start > limit_s:
                     raise WorkloadError(f"the workload ran past its limit of {limit_s:g} s")
-                wait_ms = max(0.0, min(next_sample - time.monotonic(), start + limit_s - now, 0.5)) * 1000
+                if now - start > abort_s:
+                    self._aborted = True
+                    return
+                wait_ms = max(0.0, min(next_sample - time.monotonic(), start + min(limit_s, abort_s) - now, 0.5)) * 1000
                 if poll.poll(wait_ms):
                     return
         finally:

@@ -53,9 +53,11 @@ class Lease:
         """Bring a file to the machine."""
         return self._trying(lambda session: session.copy(path))
 
-    def run(self, workload: Workload, policy: Policy, limit_s: float) -> tuple[Measurement, RawSamples]:
+    def run(
+        self, workload: Workload, policy: Policy, limit_s: float, abort_s: float | None = None
+    ) -> tuple[Measurement, RawSamples]:
         """Run a workload once, on a machine opened anew as often as `ATTEMPTS` allows."""
-        return self._trying(lambda session: run_once(session, self.machine, workload, policy, limit_s))
+        return self._trying(lambda session: run_once(session, self.machine, workload, policy, limit_s, abort_s))
 
     def _trying(self, job: Callable[[Session], _T]) -> _T:
         for attempt in range(1, ATTEMPTS + 1):

@@ -1,17 +1,64 @@
-"""The parameters that a study tunes: named, bounded, with a unit and a step."""
+"""The parameters that a study tunes: named, bounded, with a unit, a step and a scale."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from damoos.errors import ConfigError, nearest
-from damoos.units import format_bytes, format_us, parse_bytes, parse_us
+from damoos.units import format_bytes, format_us, parse_bytes, parse_percent, parse_us
 
 Params = Mapping[str, int]
 
-_PARSE = {"us": parse_us, "bytes": parse_bytes}
-_FORMAT = {"us": format_us, "bytes": format_bytes}
+PAGE = 4096
+# Ranges from 0 have no logarithm. The paper's range, 0 to 60 s in steps of 1 s, is linear up to its first step and
+# logarithmic beyond, and so is every other one.
+KNEE = 1 / 60
+
+
+def _parse_percent(text: str) -> int:
+    percent = parse_percent(text)
+    if percent.denominator != 1:
+        raise ConfigError(f"'{text}' is not a whole percentage")
+    return int(percent)
+
+
+def _parse_ms(text: str) -> int:
+    time_us = parse_us(text)
+    if time_us % 1000:
+        raise ConfigError(f"'{text}' is not a whole number of milliseconds")
+    return time_us // 1000
+
+
+@dataclass(frozen=True)
+class _Unit:
+    parse: Callable[[str], int]
+    text: Callable[[int], str]
+    is_log: bool
+
+
+UNITS = {
+    "us": _Unit(parse_us, format_us, is_log=True),
+    "ms": _Unit(_parse_ms, lambda value: format_us(value * 1000), is_log=True),
+    "bytes": _Unit(parse_bytes, format_bytes, is_log=True),
+    "percent": _Unit(_parse_percent, lambda value: f"{value}%", is_log=False),
+    "choice": _Unit(int, str, is_log=False),
+}
+# Tunables and their units; a step of 0 stands for DAMON's aggregation interval. Quotas are per second.
+TUNABLES = {
+    "min_age": ("us", 0),
+    "max_age": ("us", 0),
+    "min_size": ("bytes", PAGE),
+    "max_size": ("bytes", PAGE),
+    "min_freq": ("percent", 1),
+    "max_freq": ("percent", 1),
+    "quota_sz": ("bytes", PAGE),
+    "quota_time": ("ms", 1),
+}
 
 
 @dataclass(frozen=True)
@@ -22,12 +69,14 @@ class Param:
     ----------
     name : str
         For example ``min_age``; its upper-case form is the placeholder in a scheme.
-    unit : {"us", "bytes"}
-        What the integers count.
+    unit : {"us", "ms", "bytes", "percent", "choice"}
+        What the integers count; a choice counts the words of ``choices``.
     low, high : int
         Both ends included.
     step : int
         Distance of neighbouring values; finer ones would be the same to the kernel.
+    choices : tuple of str
+        Words of a category; empty for a number.
     """
 
     name: str
@@ -35,22 +84,24 @@ class Param:
     low: int
     high: int
     step: int
+    choices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse an empty range."""
-        if self.unit not in _PARSE:
-            raise ConfigError(f"{self.name}: unknown unit '{self.unit}'{nearest(self.unit, _PARSE)}")
+        if self.unit not in UNITS:
+            raise ConfigError(f"{self.name}: unknown unit '{self.unit}'{nearest(self.unit, UNITS)}")
+        object.__setattr__(self, "choices", tuple(self.choices))
         if not 0 <= self.low < self.high or self.step < 1:
             raise ConfigError(f"{self.name}: the range {self.text(self.low)}:{self.text(self.high)} is empty")
 
     @property
     def key(self) -> str:
         """Name with its unit, the key in `Params`: ``min_age_us``."""
-        return f"{self.name}_{self.unit}"
+        return self.name if self.choices else f"{self.name}_{self.unit}"
 
     def text(self, value: int) -> str:
         """A value as scheme text writes it."""
-        return _FORMAT[self.unit](value)
+        return self.choices[value] if self.choices else UNITS[self.unit].text(value)
 
     def snap(self, value: float) -> int:
         """Nearest value of the grid inside the range."""
@@ -67,19 +118,50 @@ class Param:
         """Every value of the grid."""
         return range(self.low, self.high + 1, self.step)
 
+    def to_unit(self, value: float) -> float:
+        """Place of a value between 0 and 1, on a logarithmic scale for times and sizes."""
+        if not UNITS[self.unit].is_log:
+            return (value - self.low) / (self.high - self.low)
+        offset = self._offset
+        return math.log((value + offset) / (self.low + offset)) / math.log((self.high + offset) / (self.low + offset))
 
-def parse_param(text: str, step: int) -> Param:
-    """Read ``min_age=0s:60s``; the unit follows from the name (``*_age``: time, ``*_size``: bytes)."""
+    def from_unit(self, place: float) -> int:
+        """The value of the grid that is nearest to a place between 0 and 1."""
+        if not UNITS[self.unit].is_log:
+            return self.snap(self.low + place * (self.high - self.low))
+        offset = self._offset
+        below = self.snap((self.low + offset) * ((self.high + offset) / (self.low + offset)) ** place - offset)
+        near = (below - self.step, below, below + self.step)
+        return min((v for v in near if v in self.values), key=lambda v: abs(self.to_unit(v) - place))
+
+    @property
+    def _offset(self) -> float:
+        return 0.0 if self.low else max(self.step, KNEE * self.high)
+
+
+def parse_param(text: str, age_step_us: int) -> Param:
+    """Read ``min_age=0s:60s``, or ``action=pageout,cold`` for a choice of words.
+
+    Raises
+    ------
+    ConfigError : not of this form, an unknown tunable, or an empty range
+    """
     name, equals, span = text.partition("=")
     low, colon, high = span.partition(":")
+    if equals and not colon and "," in span:
+        words = tuple(word.strip() for word in span.split(","))
+        if len(set(words)) != len(words) or not all(words):
+            raise ConfigError(f"'{text}': the words of a choice must differ")
+        return Param(name, "choice", 0, len(words) - 1, 1, words)
     if not equals or not colon:
-        raise ConfigError(f"'{text}': a tunable is written name=low:high, for example min_age=0s:60s")
-    units = {"min_age": "us", "max_age": "us", "min_size": "bytes", "max_size": "bytes"}
-    if name not in units:
-        raise ConfigError(f"unknown tunable '{name}'{nearest(name, units)}")
-    unit = units[name]
-    parse = _PARSE[unit]
-    return Param(name, unit, parse(low), parse(high), step if unit == "us" else 4096)
+        raise ConfigError(
+            f"'{text}': a tunable is written name=low:high, for example min_age=0s:60s, or name=word,word"
+        )
+    if name not in TUNABLES:
+        raise ConfigError(f"unknown tunable '{name}'{nearest(name, TUNABLES)}")
+    unit, step = TUNABLES[name]
+    parse = UNITS[unit].parse
+    return Param(name, unit, parse(low), parse(high), step or age_step_us)
 
 
 @dataclass(frozen=True)
@@ -89,12 +171,48 @@ class Space:
     template: str
     params: tuple[Param, ...]
 
+    def __post_init__(self) -> None:
+        """Refuse a parameter that is there twice."""
+        names = [param.name for param in self.params]
+        for name in names:
+            if names.count(name) > 1:
+                raise ConfigError(f"tunable '{name}' is given twice")
+
     def texts(self, point: Params) -> dict[str, str]:
         """Placeholders and their texts for one point."""
-        return {param.name.upper(): param.text(point[param.key]) for param in self.params}
+        return {p.name.upper(): p.text(point[p.key]) for p in self.params if not p.name.startswith("quota_")}
+
+    def quotas(self, point: Params) -> dict[str, int]:
+        """Quotas of one point, by the field names of `damoos.damon.scheme.Quotas`."""
+        return {p.key.removeprefix("quota_"): point[p.key] for p in self.params if p.name.startswith("quota_")}
+
+    def readable(self, point: Params) -> dict[str, int | str]:
+        """A point with the words of its choices."""
+        return {p.key: p.text(point[p.key]) if p.choices else point[p.key] for p in self.params}
 
     def point(self, **values: int) -> Params:
         """A point; every parameter must be given by its key."""
         if set(values) != {param.key for param in self.params}:
             raise ConfigError(f"expected {sorted(p.key for p in self.params)}, got {sorted(values)}")
         return values
+
+    def to_unit(self, point: Params) -> NDArray[np.float64]:
+        """Place of a point in the unit cube, shape (number of parameters,)."""
+        return np.array([param.to_unit(point[param.key]) for param in self.params])
+
+    def from_unit(self, place: Sequence[float] | NDArray[np.float64]) -> Params:
+        """The point of the grid that is nearest to a place in the unit cube."""
+        return {param.key: param.from_unit(float(at)) for param, at in zip(self.params, place, strict=True)}
+
+    @property
+    def size(self) -> int:
+        """How many points there are."""
+        return math.prod(param.nr_steps + 1 for param in self.params)
+
+    @property
+    def corners(self) -> list[Params]:
+        """The points in which every parameter is at one of its ends."""
+        found: list[dict[str, int]] = [{}]
+        for param in self.params:
+            found = [{**corner, param.key: end} for corner in found for end in (param.low, param.snap(param.high))]
+        return list(found)

@@ -24,11 +24,14 @@ class Measurement:
         One per scheme; empty for a run without.
     provenance : mapping
         Machine, kernel, emulation, boot, what the kernel accepted, when.
+    censored : bool
+        The run was stopped before its end: its runtime is at least ``elapsed_s``, and no metric stands for a whole run.
     """
 
     metrics: Mapping[str, float]
     damos: tuple[DamosStats, ...] = ()
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    censored: bool = False
 
     def metric(self, name: str) -> float:
         """A metric's value.
@@ -48,12 +51,14 @@ class Measurement:
             "metrics": dict(self.metrics),
             "damos": [one.as_dict() for one in self.damos],
             "provenance": dict(self.provenance),
+            "censored": self.censored,
         }
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Measurement:
         """Read what `to_json` wrote."""
-        return cls(form["metrics"], tuple(DamosStats(**one) for one in form["damos"]), form["provenance"])
+        damos = tuple(DamosStats(**one) for one in form["damos"])
+        return cls(form["metrics"], damos, form["provenance"], form["censored"])
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,9 @@ class Score:
 class Trial:
     """One point of the space that was tried.
 
-    ``state`` is ``complete`` (it ran) or ``fail`` (the workload or the measurement failed; ``error`` says why).
+    ``state`` is ``complete`` (it ran), ``censored`` (it was stopped once it had certainly broken the scorer's limit),
+    ``fail`` (the workload or the measurement failed; ``error`` says why) or ``pending`` (it runs on some machine now).
+    ``interval`` is the 95 % interval of the score, None where nothing tells the noise.
     """
 
     number: int
@@ -93,9 +100,15 @@ class Trial:
     score: Score
     measurement: Measurement | None = None
     error: str = ""
+    interval: tuple[float, float] | None = None
 
 
 History = tuple[Trial, ...]
+
+
+def pending(number: int, params: Params) -> Trial:
+    """A trial that runs on some machine now, as searchers see it."""
+    return Trial(number, params, "pending", Score(None, feasible=False))
 
 
 @dataclass(frozen=True)

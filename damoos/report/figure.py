@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from damoos.model.space import Param
 from damoos.study import Study
 
@@ -26,22 +28,18 @@ def draw(study: Study, result: dict[str, Any]) -> list[Path]:
     _estimate(axes, study, param)
     axes.axhline(0.0, color=GREY, linewidth=1, label="baseline (no scheme)")
     if result["recommended"]:
-        chosen = result["recommended"]["params"][param.key] / _per_unit(param)
-        axes.axvline(
-            chosen,
-            color=GREEN,
-            linestyle="--",
-            linewidth=1,
-            label=f"chosen: {param.text(result['recommended']['params'][param.key])}",
-        )
+        word = result["recommended"]["params"][param.key]
+        chosen = (param.choices.index(word) if param.choices else word) / _per_unit(param)
+        text = word if param.choices else param.text(word)
+        axes.axvline(chosen, color=GREEN, linestyle="--", linewidth=1, label=f"chosen: {text}")
         _validation(axes, result, _arm_places(study, param, chosen))
     variant = " (model)" if result["variant"] == "model" else ""
     machine = result["machine"]
     axes.set_title(
         f"{result['workload']}{variant} on {machine['name']}: Linux {machine['kernel']}, {machine['accel']}", fontsize=9
     )
-    axes.set_xlabel(f"{param.name} [{'s' if param.unit == 'us' else 'MiB'}]")
-    axes.set_ylabel("score")
+    axes.set_xlabel(f"{param.name} [{_AXES[param.unit][1]}]" if param.unit in _AXES else param.name)
+    axes.set_ylabel(f"score: {result['score']['unit']}", fontsize=8)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)
     written = []
@@ -63,29 +61,42 @@ def _arm_places(study: Study, param: Param, chosen: float) -> dict[str, float]:
     return places
 
 
+# What an axis shows: how many of a parameter's units make one of it, and its name.
+_AXES = {"us": (1e6, "s"), "ms": (1.0, "ms"), "bytes": (float(1 << 20), "MiB"), "percent": (1.0, "%")}
+
+
 def _per_unit(param: Param) -> float:
-    return 1e6 if param.unit == "us" else float(1 << 20)
+    return _AXES[param.unit][0] if param.unit in _AXES else 1.0
 
 
 def _trials(axes: Axes, study: Study, param: Param) -> None:
-    points = [(t.params[param.key] / _per_unit(param), t.score) for t in study.trials()]
-    kept = [(x, s.value) for x, s in points if s.feasible]
+    trials = study.trials()
+    points = [(t.params[param.key] / _per_unit(param), t.score) for t in trials]
     broken = [(x, s.value) for x, s in points if not s.feasible and s.value is not None]
     unscored = [x for x, s in points if s.value is None]
+    kept = [t for t in trials if t.score.feasible and t.score.value is not None]
     if kept:
-        axes.plot(*zip(*kept, strict=True), "o", color=BLUE, label="measured")
+        axes.errorbar(
+            [t.params[param.key] / _per_unit(param) for t in kept],
+            [t.score.value for t in kept],  # type: ignore[arg-type]
+            yerr=[0.0 if t.interval is None else (t.interval[1] - t.interval[0]) / 2 for t in kept],
+            fmt="o",
+            color=BLUE,
+            elinewidth=0.8,
+            label="measured (one run, 95 %)",
+        )
     if broken:
         axes.plot(*zip(*broken, strict=True), "x", color=RED, label="limit broken (worst score so far)")
-    for at in unscored:
-        axes.axvline(at, color=RED, linewidth=1, alpha=0.4)
+    for number, at in enumerate(unscored):
+        label = "limit broken" if number == 0 and not broken else None
+        axes.axvline(at, color=RED, linewidth=1, alpha=0.4, label=label)
 
 
 def _estimate(axes: Axes, study: Study, param: Param) -> None:
-    history = study.trials()
-    if not any(trial.score.feasible for trial in history):
-        return
-    values = list(param.values)
-    curve = study.searcher.estimate(history, [study.space.point(**{param.key: value}) for value in values])
+    if len(study.space.params) > 1:
+        return  # a line through points that differ in other parameters, too, would mean nothing
+    values = [param.from_unit(place) for place in np.linspace(0, 1, 200)]
+    curve = study.estimate([study.space.point(**{param.key: value}) for value in values])
     if curve is not None:
         axes.plot([value / _per_unit(param) for value in values], curve, color=ORANGE, label="estimated")
 
@@ -94,6 +105,8 @@ def _validation(axes: Axes, result: dict[str, Any], places: dict[str, float]) ->
     for arm, marker in (("manual", "s"), ("tuned", "D")):
         found = (result["validation"] or {}).get(arm)
         if arm not in places or not found:
+            continue
+        if found["score"] is None:
             continue
         if not found["feasible"]:
             label = f"{arm}, validated: limit broken"

@@ -15,11 +15,15 @@ from damoos.study import Study, score_trials
 from damoos.units import format_us, show_bytes
 
 
-def _point(run: Run) -> str:
-    if run.params is None:
+def _point(run: Run, study: Study | None) -> str:
+    if run.params is None or study is None:
         return "no scheme"
+    known = {param.key: param for param in study.space.params}
+    # The hand-made scheme has a min_age also where something else is tuned.
     return " ".join(
-        f"{key.removesuffix('_us')}={format_us(value)}" if key.endswith("_us") else f"{key}={value}"
+        f"{known[key].name}={known[key].text(value)}"
+        if key in known
+        else f"{key.removesuffix('_us')}={format_us(value)}"
         for key, value in run.params.items()
     )
 
@@ -32,6 +36,8 @@ def _outcome(run: Run, score: Score | None) -> tuple[str, str, str]:
     """Runtime, RSS and score of a finished run as text."""
     if run.measurement is None:
         return "-", "-", f"failed: {run.error}"
+    if run.measurement.censored:
+        return f">={run.measurement.metric('elapsed_s'):.2f} s", "-", "stopped (limit broken)"
     metrics = run.measurement.metrics
     word = "" if score is None else "-" if score.value is None else f"{score.value:+.3f}"
     if score and not score.feasible:
@@ -44,6 +50,7 @@ class LineWatcher(Watcher):
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._study: Study | None = None
 
     def say(self, text: str) -> None:
         """Print the news."""
@@ -51,6 +58,7 @@ class LineWatcher(Watcher):
 
     def begin(self, study: Study, total: int, done: int) -> None:
         """Say what is going to happen, models and scales first."""
+        self._study = study
         for line in _banner(study):
             self.say(line)
         self.say(f"study {study.name}: {total} runs" + (f", {done} of them done already" if done else ""))
@@ -58,7 +66,7 @@ class LineWatcher(Watcher):
     def finished(self, run: Run, score: Score | None) -> None:
         """Print the run's numbers."""
         runtime, rss, word = _outcome(run, score)
-        self.say(f"{run.key:<24} {_point(run):<18} {runtime:>9} {rss:>9}  {word}".rstrip())
+        self.say(f"{run.key:<24} {_point(run, self._study):<18} {runtime:>9} {rss:>9}  {word}".rstrip())
 
 
 class TableWatcher(Watcher):
@@ -80,6 +88,7 @@ class TableWatcher(Watcher):
 
     def begin(self, study: Study, total: int, done: int) -> None:
         """Show the table, with what an earlier go has finished."""
+        self._study = study
         self._lines.begin(study, total, done)
         runs = study.runs()
         scores = {trial.number: trial.score for trial in score_trials(runs, study.scorer)}
@@ -105,11 +114,13 @@ class TableWatcher(Watcher):
         for name, justify in (("run", "left"), ("parameter", "left"), ("runtime", "right"), ("RSS", "right")):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
         table.add_column("score")
-        best = max((s.value for _, s in self._rows if s and s.feasible and s.value is not None), default=None)
+        values = [s.value for _, s in self._rows if s and s.feasible and s.value is not None]
+        falls = self._study is not None and self._study.scorer.direction == "minimize"
+        best = (min if falls else max)(values, default=None)
         for run, score in self._rows:
             is_best = score is not None and score.feasible and score.value == best
             style = "bold green" if is_best else "red" if score and not score.feasible else ""
-            table.add_row(run.key, _point(run), *_outcome(run, score), style=style)
+            table.add_row(run.key, _point(run, self._study), *_outcome(run, score), style=style)
         return Group(table, Text(self._status(), style="dim"))
 
     def _status(self) -> str:
@@ -117,7 +128,7 @@ class TableWatcher(Watcher):
             return ""
         passed = time.monotonic() - self._since
         left = "" if self._left_s is None else f", about {_clock(max(0.0, self._left_s - passed))} left"
-        return f"running {self._running.key} ({_point(self._running)}) for {_clock(passed)}{left}"
+        return f"running {self._running.key} ({_point(self._running, self._study)}) for {_clock(passed)}{left}"
 
 
 def watcher() -> LineWatcher | TableWatcher:

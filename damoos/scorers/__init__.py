@@ -2,14 +2,63 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 from damoos import plugins
+from damoos.errors import ConfigError, nearest
 from damoos.scorers.base import Scorer
+from damoos.scorers.cost import CostScorer
 from damoos.scorers.daos import DaosScorer
+from damoos.scorers.foreign import FileScorer, ProgramScorer
+from damoos.scorers.psi import PsiScorer
+from damoos.scorers.sla import SlaScorer
+from damoos.scorers.weighted import WeightedScorer
 
-SCORERS = {"daos": DaosScorer}
+SCORERS: dict[str, type[Scorer]] = {
+    "daos": DaosScorer,
+    "sla": SlaScorer,
+    "weighted": WeightedScorer,
+    "cost": CostScorer,
+    "psi": PsiScorer,
+}
 
 
-def scorer(name: str) -> Scorer:
-    """A scorer by its short name."""
-    made: Scorer = plugins.find("scorers", name, SCORERS)()
-    return made
+def is_foreign(name: str) -> bool:
+    """Whether a name is that of a file: ``my_sla.py:score``, ``./sf.sh``."""
+    return ".py:" in name or "/" in name
+
+
+def scorer(name: str, options: Mapping[str, Any] | None = None) -> Scorer:
+    """A scorer by its short name, by ``FILE.py:FUNCTION`` or by the path of a program.
+
+    Parameters
+    ----------
+    options : mapping
+        Keyword arguments of the scorer.
+
+    Raises
+    ------
+    ConfigError : no such scorer, or an option that it does not take
+    """
+    made: type[Scorer]
+    if ".py:" in name:
+        made = FileScorer
+    elif is_foreign(name):
+        made = ProgramScorer
+    else:
+        made = plugins.find("scorers", name, SCORERS)
+    given = dict(options or {})
+    takes = [one for one in inspect.signature(made).parameters if one != "path"]
+    for option in given:
+        if option not in takes:
+            hint = nearest(option, takes) if takes else "; it takes none"
+            raise ConfigError(f"score '{name}' has no option '{option}'{hint}")
+    return made(path=_absolute(name), **given) if is_foreign(name) else made(**given)  # type: ignore[call-arg]
+
+
+def _absolute(name: str) -> str:
+    file, colon, function = name.partition(":") if ".py:" in name else (name, "", "")
+    return f"{Path(file).resolve()}{colon}{function}"

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Literal
 
+from damoos.errors import MeasurementError
 from damoos.model.trial import Measurement, Score
+
+Direction = Literal["maximize", "minimize"]
 
 
 class Scorer(ABC):
     """Turns a measurement into a score; pure, so that a study can be scored again from its raw data.
 
-    ``direction`` says which way is better, ``unit`` what a score of 1 is, ``needs`` which metrics are read.
+    ``direction`` says which way is better, ``unit`` what a score of 1 is, ``needs`` which metrics of a run are read: a
+    study whose workload or machine does not report one of them ends before its first run. A scorer that takes options
+    (limits, weights, prices) takes them as keyword arguments.
     """
 
     name: str
-    direction: Literal["maximize", "minimize"] = "maximize"
+    direction: Direction = "maximize"
     unit: str
     needs: tuple[str, ...]
 
@@ -34,3 +40,23 @@ class Scorer(ABC):
         ------
         MeasurementError : a metric that it needs is missing or not finite
         """
+
+    @property
+    def max_slowdown(self) -> float:
+        """Slowdown from which on a run breaks the limits whatever else it shows; infinite where there is none.
+
+        A run that has certainly come this far is stopped.
+        """
+        return math.inf
+
+
+def finite(value: float, name: str) -> float:
+    """A score's value.
+
+    Raises
+    ------
+    MeasurementError : it is not finite
+    """
+    if not math.isfinite(value):
+        raise MeasurementError(f"scorer '{name}' gave {value}, which is no score")
+    return value

@@ -24,6 +24,7 @@ class DaosScorer(Scorer):
     name = "daos"
     unit = "half the sum of speedup and RSS saving, as fractions"
     needs = ("runtime_s", "rss_avg_bytes")
+    max_slowdown = SLA
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
         """``0.5 * pscore + 0.5 * mscore`` if ``pscore > -0.1``, else the worst of the previous scores."""

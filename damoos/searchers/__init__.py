@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from damoos import plugins
 from damoos.model.space import Space
+from damoos.searchers.anneal import AnnealSearcher
+from damoos.searchers.auto import AutoSearcher
 from damoos.searchers.base import Searcher
+from damoos.searchers.bayes import BayesSearcher
 from damoos.searchers.daos import DaosSearcher
+from damoos.searchers.grid import GridSearcher
+from damoos.searchers.optuna import OptunaSearcher
 from damoos.searchers.random import RandomSearcher
 
-SEARCHERS = {"daos": DaosSearcher, "random": RandomSearcher}
+SEARCHERS: dict[str, type[Searcher]] = {
+    "auto": AutoSearcher,
+    "daos": DaosSearcher,
+    "random": RandomSearcher,
+    "grid": GridSearcher,
+    "anneal": AnnealSearcher,
+    "bayes": BayesSearcher,
+}
+OPTUNA = "optuna:"
 
 
 def searcher(name: str, space: Space, nr_samples: int, seed: int) -> Searcher:
-    """A searcher by its short name."""
+    """A searcher by its short name; ``optuna:NAME`` is one of Optuna's samplers."""
+    if name.startswith(OPTUNA):
+        return OptunaSearcher(space, nr_samples, seed, name.removeprefix(OPTUNA))
     made: Searcher = plugins.find("searchers", name, SEARCHERS)(space, nr_samples, seed)
     return made

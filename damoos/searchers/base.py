@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from damoos.model.space import Params, Space
-from damoos.model.trial import History, Trial
+from damoos.model.trial import History, Trial, pending
+
+_T = TypeVar("_T")
 
 
 class Searcher(ABC):
     """Asks for points and recommends one; a pure function of (space, number of samples, seed, history).
 
-    Nothing is remembered between calls, so a resumed study asks what an unbroken one would have.
+    What an object keeps between calls may make it quicker, never another searcher: a resumed study asks what an
+    unbroken one would have. Higher scores are better here; a study turns those of a minimising scorer round.
+
+    The history holds trials in the order in which they were asked. A trial whose state is ``pending`` runs on another
+    machine now, and asking for its point again would be a waste. ``deterministic`` says that the seed plays no part.
 
     Parameters
     ----------
@@ -25,6 +32,7 @@ class Searcher(ABC):
     """
 
     name: str
+    deterministic = False
 
     def __init__(self, space: Space, nr_samples: int, seed: int) -> None:
         self.space = space
@@ -39,6 +47,23 @@ class Searcher(ABC):
     def recommend(self, history: History) -> Params:
         """The point to put into service; needs at least one feasible trial in the history."""
 
+    def ask_batch(self, history: History, count: int) -> list[Params]:
+        """Points for several machines at once, each asked in the knowledge of the ones before it."""
+        asked: list[Params] = []
+        for _ in range(count):
+            point = self.ask(history)
+            history += (pending(len(history), point),)
+            asked.append(point)
+        return asked
+
+    def shortlist(self, history: History, count: int) -> list[Params]:
+        """Different points worth a validation, best first: the recommended one, then those with the best scores."""
+        found = [self.recommend(history)]
+        for trial in sorted(feasible(history), key=lambda t: -value(t)):
+            if trial.params not in found:
+                found.append(trial.params)
+        return found[:count]
+
     def estimate(self, history: History, points: Sequence[Params]) -> list[float] | None:
         """The searcher's idea of the score at some points, for figures; None where it has none."""
         return None
@@ -47,12 +72,43 @@ class Searcher(ABC):
         """Random numbers that depend on the seed and on how far the study is."""
         return np.random.default_rng([self.seed, len(history)])
 
+    def any_point(self, random: np.random.Generator) -> Params:
+        """A point of the grid, each with the same chance."""
+        return {
+            param.key: param.low + param.step * int(random.integers(param.nr_steps + 1)) for param in self.space.params
+        }
+
+    def fresh_point(self, history: History, random: np.random.Generator) -> Params:
+        """A random point that has not been tried, as long as there is one."""
+        tried = [trial.params for trial in history]
+        for _ in range(100):
+            point = self.any_point(random)
+            if point not in tried:
+                break
+        return point
+
 
 def scored(history: History) -> list[Trial]:
     """Trials that have a score."""
     return [trial for trial in history if trial.score.value is not None]
 
 
+def feasible(history: History) -> list[Trial]:
+    """Trials that have a score and kept the limits."""
+    return [trial for trial in scored(history) if trial.score.feasible]
+
+
+def infeasible(history: History) -> list[Trial]:
+    """Trials that ran and broke the limits, or failed."""
+    return [trial for trial in history if trial.state != "pending" and not trial.score.feasible]
+
+
+def value(trial: Trial) -> float:
+    """Score of a trial that has one."""
+    assert trial.score.value is not None
+    return trial.score.value
+
+
 def best(history: History) -> Trial:
     """The feasible trial with the highest score; ValueError where there is none."""
-    return max((trial for trial in scored(history) if trial.score.feasible), key=lambda t: t.score.value or 0.0)
+    return max(feasible(history), key=value)

@@ -10,7 +10,7 @@ from numpy.polynomial import Polynomial
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History
-from damoos.searchers.base import Searcher, best, scored
+from damoos.searchers.base import Searcher, best, feasible, scored
 
 EXPLORE = 0.6
 
@@ -38,7 +38,7 @@ class DaosSearcher(Searcher):
         """A random value: of the whole range first, then of the neighbourhood of the best score."""
         param, tried = self._param, {trial.params[self._param.key] for trial in history}
         low, high = param.low, param.high
-        if len(history) >= round(EXPLORE * self.nr_samples) and any(t.score.feasible for t in history):
+        if len(history) >= round(EXPLORE * self.nr_samples) and feasible(history):
             centre = best(history).params[param.key]
             reach = (param.high - param.low) / self.nr_samples
             low, high = param.snap(centre - reach), param.snap(centre + reach)

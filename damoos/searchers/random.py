@@ -8,14 +8,13 @@ from damoos.searchers.base import Searcher, best
 
 
 class RandomSearcher(Searcher):
-    """Uniform over the grid; recommends the best point that it saw."""
+    """Uniform over the grid, no point twice; recommends the best point that it saw."""
 
     name = "random"
 
     def ask(self, history: History) -> Params:
-        """Any point, each with the same chance."""
-        random = self.random(history)
-        return self.space.point(**{param.key: int(random.choice(param.values)) for param in self.space.params})
+        """Any new point, each with the same chance."""
+        return self.fresh_point(history, self.random(history))
 
     def recommend(self, history: History) -> Params:
         """The best feasible trial's point."""

@@ -21,7 +21,7 @@ from damoos.store.artifacts import Artifacts
 if TYPE_CHECKING:
     import optuna
 
-SCHEMA = 1
+SCHEMA = 2
 LOCK_WAIT_S = 5
 
 

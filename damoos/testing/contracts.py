@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from damoos.errors import MeasurementError
+from damoos.errors import ConfigError, MeasurementError
 from damoos.machines.base import Machine, Session
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Score, Trial
@@ -41,10 +41,31 @@ def hill(point: Params) -> Score:
     return Score(None, feasible=False) if age_s < 3 else Score(0.3 - abs(age_s - 5) / 100, feasible=True)
 
 
+MANY = Space(
+    "MIN_SIZE max  min MAX_FREQ  MIN_AGE max  ACTION",
+    (
+        Param("min_age", "us", 0, 60_000_000, 100_000),
+        Param("max_freq", "percent", 0, 20, 1),
+        Param("min_size", "bytes", 4096, 2 << 20, 4096),
+        Param("action", "choice", 0, 1, 1, ("pageout", "cold")),
+    ),
+)
+
+
+def ridge(point: Params) -> Score:
+    """Infeasible for small ages, best at 5 s, 5 %, small regions and the first action."""
+    score = hill(point).value
+    if score is None:
+        return Score(None, feasible=False)
+    off = abs(point["max_freq_percent"] - 5) / 100 + point["min_size_bytes"] / (1 << 24) + 0.1 * point["action"]
+    return Score(score - off, feasible=True)
+
+
 class SearcherContract:
     """What every searcher must keep."""
 
     make: type[Searcher]
+    one_parameter_only = False
 
     @pytest.mark.parametrize("seed", range(5))
     def test_points_are_on_the_grid(self, seed: int) -> None:
@@ -58,6 +79,21 @@ class SearcherContract:
             assert set(point) == {"min_age_us"}
             assert point["min_age_us"] in SPACE.params[0].values
 
+    def test_many_parameters(self) -> None:
+        """Sizes, percents and choices beside ages; or a clear refusal."""
+        if self.one_parameter_only:
+            with pytest.raises(ConfigError, match="one parameter"):
+                self.make(MANY, 12, 0)
+            return
+        searcher = self.make(MANY, 12, 0)
+        history = grown(searcher, ridge)
+        points = [trial.params for trial in history]
+        if any(trial.score.feasible for trial in history):
+            points += searcher.shortlist(history, 3)
+        for point in points:
+            assert list(point) == [param.key for param in MANY.params]
+            assert all(point[param.key] in param.values for param in MANY.params)
+
     @pytest.mark.parametrize("seed", range(3))
     def test_same_seed_same_asks(self, seed: int) -> None:
         """A searcher made anew from the same history asks the same: what makes a study resumable."""
@@ -65,10 +101,51 @@ class SearcherContract:
         for number in range(8):
             assert self.make(SPACE, 8, seed).ask(history[:number]) == history[number].params
 
+    def test_asking_changes_nothing(self) -> None:
+        """The same history gives the same ask, whatever was asked in between."""
+        searcher = self.make(SPACE, 8, 1)
+        history = grown(self.make(SPACE, 8, 1), hill)
+        for number in (3, 7, 0, 5, 5, 6, 7):
+            assert searcher.ask(history[:number]) == history[number].params
+
+    def test_a_batch_holds_no_point_twice(self) -> None:
+        """Several machines are not sent the same question, and what runs already is not asked again."""
+        history = grown(self.make(SPACE, 10, 2), hill)[:4]
+        searcher = self.make(SPACE, 10, 2)
+        batch = searcher.ask_batch(history, 4)
+        assert batch == self.make(SPACE, 10, 2).ask_batch(history, 4)
+        asked = [point["min_age_us"] for point in batch]
+        assert len(set(asked)) >= 4 - self.repeats_itself
+        assert not set(asked) & {trial.params["min_age_us"] for trial in history} or self.repeats_itself
+
+    # Searchers that are not ours may ask a point twice.
+    repeats_itself = 0
+
+    def test_somebody_elses_history(self) -> None:
+        """Points that it never asked are taken as they are."""
+        ages = (1, 4, 9, 16, 25)
+        history = tuple(
+            Trial(n, {"min_age_us": age * 1_000_000}, "complete", hill({"min_age_us": age * 1_000_000}))
+            for n, age in enumerate(ages)
+        )
+        searcher = self.make(SPACE, 10, 0)
+        assert searcher.ask(history)["min_age_us"] in SPACE.params[0].values
+        assert searcher.recommend(history)["min_age_us"] in SPACE.params[0].values
+
+    def test_the_shortlist_starts_with_the_recommendation(self) -> None:
+        """And holds no point twice."""
+        searcher = self.make(SPACE, 10, 3)
+        history = grown(searcher, hill)
+        if not any(trial.score.feasible for trial in history):
+            return
+        listed = searcher.shortlist(history, 3)
+        assert listed[0] == searcher.recommend(history)
+        assert all(point not in listed[:n] for n, point in enumerate(listed))
+
     def test_seeds_matter_or_are_said_not_to(self) -> None:
         """Two seeds give two searches, unless the searcher is deterministic by nature."""
         asked = {tuple(t.params["min_age_us"] for t in grown(self.make(SPACE, 8, seed), hill)) for seed in range(5)}
-        assert len(asked) > 1 or getattr(self.make, "deterministic", False)
+        assert len(asked) > 1 or self.make(SPACE, 8, 0).deterministic
 
     def test_failed_trials_are_survived(self) -> None:
         """Trials without a score are part of life."""
@@ -80,6 +157,10 @@ class SearcherContract:
             score = Score(None, feasible=False) if failed else Score(0.1 * number, feasible=True)
             history += (Trial(number, point, "fail" if failed else "complete", score),)
         assert searcher.recommend(history)["min_age_us"] in SPACE.params[0].values
+
+    def test_nothing_feasible_is_survived(self) -> None:
+        """A search that meets broken limits only goes on to its end."""
+        grown(self.make(SPACE, 12, 1), lambda _: Score(None, feasible=False))
 
 
 class ScorerContract:

@@ -70,6 +70,7 @@ class FakeSession(Session):
     def __init__(self, machine: FakeMachine) -> None:
         self._machine = machine
         self.facts = {"kernel": "6.12.0-fake", "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
+        self.facts["metrics"] = ["cgroup_avg_bytes", "psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
         self.agent = FakeAgent(machine, self.facts)  # type: ignore[assignment]
 
     def copy(self, path: Path) -> str:
@@ -91,7 +92,7 @@ class FakeAgent:
     def call(self, name: str, **args: Any) -> Any:
         """Answer one call."""
         if name == "run":
-            return self._run(args["context"])
+            return self._run(args["context"], args.get("abort_s"))
         answers: dict[str, Any] = {
             "facts": self._facts,
             "probe": {"operations": ["vaddr", "paddr"], "actions": list(ACTIONS), "scheme_files": []},
@@ -100,7 +101,7 @@ class FakeAgent:
         }
         return answers[name]
 
-    def _run(self, document: dict[str, Any] | None) -> dict[str, Any]:
+    def _run(self, document: dict[str, Any] | None, abort_s: float | None) -> dict[str, Any]:
         machine = self._machine
         number, machine.nr_runs = machine.nr_runs, machine.nr_runs + 1
         if number in machine.failures:
@@ -113,13 +114,18 @@ class FakeAgent:
         random = np.random.default_rng([machine.seed, number])
         runtime_s = RUNTIME_S * (1 + slowdown) * (1 + machine.noise * random.standard_normal())
         rss = RSS_BYTES * (1 - saving) * (1 + machine.noise * random.standard_normal())
+        aborted = abort_s is not None and runtime_s > abort_s
+        if aborted:
+            assert abort_s is not None
+            runtime_s = abort_s
         return {
-            "exit_status": 0,
+            "exit_status": -9 if aborted else 0,
+            "aborted": aborted,
             "runtime_s": runtime_s,
-            "user_s": runtime_s,
+            "user_s": runtime_s / (1 + slowdown),
             "system_s": 0.0,
             "counters": {"pswpin": 0, "pswpout": 0, "pgmajfault": 0},
-            "psi_us": {"some": 0, "full": 0},
+            "psi_us": {"some": 0, "full": 0, "io_some": 0, "io_full": 0},
             "sample_columns": ["t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs"],
             "samples": [[0.0, rss, rss, rss, 0, 1], [runtime_s / 2, rss, rss, rss, 0, 1]],
             "damos": damos,

@@ -40,12 +40,13 @@ class Workload(ABC):
     """A workload.
 
     ``variant`` is ``real``, or ``model`` for a pattern of memory accesses that stands for another program; ``note``
-    is what people must know of it, printed with every study.
+    is what people must know of it, printed with every study. ``reports`` names the metrics that `metrics` gives.
     """
 
     name: str
     variant: str = "real"
     note: str = ""
+    reports: tuple[str, ...] = ()
     tuning: Tuning
 
     @abstractmethod
@@ -109,6 +110,8 @@ class PatternWorkload(Workload):
     repeats, once : int
         How often the phases are gone through, and how many of them only the first time.
     """
+
+    reports = ("ops", "ops_per_s")
 
     def __init__(
         self,

@@ -1,0 +1,67 @@
+"""Money: what the saved memory is worth, less what the lost time costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from damoos import tomlfile
+from damoos.errors import ConfigError
+from damoos.model.trial import Measurement, Score
+from damoos.scorers.base import Scorer, finite
+from damoos.scorers.sla import SlaScorer
+from damoos.tomlfile import Table
+
+GIB = 1 << 30
+
+
+class Prices(Table):
+    """A price file."""
+
+    currency: str = "$"
+    gib_hour: float
+    core_hour: float
+
+
+class CostScorer(Scorer):
+    """Money saved per hour of the workload, net of swap; negative where the lost time costs more.
+
+    Cores lost are those that the workload kept busy, times its slowdown, and what kdamond took.
+
+    Parameters
+    ----------
+    prices : str
+        TOML file with ``gib_hour`` and ``core_hour``, and ``currency`` if it is not the dollar.
+    limits : sequence of str
+        As those of `damoos.scorers.sla.SlaScorer`.
+    """
+
+    name = "cost"
+    needs: tuple[str, ...] = ("runtime_s", "net_avg_bytes", "user_s", "system_s", "kdamond_cpu_s")
+
+    def __init__(self, prices: str | None = None, limits: Sequence[str] = ()) -> None:
+        if prices is None:
+            raise ConfigError("score 'cost' needs --prices FILE, a TOML file with gib_hour and core_hour")
+        if not Path(prices).is_file():
+            raise ConfigError(f"--prices {prices}: there is no such file")
+        self._prices = tomlfile.load(Path(prices), Prices)
+        self._limits = SlaScorer("slowdown", limits=limits)
+        self.unit = f"{self._prices.currency} per hour of the workload"
+        self.needs = tuple(dict.fromkeys([*CostScorer.needs, *self._limits.needs]))
+
+    def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
+        """Price of the memory saved less price of the cores lost."""
+        kept = self._limits.score(run, baseline, previous).feasible
+        saved_gib = (baseline.metric("net_avg_bytes") - run.metric("net_avg_bytes")) / GIB
+        slowdown = run.metric("runtime_s") / baseline.metric("runtime_s") - 1
+        for name in ("user_s", "system_s", "kdamond_cpu_s"):
+            run.metric(name)
+        busy = (baseline.metric("user_s") + baseline.metric("system_s")) / baseline.metric("runtime_s")
+        lost_cores = busy * slowdown + run.metric("kdamond_cpu_s") / run.metric("runtime_s")
+        value = saved_gib * self._prices.gib_hour - lost_cores * self._prices.core_hour
+        return Score(finite(value, self.name), feasible=True) if kept else Score(None, feasible=False)
+
+    @property
+    def max_slowdown(self) -> float:
+        """That of its limits."""
+        return self._limits.max_slowdown

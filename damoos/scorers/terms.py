@@ -1,0 +1,120 @@
+"""What scorers are made of: metrics of a run against its baseline, and limits on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from damoos.errors import ConfigError, nearest
+from damoos.model.trial import Measurement
+from damoos.units import parse_us
+
+
+@dataclass(frozen=True)
+class Term:
+    """A number derived from a run and its baseline, and the metrics that it reads."""
+
+    needs: tuple[str, ...]
+    of: Callable[[Measurement, Measurement], float]
+    meaning: str
+
+
+def _change(name: str) -> Callable[[Measurement, Measurement], float]:
+    return lambda run, baseline: run.metric(name) / baseline.metric(name) - 1
+
+
+def _saving(name: str) -> Callable[[Measurement, Measurement], float]:
+    return lambda run, baseline: 1 - run.metric(name) / baseline.metric(name)
+
+
+def _share(name: str, per_s: float) -> Callable[[Measurement, Measurement], float]:
+    return lambda run, _: run.metric(name) / per_s / run.metric("runtime_s")
+
+
+TERMS: Mapping[str, Term] = {
+    "slowdown": Term(("runtime_s",), _change("runtime_s"), "runtime / baseline's - 1"),
+    "speedup": Term(("runtime_s",), _saving("runtime_s"), "1 - runtime / baseline's"),
+    "memory_saving": Term(("rss_avg_bytes",), _saving("rss_avg_bytes"), "1 - RSS / baseline's"),
+    "net_saving": Term(
+        ("net_avg_bytes",), _saving("net_avg_bytes"), "the same with the memory that swapped pages take charged"
+    ),
+    "kdamond_cpu": Term(("kdamond_cpu_s", "runtime_s"), _share("kdamond_cpu_s", 1), "CPU time of kdamond / runtime"),
+    "memory_pressure": Term(
+        ("psi_some_us", "runtime_s"), _share("psi_some_us", 1e6), "share of the runtime with 'some' memory pressure"
+    ),
+    "io_pressure": Term(
+        ("psi_io_some_us", "runtime_s"), _share("psi_io_some_us", 1e6), "share of the runtime with 'some' io pressure"
+    ),
+}
+
+
+def term(name: str) -> Term:
+    """A term by its name; any other name is that of a metric as the run reports it.
+
+    Raises
+    ------
+    ConfigError : a name that no metric can have
+    """
+    if name in TERMS:
+        return TERMS[name]
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ConfigError(f"'{name}' is not the name of a metric{nearest(name, TERMS)}")
+    return Term((name,), lambda run, _: run.metric(name), "as the run reports it")
+
+
+_LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\w%]+)\s*")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound on a term, absolute or as a multiple of the baseline's (``p99_ms<=1.2x``)."""
+
+    text: str
+    name: str
+    is_upper: bool
+    bound: float
+    of_baseline: bool
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Metrics that it reads."""
+        return term(self.name).needs
+
+    def kept(self, run: Measurement, baseline: Measurement) -> bool:
+        """Whether a run keeps it."""
+        of = term(self.name).of
+        bound = self.bound * of(baseline, baseline) if self.of_baseline else self.bound
+        found = of(run, baseline)
+        return found <= bound if self.is_upper else found >= bound
+
+
+def parse_limit(text: str) -> Limit:
+    """Read ``slowdown<=0.05``, ``slowdown<=5%`` or ``p99_ms<=1.2x``.
+
+    Raises
+    ------
+    ConfigError : not of this form
+    """
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"--limit '{text}': write NAME<=NUMBER, for example slowdown<=0.05 or p99_ms<=1.2x")
+    name, sign, word = found.groups()
+    term(name)
+    of_baseline = word.endswith("x")
+    if of_baseline and name in TERMS:
+        raise ConfigError(f"--limit '{text}': '{name}' compares with the baseline already; write a plain number")
+    try:
+        bound = float(word.removesuffix("x").removesuffix("%")) / (100 if word.endswith("%") else 1)
+    except ValueError:
+        hint = f"; in the unit of the name, {parse_us(word) / 1e6:g} s" if _is_time(word) else ""
+        raise ConfigError(f"--limit '{text}': '{word}' is not a number{hint}") from None
+    return Limit(text.strip(), name, sign.startswith("<"), bound, of_baseline)
+
+
+def _is_time(word: str) -> bool:
+    try:
+        parse_us(word)
+    except ConfigError:
+        return False
+    return True

@@ -1,0 +1,170 @@
+"""damoos's own search: few points, spread on a logarithmic scale, halving the border of the limit, then the best bets.
+
+docs/searchers.md explains it with figures and puts it beside the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import qmc
+
+from damoos.model.space import Params
+from damoos.model.trial import History
+from damoos.searchers.base import Searcher, best, feasible, infeasible, value
+from damoos.searchers.surrogate import Array, believe, chance_feasible, distances
+
+# Of a spread-out sequence: the middle first, then the quarters.
+NR_FIRST = 3
+# From here on every second point fills the widest gap, whatever the beliefs are.
+FILL_FROM = 5
+# Until then bets are taken on a coarse grid of this many halvings; it gets finer as points come in.
+COARSE = 3
+FINEST = 7
+# A border is halved until its two sides are this close, in units of the cube's edge.
+BORDER = 0.05
+# A gap is worth filling where the limits are about as likely kept as not.
+LIKELY = 0.45
+
+
+class AutoSearcher(Searcher):
+    """The default: `ask` takes the first of these that has something to ask.
+
+    1. The first points of a Sobol sequence: the middle of the range and its quarters, on a logarithmic scale for times
+       and sizes.
+    2. Where the best point has a point beside it that broke the limits, the middle of the two: a limit that binds
+       has the optimum beside it.
+    3. Every second time, the middle of the widest gap: what no belief expects can only be found by looking.
+    4. The largest expected improvement times the chance to keep the limits, on a grid that gets finer.
+
+    `recommend` gives a point that was tried and kept the limits: the one with the highest expected score, which counts
+    the neighbours and so does not fall for the luckiest run.
+    """
+
+    name = "auto"
+    deterministic = True
+
+    def ask(self, history: History) -> Params:
+        """The point to try next."""
+        tried = [trial.params for trial in history]
+        first = self._first(len(history))
+        if first is not None and first not in tried:
+            return first
+        bets = self._bets(history)
+        x = self._places([trial.params for trial in history])
+        at = self._places(bets)
+        chance = self._chances(history, at)
+        gaps = distances(at, x).min(axis=1)
+        border = self._border(history)
+        if border is not None:
+            return border
+        if not feasible(history):
+            return bets[int(np.argmax(gaps * chance))]
+        if len(history) >= FILL_FROM and (len(history) - FILL_FROM) % 2 == 0:
+            return bets[int(np.argmax(gaps * (chance >= LIKELY) + 1e-6 * chance))]
+        if len(feasible(history)) == 1:
+            return bets[int(np.argmax(gaps * chance))]
+        return bets[int(np.argmax(self._improvements(history, at) * chance))]
+
+    def recommend(self, history: History) -> Params:
+        """The tried point with the highest expected score among those that kept the limits."""
+        return self.shortlist(history, 1)[0]
+
+    def shortlist(self, history: History, count: int) -> list[Params]:
+        """Tried points that kept the limits, by their expected scores."""
+        broken = [trial.params for trial in infeasible(history)]
+        kept = [trial.params for trial in feasible(history)]
+        points = [p for n, p in enumerate(kept) if p not in kept[:n] and p not in broken] or kept[:1]
+        expected = self.estimate(history, points)
+        order = sorted(range(len(points)), key=lambda n: -expected[n])
+        return [points[n] for n in order[:count]]
+
+    def estimate(self, history: History, points: Sequence[Params]) -> list[float]:
+        """Expected scores."""
+        kept = feasible(history)
+        x, y = self._places([trial.params for trial in kept]), np.array([value(trial) for trial in kept])
+        return [float(one) for one in believe(x, y, self._places(points)).mean]
+
+    def _first(self, number: int) -> Params | None:
+        count = NR_FIRST + len(self.space.params) - 1
+        if number >= count:
+            return None
+        return self.space.from_unit(_sobol(len(self.space.params), count + 1)[number + 1])
+
+    def _bets(self, history: History) -> list[Params]:
+        """Points that may be asked: those of a grid that gets finer with the history, without what was tried."""
+        tried = [trial.params for trial in history]
+        n = len(history)
+        level = COARSE if n < FILL_FROM else math.ceil(math.log2(n + 2)) + 2
+        while True:
+            found: list[Params] = []
+            for place in self._grid(min(level, FINEST)):
+                point = self.space.from_unit(place)
+                if point not in tried and point not in found:
+                    found.append(point)
+            if found:
+                return found
+            if level >= FINEST:
+                return [self.fresh_point(history, np.random.default_rng(n))]
+            level += 1
+
+    def _grid(self, level: int) -> Array:
+        count = 2**level
+        if len(self.space.params) == 1:
+            return np.linspace(0, 1, count + 1)[:, None]
+        return _sobol(len(self.space.params), 4 * count)
+
+    def _border(self, history: History) -> Params | None:
+        """The middle between the best point and the nearest that broke the limits, if nothing was tried between."""
+        broken = infeasible(history)
+        if not feasible(history) or not broken:
+            return None
+        inside = self._places([best(history).params])
+        outside = self._places([trial.params for trial in broken])
+        nearest = int(np.argmin(distances(inside, outside)[0]))
+        gap = float(distances(inside, outside)[0, nearest])
+        if gap <= BORDER:
+            return None
+        middle = (self.space.to_unit(best(history).params) + self.space.to_unit(broken[nearest].params)) / 2
+        point = self.space.from_unit(middle)
+        tried = [trial.params for trial in history]
+        between = distances(self._places([point]), self._places(tried)).min() < 0.45 * gap
+        return None if between or point in tried else point
+
+    def _chances(self, history: History, at: Array) -> Array:
+        ran = [trial for trial in history if trial.state != "pending"]
+        if not ran:
+            return np.ones(len(at))
+        kept = np.array([trial.score.feasible for trial in ran])
+        return chance_feasible(self._places([trial.params for trial in ran]), kept, at)
+
+    def _improvements(self, history: History, at: Array) -> Array:
+        """Expected improvement over the best tried point; a pending point counts as if it gave what is expected."""
+        kept = feasible(history)
+        x, y = self._places([trial.params for trial in kept]), np.array([value(trial) for trial in kept])
+        waiting = [trial.params for trial in history if trial.state == "pending"]
+        if waiting:
+            y = np.append(y, believe(x, y, self._places(waiting)).mean)
+            x = np.vstack([x, self._places(waiting)])
+        return believe(x, y, at).expected_improvement(float(believe(x, y, x).mean.max()))
+
+    def _places(self, points: Sequence[Params]) -> Array:
+        """Places for distances: the unit cube, with any two words of a choice one edge apart."""
+        rows = []
+        for point in points:
+            row: list[float] = []
+            for param in self.space.params:
+                if param.choices:
+                    row += [math.sqrt(0.5) * (point[param.key] == n) for n in range(len(param.choices))]
+                else:
+                    row.append(param.to_unit(point[param.key]))
+            rows.append(row)
+        return np.array(rows)
+
+
+def _sobol(dimensions: int, count: int) -> Array:
+    """The first points of the Sobol sequence."""
+    drawn = qmc.Sobol(dimensions, scramble=False).random_base2(max(1, math.ceil(math.log2(count))))
+    return np.asarray(drawn[:count])
