@@ -26,6 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+plugin_app = typer.Typer(help="Write plugins.", no_args_is_help=True)
+app.add_typer(plugin_app, name="plugin")
 bench_app = typer.Typer(help="Measure damoos itself: its searchers, its verdicts.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
 
@@ -298,6 +300,55 @@ def bench_searchers(
             f"{row['searcher']:<16} {row['trials']:>6} {row['regret']:>8.4f} {interval:>18}"
             f" {row['infeasible_rate']:>12.1%} {row['ask_ms']:>7.2f}"
         )
+
+
+@bench_app.command("aa")
+def bench_aa(
+    workload: Annotated[str | None, typer.Option(help="Workload name or TOML file; see 'damoos workloads'.")] = None,
+    command: Annotated[str | None, typer.Option(help="Run this command line instead.")] = None,
+    machine: Annotated[str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.")] = "guest",
+    rounds: Annotated[int, typer.Option(help="How often the workload runs without and under the scheme.")] = 12,
+    repeats: Annotated[int, typer.Option(help="Rounds of validation of the studies that are drawn.")] = 3,
+    scorer: Annotated[str, typer.Option("--score", help="Scorer, as for 'damoos tune'.")] = "daos",
+    form: Format = "text",
+) -> None:
+    """Show how often a winner is declared where there is none, from real runs of one and the same scheme.
+
+    Example: damoos bench aa --workload parsec3/raytrace --rounds 12
+    """
+    from damoos.bench import aa
+    from damoos.scorers import scorer as made
+    from damoos.study import StudyConfig
+
+    _check_format(form)
+    score = made(scorer)
+    config = StudyConfig(workload=workload, command=command, machine=machine, nr_samples=2, repeats=repeats)
+    config.check()
+    aa.check_rounds(rounds, repeats)
+    without, under, what = aa.run(config, rounds, _say)
+    found = {"what": what, "runs": 2 * rounds, **aa.false_winners(without, under, score, repeats)}
+    if form == "json":
+        print(json.dumps(found, indent=2))
+        return
+    print(f"{what}: {found['runs']} runs, {found['studies']} studies drawn from them, {repeats} planned rounds each")
+    for question, says in (("schemes", "two arms of one scheme"), ("baselines", "two baselines")):
+        low, high = found[question]["ci95"]
+        print(f"false winners among {says}: {found[question]['false_winners']:.2%} [{low:.2%}, {high:.2%}]  (bar: 5 %)")
+
+
+@plugin_app.command("new")
+def plugin_new(
+    kind: Annotated[str, typer.Argument(help="scorer or searcher.")],
+    name: Annotated[str, typer.Argument(help="Short name: lower-case letters, digits, underscores.")],
+    into: Annotated[Path, typer.Option(help="Folder in which the package's folder is made.")] = Path(),
+) -> None:
+    """Write the package of a new scorer or searcher; it installs with pip and passes its contract suite.
+
+    Example: damoos plugin new scorer my_sla && pip install -e damoos-my_sla
+    """
+    from damoos.scaffold import new_plugin
+
+    print(new_plugin(kind, name, into))
 
 
 def _number(word: str) -> float:

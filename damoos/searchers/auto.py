@@ -127,11 +127,12 @@ class AutoSearcher(Searcher):
         gap = float(distances(inside, outside)[0, nearest])
         if gap <= BORDER:
             return None
-        middle = (self.space.to_unit(best(history).params) + self.space.to_unit(broken[nearest].params)) / 2
-        point = self.space.from_unit(middle)
         tried = [trial.params for trial in history]
-        between = distances(self._places([point]), self._places(tried)).min() < 0.45 * gap
-        return None if between or point in tried else point
+        middle = (inside + outside[nearest]) / 2
+        is_between = distances(middle, self._places(tried)).min() < 0.45 * gap
+        ends = self.space.to_unit(best(history).params), self.space.to_unit(broken[nearest].params)
+        point = self.space.from_unit((ends[0] + ends[1]) / 2)
+        return None if is_between or point in tried else point
 
     def _chances(self, history: History, at: Array) -> Array:
         ran = [trial for trial in history if trial.state != "pending"]

@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from damoos.bench.aa import false_winners
 from damoos.model.trial import Measurement
 from damoos.scorers.daos import DaosScorer
-from damoos.verdict import arms, interval, judge
+from damoos.scorers.sla import SlaScorer
+from damoos.verdict import arms, in_question, interval, judge, label, relabelled, scheme_noise
 
 
 def rounds(**arm_values: list[tuple[float, float]]) -> list[dict[str, Measurement]]:
@@ -95,3 +97,90 @@ def test_false_winners_are_rare() -> None:
         said = judge(arms(rounds(**same), DaosScorer(), [0.0]), "maximize")
         winners += said.best != "indistinguishable"
     assert winners / nr_studies <= 0.05, winners
+
+
+def noisy(arm: list[float], seed: int) -> list[tuple[float, float]]:
+    random = np.random.default_rng(seed)
+    return [(100.0, 1000 * one + random.normal(0, 1)) for one in arm]
+
+
+def test_more_rounds_only_where_they_can_change_the_decision() -> None:
+    close = {"manual": noisy([0.50, 0.52, 0.51], 1), "candidate-1": noisy([0.47, 0.50, 0.495], 2)}
+    found = arms(rounds(baseline=BASE, **close), DaosScorer(), [])
+    assert in_question(found, "maximize", 3) == ["candidate-1", "manual"]
+    assert in_question(found, "maximize", 0) == []
+    assert in_question(found, "maximize", 3, [("manual", "candidate-1")]) == []
+    # A difference this small against the noise would not come out of it by three more rounds.
+    even = {"manual": noisy([0.50, 0.54, 0.46], 1), "candidate-1": noisy([0.54, 0.45, 0.50], 2)}
+    assert in_question(arms(rounds(baseline=BASE, **even), DaosScorer(), []), "maximize", 3) == []
+    # Decided already.
+    clear = {"manual": noisy([0.8, 0.8, 0.8], 1), "candidate-1": noisy([0.4, 0.4, 0.4], 2)}
+    assert in_question(arms(rounds(baseline=BASE, **clear), DaosScorer(), []), "maximize", 3) == []
+
+
+def test_later_rounds_hold_only_the_arms_in_question() -> None:
+    table = rounds(baseline=BASE * 2, manual=noisy([0.8] * 6, 1), tuned=noisy([0.5] * 6, 2))
+    for late in table[3:]:
+        del late["manual"]
+    found = arms(table, DaosScorer(), [], planned=3)
+    assert (len(found["manual"].scores), len(found["tuned"].scores)) == (3, 6)
+    assert judge(found, "maximize").best == "tuned"
+
+
+def test_the_better_candidate_becomes_the_tuned_one() -> None:
+    table = rounds(
+        baseline=BASE,
+        manual=noisy([0.7] * 3, 1),
+        **{"candidate-1": [(150.0, 300.0)] * 3, "candidate-2": noisy([0.5] * 3, 2)},
+    )
+    found = arms(table, DaosScorer(), [])
+    names = label(found, "maximize")
+    assert names == {"candidate-2": "tuned", "candidate-1": "runner-up"}
+    told = relabelled(found, names)
+    assert list(told) == ["baseline", "manual", "tuned", "runner-up"]
+    said = judge(told, "maximize")
+    assert said.best == "tuned"
+    assert "runner-up breaks the scorer's limit" in said.text
+
+
+def test_an_arm_without_scores_is_not_lost_but_broken() -> None:
+    scorer = SlaScorer("memory_saving", limits=["slowdown<=0.05"])
+    found = arms(rounds(baseline=BASE, manual=[(101, 700)] * 3, tuned=[(120, 300)] * 3), scorer, [])
+    assert not found["tuned"].feasible
+    assert math.isnan(found["tuned"].score)
+    said = judge(found, "maximize")
+    assert said.best == "manual"
+    assert "tuned breaks the scorer's limit" in said.text
+
+
+def test_the_noise_of_schemes_is_that_of_their_repeats() -> None:
+    table = rounds(baseline=BASE, manual=noisy([0.5] * 3, 1), **{"candidate-1": noisy([0.4] * 3, 2)})
+    found = arms(table, DaosScorer(), [])
+    noise = scheme_noise(table, DaosScorer(), [])
+    spread = [np.var(list(found[name].scores.values()), ddof=1) for name in ("manual", "candidate-1")]
+    assert noise.freedom == 4
+    assert noise.deviation == pytest.approx(math.sqrt(np.mean(spread)))
+    high = noise.around(0.25)[1]
+    assert high - 0.25 == pytest.approx(2.7764451 * noise.deviation)
+    assert scheme_noise(rounds(baseline=BASE), DaosScorer(), []) is None
+
+
+@pytest.mark.parametrize("count", [3, 6, 8, 12])
+def test_intervals_hold_the_truth_as_often_as_they_say(count: int) -> None:
+    random = np.random.default_rng(7)
+    held = [low <= 0 <= high for low, high in (interval(random.normal(size=count)) for _ in range(600))]
+    assert 0.92 <= np.mean(held) <= 0.975
+
+
+def test_verdicts_on_equal_runs_stay_under_five_percent() -> None:
+    random = np.random.default_rng(3)
+
+    def runs(rss: float) -> list[Measurement]:
+        return [
+            Measurement({"runtime_s": 10 + 0.02 * a, "rss_avg_bytes": rss * (1 + 0.03 * b)})
+            for a, b in random.standard_normal((40, 2))
+        ]
+
+    found = false_winners(runs(100), runs(40), DaosScorer(), planned=3)
+    for question in ("schemes", "baselines"):
+        assert 0.005 < found[question]["false_winners"] < 0.05

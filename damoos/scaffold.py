@@ -1,0 +1,157 @@
+"""A new plugin package: small, installable, and passing the contract suite of its kind."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from damoos.errors import ConfigError, nearest
+
+_PROJECT = """\
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "damoos-{name}"
+version = "0.1.0"
+description = "A {kind} for damoos"
+requires-python = ">=3.11"
+dependencies = ["damoos"]
+
+[project.entry-points."damoos.{kind}s"]
+{name} = "{module}:{cls}"
+
+[tool.setuptools]
+py-modules = ["{module}"]
+"""
+
+_README = """\
+# damoos-{name}
+
+A {kind} for damoos. Edit `{module}.py`, then:
+
+```sh
+pip install -e .
+pytest                                        # the contract that every {kind} keeps
+damoos tune --workload synthetic/stairs {use}
+```
+"""
+
+_TEST = """\
+from damoos.testing.contracts import {contract}
+from {module} import {cls}
+
+
+class Test{cls}({contract}):
+    make = {cls}
+"""
+
+_SCORER = '''\
+"""The scorer '{name}'."""
+
+from collections.abc import Sequence
+
+from damoos.model.trial import Measurement, Score
+from damoos.scorers.base import Scorer
+
+MAX_SLOWDOWN = 0.05
+
+
+class {cls}(Scorer):
+    """Net memory saving, as long as the workload is at most 5 % slower: put your own rule here."""
+
+    name = "{name}"
+    direction = "maximize"
+    unit = "net memory saving, as a fraction of the baseline's RSS"
+    needs = ("runtime_s", "net_avg_bytes")
+    # A run that is certainly slower than this is stopped; leave it out if your rule has no such bound.
+    max_slowdown = MAX_SLOWDOWN
+
+    def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
+        """No score for a run that breaks the limit."""
+        slowdown = run.metric("runtime_s") / baseline.metric("runtime_s") - 1
+        saving = 1 - run.metric("net_avg_bytes") / baseline.metric("net_avg_bytes")
+        return Score(saving, feasible=True) if slowdown <= MAX_SLOWDOWN else Score(None, feasible=False)
+'''
+
+_SEARCHER = '''\
+"""The searcher '{name}'."""
+
+from damoos.model.space import Params
+from damoos.model.trial import History
+from damoos.searchers.base import Searcher, best
+
+
+class {cls}(Searcher):
+    """Random points, no point twice: put your own idea here.
+
+    A pure function of the space, the number of samples, the seed and the history; nothing is remembered.
+    """
+
+    name = "{name}"
+
+    def ask(self, history: History) -> Params:
+        """The point to try next."""
+        return self.fresh_point(history, self.random(history))
+
+    def recommend(self, history: History) -> Params:
+        """The point to put into service."""
+        return best(history).params
+'''
+
+_KINDS = {
+    "scorer": (_SCORER, "ScorerContract", "--score {name}"),
+    "searcher": (_SEARCHER, "SearcherContract", "--searcher {name}"),
+}
+
+
+def new_plugin(kind: str, name: str, into: Path) -> Path:
+    """Write a plugin package.
+
+    Parameters
+    ----------
+    kind : {"scorer", "searcher"}
+    name : str
+        Its short name: lower-case letters, digits and underscores.
+    into : Path
+        Folder in which the package's folder is made.
+
+    Returns
+    -------
+    Path
+        The package's folder.
+
+    Raises
+    ------
+    ConfigError : unknown kind, no valid name, or the folder exists
+    """
+    if kind not in _KINDS:
+        raise ConfigError(f"unknown kind of plugin '{kind}'{nearest(kind, _KINDS)}")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise ConfigError(
+            f"'{name}' is no name for a plugin: lower-case letters, digits and underscores, a letter first"
+        )
+    source, contract, use = _KINDS[kind]
+    folder = into / f"damoos-{name}"
+    words = {
+        "kind": kind,
+        "name": name,
+        "module": f"damoos_{name}",
+        "cls": "".join(part.capitalize() for part in name.split("_")) + kind.capitalize(),
+        "contract": contract,
+        "use": use.format(name=name),
+    }
+    files = {
+        "pyproject.toml": _PROJECT,
+        "README.md": _README,
+        f"{words['module']}.py": source,
+        f"test_{words['module']}.py": _TEST,
+    }
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise ConfigError(f"{folder} exists already; choose another name or --into another folder") from None
+    for file, text in files.items():
+        (folder / file).write_text(text.format(**words))
+    return folder

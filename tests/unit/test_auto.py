@@ -1,0 +1,162 @@
+"""The default search: what it asks and why, and how good it is on curves that nobody tuned it on."""
+
+import numpy as np
+import pytest
+
+from damoos.bench.curves import Curve, generate, load
+from damoos.bench.searchers import search, table
+from damoos.model.space import Space, parse_param
+from damoos.model.trial import Score, Trial
+from damoos.searchers.auto import AutoSearcher
+from damoos.searchers.surrogate import believe, chance_feasible
+from damoos.testing.contracts import SPACE
+
+
+def history(points: dict[int, float | None]) -> tuple[Trial, ...]:
+    return tuple(
+        Trial(n, {"min_age_us": age * 1_000_000}, "complete", Score(score, feasible=score is not None))
+        for n, (age, score) in enumerate(points.items())
+    )
+
+
+def asked(points: dict[int, float | None], nr_samples: int = 10) -> int:
+    return AutoSearcher(SPACE, nr_samples, 0).ask(history(points))["min_age_us"] // 1_000_000
+
+
+def test_the_first_points_are_the_middle_and_the_quarters() -> None:
+    assert [asked(dict.fromkeys((7, 21, 2)[:n], 0.1)) for n in range(3)] == [7, 21, 2]
+
+
+def test_the_border_of_the_limit_is_halved() -> None:
+    # Infeasible at 2 s, best at 7 s: the optimum of a binding limit is beside it.
+    assert asked({7: 0.3, 21: 0.2, 2: None}) == 4
+    assert asked({7: 0.3, 21: 0.2, 2: None, 4: None}) == 5
+    # The best point is far from the border, so there is no reason to look there.
+    assert asked({7: 0.1, 21: 0.5, 2: None}) != 4
+
+
+def test_without_a_feasible_point_the_likeliest_gap_is_asked() -> None:
+    assert asked({7: None, 21: None, 2: None}) in (0, 60)
+
+
+def test_every_second_ask_fills_the_widest_gap() -> None:
+    assert asked({7: 0.3, 21: 0.2, 2: 0.35, 0: 0.36, 1: 0.36}) == 60
+
+
+def test_a_lucky_run_is_not_recommended() -> None:
+    flat = {age: 0.30 + 0.01 * (age % 2) for age in (0, 1, 2, 3, 4, 5, 6)}
+    found = AutoSearcher(SPACE, 20, 0).recommend(history({**flat, 20: 0.0, 25: 0.02, 30: 0.32, 35: 0.0, 45: 0.01}))
+    assert found["min_age_us"] <= 6_000_000
+
+
+def test_a_point_that_also_broke_the_limit_is_not_recommended() -> None:
+    twice = (*history({7: 0.3, 4: 0.35}), *history({4: None}))
+    assert AutoSearcher(SPACE, 10, 0).recommend(twice)["min_age_us"] == 7_000_000
+
+
+def test_a_repeated_point_is_believed_more() -> None:
+    once = believe(np.array([[0.2], [0.5], [0.8]]), np.array([0.0, 1.0, 0.2]), np.array([[0.5]]))
+    often = believe(
+        np.array([[0.2], [0.5], [0.5], [0.5], [0.8]]), np.array([0.0, 1.0, 1.1, 0.9, 0.2]), np.array([[0.5]])
+    )
+    deviation = [float(np.sqrt(one.weights @ one.deviations**2)[0]) for one in (once, often)]
+    assert deviation[1] < deviation[0]
+
+
+def test_between_both_sides_of_a_border_the_chance_is_even() -> None:
+    x, kept = np.array([[0.2], [0.6]]), np.array([False, True])
+    low, middle, high = chance_feasible(x, kept, np.array([[0.2], [0.4], [0.6]]))
+    assert low < 0.15
+    assert 0.35 < middle < 0.65
+    assert high > 0.85
+
+
+def test_many_parameters_are_searched_better_than_by_chance() -> None:
+    space = Space(
+        "4K max  min MAX_FREQ  MIN_AGE max  pageout",
+        (parse_param("min_age=0s:60s", 100_000), parse_param("max_freq=0:20", 1)),
+    )
+
+    def score(point) -> Score:
+        age = space.to_unit(point)[0]
+        value = 1 - (age - 0.3) ** 2 - (point["max_freq_percent"] / 20 - 0.7) ** 2
+        return Score(value, feasible=True) if age > 0.2 else Score(None, feasible=False)
+
+    from damoos.searchers.random import RandomSearcher
+
+    def found(kind, seed: int) -> float:
+        made, trials = kind(space, 15, seed), ()
+        for number in range(15):
+            point = made.ask(trials)
+            trials += (Trial(number, point, "complete", score(point)),)
+        return score(made.recommend(trials)).value or 0.0
+
+    by_chance = [found(RandomSearcher, seed) for seed in range(20)]
+    assert found(AutoSearcher, 0) > np.quantile(by_chance, 0.8)
+
+
+@pytest.fixture(scope="module")
+def made() -> list[Curve]:
+    return generate(240, seed=2026)
+
+
+@pytest.mark.parametrize(("trials", "bar"), [(5, 0.03), (10, 0.008), (20, 0.004)])
+def test_the_bars_on_curves_it_has_never_seen(made: list[Curve], trials: int, bar: float) -> None:
+    regrets, broken = [], 0
+    for curve in made:
+        searcher = AutoSearcher(curve.space, trials, 0)
+        age_us = searcher.recommend(search(searcher, curve)[0])["min_age_us"]
+        regrets.append(curve.regret(age_us))
+        broken += not curve.query(age_us).feasible
+    assert broken == 0
+    assert np.mean(regrets) <= bar
+
+
+def test_it_beats_the_paper_and_the_others(made: list[Curve]) -> None:
+    rows = table(made[:60], ["auto", "daos", "random", "optuna:tpe"], [10], 3)
+    regret = {row["searcher"]: row["regret"] for row in rows}
+    assert regret["auto"] * 10 < min(regret["daos"], regret["random"], regret["optuna:tpe"])
+    assert next(row for row in rows if row["searcher"] == "auto")["infeasible_rate"] == 0
+    assert set(rows[0]) == {"searcher", "trials", "regret", "regret_ci95", "infeasible_rate", "ask_ms"}
+
+
+def test_curves_that_are_none(tmp_path) -> None:
+    from damoos.errors import ConfigError
+
+    with pytest.raises(ConfigError, match="no curves"):
+        load(tmp_path)
+    file = tmp_path / "a.json"
+    for text, message in (
+        ("{}", "not a response curve"),
+        ('{"workload": "a", "unit": "ms", "values": [0, 1, 2], "score": [1, 2, 3]}', "unit 'ms'"),
+        ('{"workload": "a", "unit": "s", "values": [0, 1, 3], "score": [1, 2, 3]}', "evenly spaced"),
+        ('{"workload": "a", "unit": "s", "values": [0, 1, 2], "score": [null, null, null]}', "nothing to find"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            load(tmp_path)
+
+
+def test_truth_is_smoothed_but_not_across_broken_limits(tmp_path) -> None:
+    (tmp_path / "a.json").write_text(
+        '{"workload": "a", "unit": "s", "values": [0, 1, 2, 3, 4], "score": [null, 9, null, 1, 3]}'
+    )
+    (curve,) = load(tmp_path)
+    weight = np.exp(-0.5)
+    three, four = (1 + 3 * weight) / (1 + weight), (3 + weight) / (1 + weight)
+    assert curve.truth == pytest.approx([three, 9, three, three, four])
+    assert curve.regret(1_000_000) == 0
+    assert curve.regret(0) == 1
+    assert not curve.query(2_000_000).feasible
+
+
+def test_made_curves_have_the_six_shapes() -> None:
+    curves = generate(600, seed=1)
+    assert {curve.name.split("/")[0] for curve in curves} == {f"shape-{n}" for n in range(1, 7)}
+    again = generate(600, seed=1)
+    assert all(np.array_equal(a.score, b.score, equal_nan=True) for a, b in zip(curves, again, strict=True))
+    plain = [curve for curve in curves if not np.isnan(curve.score).any()]
+    rising = [curve for curve in plain if curve.name.startswith("shape-1/")]
+    # Shape 1 is best where the scheme is most aggressive, its mirror image 4 where it does nothing.
+    assert all(curve.truth[0] > curve.truth[-1] for curve in rising)
+    assert all(curve.truth[0] < curve.truth[-1] for curve in plain if curve.name.startswith("shape-4/"))
