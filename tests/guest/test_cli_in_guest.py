@@ -121,20 +121,25 @@ def check_result(result: dict, results: Path) -> None:
     assert result["machine"]["kernel"].startswith("6.12.")
     assert result["machine"]["accel"] in ("kvm", "tcg")
     assert [trial["number"] for trial in result["trials"]] == [0, 1, 2, 3]
-    assert len(result["baselines"]) == 3
+    assert len(result["baselines"]) == 4
     assert max(trial["damos"]["sz_applied_bytes"] for trial in result["trials"]) > 1 << 20
     for trial in result["trials"]:
+        if trial["state"] == "censored":
+            assert trial["metrics"]["elapsed_s"] > 1
+            assert "runtime_s" not in trial["metrics"]
+            continue
         assert trial["metrics"]["runtime_s"] > 1
         assert trial["metrics"]["rss_avg_bytes"] > 1 << 20
     arms = result["validation"]
-    assert {name: arm["repeats"] for name, arm in arms.items()} == {"baseline": 2, "manual": 2, "tuned": 2}
+    assert set(arms) - {"runner-up"} == {"baseline", "manual", "tuned"}
+    assert all(arm["repeats"] >= 2 for arm in arms.values())
     if result["verdict"] in arms:
         best = arms[result["verdict"]]
         assert best["feasible"]
         assert all(best["score"] >= arm["score"] for arm in arms.values() if arm["feasible"])
     folder = results / result["study"]
     kept = {path.stem for path in folder.glob("*.parquet")}
-    assert {"baseline-000", "trial-003", "validation-001-tuned"} <= kept
+    assert {"baseline-000", "trial-003", "validation-001-candidate-1"} <= kept
     assert (folder / "winner.damos").exists() == (result["verdict"] in ("tuned", "manual"))
     damo = json.loads((folder / "recommended.json").read_text())
     assert damo["kdamonds"][0]["contexts"][0]["schemes"][0]["action"] == "pageout"
@@ -144,7 +149,7 @@ def check_apply_and_stop(result: dict, results: Path) -> None:
     study = result["study"]
     # The hand-made scheme never matches in so short a run, so it keeps the limit; the tuned one may not.
     for arm, validated in result["validation"].items():
-        if arm != "baseline" and not validated["feasible"]:
+        if arm in ("manual", "tuned") and not validated["feasible"]:
             refused = damoos("apply", study, "--arm", arm, "--results", results)
             assert (refused.returncode, "broke the limits" in refused.stderr) == (4, True)
     applied = damoos("apply", study, "--arm", "manual", "--results", results, "--format", "json", timeout=120)

@@ -14,13 +14,42 @@ HOST_DAMON = Path("/sys/kernel/mm/damon/admin")
 RAYTRACE = ["tune", "--workload", "parsec3/raytrace"]
 
 
+COMMANDS = ["tune", "resume", "apply", "stop", "studies", "show", "workloads", "machines", "setup"]
+GROUPS = {"bench": ["searchers", "aa"], "plugin": ["new"]}
+
+
 def test_help_names_every_command() -> None:
     text = damoos("--help").stdout
-    for command in ("tune", "resume", "apply", "stop", "studies", "show", "workloads", "machines", "setup"):
+    for command in (*COMMANDS, *GROUPS):
         assert f"  {command} " in text
-        one = damoos(command, "--help")
-        assert one.returncode == 0
-        assert "Example:" in one.stdout or command == "--help"
+    for words in ([one] for one in COMMANDS):
+        assert_helped(words)
+    for group, commands in GROUPS.items():
+        for command in commands:
+            assert f"  {command} " in damoos(group, "--help").stdout
+            assert_helped([group, command])
+
+
+def assert_helped(words: list[str]) -> None:
+    one = damoos(*words, "--help")
+    assert one.returncode == 0
+    assert "Example:" in one.stdout
+
+
+def test_the_race_of_searchers(tmp_path: Path) -> None:
+    score = [None, 1, 2, *(9 - n / 4 for n in range(18))]
+    curve = {"workload": "made", "unit": "s", "values": list(range(21)), "score": score}
+    (tmp_path / "made.json").write_text(json.dumps(curve))
+    words = ["bench", "searchers", "--curves", tmp_path, "--trials", "5,8", "--seeds", "2", "--searchers", "auto,grid"]
+    rows = json.loads(damoos(*words, "--format", "json").stdout)
+    assert [(row["searcher"], row["trials"]) for row in rows] == [("auto", 5), ("auto", 8), ("grid", 5), ("grid", 8)]
+    for row in rows:
+        assert set(row) == {"searcher", "trials", "regret", "regret_ci95", "infeasible_rate", "ask_ms"}
+        assert 0 <= row["regret"] <= 1
+        assert row["ask_ms"] < 50
+    table = damoos(*words).stdout.splitlines()
+    assert table[0] == f"1 curves of {tmp_path}, 2 seeds"
+    assert len(table) == 6
 
 
 def test_lists(tmp_path: Path) -> None:
@@ -55,6 +84,18 @@ def test_lists(tmp_path: Path) -> None:
         (["resume", "nothing"], "unknown study 'nothing'"),
         (["apply", "nothing"], "unknown study 'nothing'"),
         (["stop"], "nothing is in service here"),
+        ([*RAYTRACE, "--score", "sla", "--limit", "slowdown"], "write NAME<=NUMBER"),
+        ([*RAYTRACE, "--score", "sla", "--maximize", "ops", "--minimize", "ops"], "either --maximize or --minimize"),
+        ([*RAYTRACE, "--limit", "slowdown<=0.1"], "score 'daos' has no option 'limits'"),
+        ([*RAYTRACE, "--score", "cost", "--prices", "none.toml"], "--prices none.toml: there is no such file"),
+        ([*RAYTRACE, "--score", "none.py:score"], "there is no such file"),
+        ([*RAYTRACE, "--searcher", "optuna:tpee"], "did you mean 'tpe'?"),
+        (["bench", "searchers", "--curves", "nowhere"], "no curves"),
+        (["bench", "searchers", "--searchers", "auto,dao"], "unknown searcher 'dao'; did you mean 'daos'?"),
+        (["bench", "searchers", "--trials", "5,many"], "'many' is not a number"),
+        (["bench", "searchers", "--noise", "0.1:0.01"], "noise is LOW:HIGH"),
+        (["bench", "searchers", "--generate", "0"], "--generate must be 1 or more"),
+        (["bench", "aa", "--command", "true", "--rounds", "5"], "--rounds 5 are too few for --repeats 3; give 6"),
     ],
 )  # fmt: skip
 def test_wrong_words_get_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:
@@ -110,8 +151,8 @@ def test_a_scheme_that_broke_the_limits_is_not_put_into_service(
     from damoos.machines import catalog
     from damoos.testing.fake import FakeMachine
 
-    # Every trial is feasible in the search; in the validation, which comes after run 6, all schemes thrash.
-    machine = FakeMachine(curve=lambda age_s: (0.05 if machine.nr_runs <= 6 else 0.5, 0.3))
+    # Every trial is feasible in the search; in the validation, which comes after run 7, all schemes thrash.
+    machine = FakeMachine(curve=lambda age_s: (0.05 if machine.nr_runs <= 7 else 0.5, 0.3))
     monkeypatch.setattr(catalog, "machine", lambda name: machine)
     study = api.tune(command="true", machine="guest", trials=3, results=tmp_path)
     assert study.result["validation"]["tuned"]["feasible"] is False

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from damoos.errors import UnsupportedError, WorkloadError
+from damoos.errors import MeasurementError, UnsupportedError, WorkloadError
 from damoos.machines.catalog import machine
+from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
-from damoos.runner import run_once
+from damoos.runner import METRICS, run_once
 from damoos.workloads.base import CommandWorkload, Tuning
 
 PLACE = machine("local")
@@ -45,6 +46,25 @@ def test_failures_are_told(session) -> None:
         run_once(session, PLACE, program("sleep", "60"), NonePolicy(), 0.5)
     with pytest.raises(UnsupportedError, match="no THP mode 'sometimes'"):
         session.agent.call("prepare", thp="sometimes")
+
+
+def test_a_hopeless_run_is_stopped_and_not_given_a_runtime(session) -> None:
+    loop = program("sh", "-c", "while :; do :; done")
+    measurement, samples = run_once(session, PLACE, loop, NonePolicy(), 30, abort_s=1.0)
+    assert measurement.censored
+    assert 1.0 <= measurement.metric("elapsed_s") < 5
+    assert 0 < measurement.metric("elapsed_user_s") <= measurement.metric("elapsed_s") * 1.2
+    with pytest.raises(MeasurementError):
+        measurement.metric("runtime_s")
+    assert Measurement.from_json(measurement.to_json()) == measurement
+    assert len(samples.rows) >= 2
+    whole, _ = run_once(session, PLACE, program("sleep", "0.3"), NonePolicy(), 30, abort_s=5.0)
+    assert not whole.censored
+
+
+def test_what_a_machine_says_it_measures_is_measured(session) -> None:
+    measurement, _ = run_once(session, PLACE, program("sleep", "0.3"), NonePolicy(), 10)
+    assert {*METRICS, *session.facts["metrics"]} <= set(measurement.metrics)
 
 
 def test_nothing_is_left_running(session, tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from damoos import api, study
+from damoos.damon.damo_json import context_from_json
+from damoos.damon.scheme import Quotas
 from damoos.errors import (
     ConfigError,
     MachineLost,
@@ -241,6 +243,80 @@ def test_another_parameter_is_tuned_against_the_same_hand_made_scheme(fake, tmp_
     assert found.result["manual"]["params"] == {"min_age_us": 5_000_000}
     assert found.result["manual"]["scheme"] == "4K max  min min  5s max  pageout"
     assert found.result["recommended"]["scheme"].endswith("4s max  pageout")
+
+
+def test_several_parameters_at_once(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(curve=lambda age_s: (0.02, max(0.0, 0.6 - age_s / 100))))
+    words = {"tune": ["min_age=0s:60s", "max_freq=0:20", "action=pageout,cold", "quota_sz=1M:1G"], "trials": 8}
+    found = tune(tmp_path, scheme="4K max  min MAX_FREQ  MIN_AGE max  ACTION", **words)
+    best = found.best
+    assert set(best["params"]) == {"min_age_us", "max_freq_percent", "action", "quota_sz_bytes"}
+    assert best["params"]["action"] in ("pageout", "cold")
+    assert best["scheme"].endswith(best["params"]["action"])
+    (scheme,) = context_from_json(best["damo"]).schemes
+    assert scheme.quotas == Quotas(sz_bytes=best["params"]["quota_sz_bytes"], reset_interval_ms=1000)
+    assert set(found.param_names) <= set(found.trials_df)
+    assert (tmp_path / found.name / "figure.png").exists()
+
+
+def test_hopeless_trials_are_stopped(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(noise=0.0005))
+    found = tune(tmp_path, searcher="random", trials=12, seed=3)
+    result = found.result
+    stopped = [trial for trial in result["trials"] if trial["state"] == "censored"]
+    assert stopped
+    for trial in stopped:
+        assert (trial["feasible"], trial["score"], trial["score_ci95"]) == (False, None, None)
+        assert trial["error"].startswith("stopped: runtime >= 11.")
+    # Each would have taken 15 s of the machine's time and was stopped soon after 11.
+    abort = result["early_abort"]
+    assert abort["runs"] == len(stopped)
+    assert abort["ran_s"] == pytest.approx(11 * len(stopped), rel=0.05)
+    assert abort["saved_s"] == pytest.approx(4 * len(stopped), rel=0.1)
+    assert f"{len(stopped)} trials stopped early" in repr(found)
+
+
+def test_a_score_to_be_minimised(fake, tmp_path: Path) -> None:
+    fake(FakeMachine())
+    words = {"scorer": "sla", "scorer_options": {"minimize": "rss_avg_bytes", "limits": ["slowdown<=0.1"]}}
+    found = tune(tmp_path, **words)
+    scores = [trial["score"] for trial in found.result["trials"] if trial["feasible"]]
+    assert 3_000_000 <= found.best["params"]["min_age_us"] <= 3_200_000
+    assert found.result["shrinkage"]["searched"] == min(scores)
+    assert found.result["verdict"] == "tuned"
+    assert found.result["score"] == {"direction": "minimize", "unit": "rss_avg_bytes: as the run reports it",
+                                     "options": words["scorer_options"]}  # fmt: skip
+    import optuna
+
+    theirs = optuna.load_study(study_name=found.name, storage=f"sqlite:///{tmp_path}/damoos.sqlite")
+    assert theirs.direction == optuna.study.StudyDirection.MINIMIZE
+
+
+def test_a_metric_that_nobody_reports_is_found_before_the_first_run(fake, tmp_path: Path) -> None:
+    machine = fake(FakeMachine())
+    words = {"scorer": "sla", "scorer_options": {"limits": ["p99_ms<=1.2x"]}}
+    with pytest.raises(
+        ConfigError, match="needs the metric 'p99_ms', which neither workload 'true' nor machine 'fake'"
+    ):
+        tune(tmp_path, **words)
+    assert machine.nr_runs == 0
+
+
+def test_a_score_that_fails_is_a_failed_trial(fake, tmp_path: Path) -> None:
+    fake(FakeMachine())
+    file = tmp_path / "mine.py"
+    file.write_text("def score(run, baseline):\n    return run['no_such']\n")
+    with pytest.raises(TooManyFailures, match=r"mine\.py:score: KeyError: 'no_such'"):
+        tune(tmp_path, scorer=f"{file}:score")
+
+
+def test_the_extra_rounds_are_of_those_in_question_only(fake, tmp_path: Path) -> None:
+    machine = fake(FakeMachine(noise=0.01, seed=6))
+    result = tune(tmp_path).result
+    repeats = {name: arm["repeats"] for name, arm in result["validation"].items()}
+    assert repeats["baseline"] == repeats["tuned"] == 6
+    assert sorted(repeats.values()) == [3, 6, 6, 6]
+    assert machine.nr_runs == 14 + sum(repeats.values())
 
 
 def test_two_writers_are_refused(fake, tmp_path: Path) -> None:
