@@ -68,8 +68,10 @@ unit: setup ## only the tests that need no guest; under a minute
 guest: setup image ## only the tests on a real kernel
 	$(BIN)/pytest tests/guest
 
-bench: setup image ## what damoos itself costs, each figure beside its bound; accessed bits under emulation
+bench: setup image ## what damoos costs, each figure beside its bound; searchers raced; false winners; accessed bits
 	$(BIN)/python tests/bench/overhead.py
+	$(BIN)/python tests/bench/search.py
+	$(BIN)/damoos bench aa --workload $(WORKLOAD)
 	$(BIN)/python tests/bench/accessed_bits.py
 
 clean: ## remove what was built here; the cache and results stay

@@ -73,13 +73,19 @@ class AutoSearcher(Searcher):
         return self.shortlist(history, 1)[0]
 
     def shortlist(self, history: History, count: int) -> list[Params]:
-        """Tried points that kept the limits, by their expected scores."""
+        """Tried points that kept the limits: the highest expected score, then the most prudent ones.
+
+        The best point is often the one beside the border, which may have kept the limit by luck. A prudent one is worth
+        most when its chance to keep the limits again is counted, and breaking them is worth the worst score.
+        """
         broken = [trial.params for trial in infeasible(history)]
         kept = [trial.params for trial in feasible(history)]
         points = [p for n, p in enumerate(kept) if p not in kept[:n] and p not in broken] or kept[:1]
-        expected = self.estimate(history, points)
-        order = sorted(range(len(points)), key=lambda n: -expected[n])
-        return [points[n] for n in order[:count]]
+        expected = np.array(self.estimate(history, points))
+        chance = self._chances(history, self._places(points))
+        worth = chance * expected + (1 - chance) * expected.min()
+        worth[np.argmax(expected)] = np.inf
+        return [points[n] for n in np.argsort(-worth, kind="stable")[:count]]
 
     def estimate(self, history: History, points: Sequence[Params]) -> list[float]:
         """Expected scores."""

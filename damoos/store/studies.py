@@ -6,6 +6,7 @@ runs and the study's own words are user attributes. One process writes a study: 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import re
 from collections.abc import Iterator
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 SCHEMA = 2
 LOCK_WAIT_S = 5
+
+
+class OtherSchema(StoreError):
+    """A study that another version of damoos wrote."""
 
 
 class StudyRecord:
@@ -170,8 +175,10 @@ class Store:
         return self._open(name)
 
     def all(self) -> Iterator[StudyRecord]:
-        """Every study, newest first."""
-        return (self._open(name) for name in reversed(self.names()))
+        """Every study that this version can read, newest first."""
+        for name in reversed(self.names()):
+            with contextlib.suppress(OtherSchema):
+                yield self._open(name)
 
     def _open(self, name: str) -> StudyRecord:
         import optuna
@@ -180,7 +187,9 @@ class Store:
             study = optuna.load_study(study_name=name, storage=self._storage)
             schema = study.user_attrs["damoos"]
         if schema != SCHEMA:
-            raise StoreError(f"study '{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
+            raise OtherSchema(
+                f"study '{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})"
+            )
         return self._record(study)
 
     def unfinished(self, config: dict[str, Any]) -> StudyRecord | None:

@@ -1,4 +1,4 @@
-"""A scaffolded plugin: its package is built and installed by pip, passes its contract, and is used by its short name."""
+"""A scaffolded plugin: pip installs its package, it passes its contract, and it is used by its short name."""
 
 from __future__ import annotations
 

@@ -54,6 +54,13 @@ def test_a_point_that_also_broke_the_limit_is_not_recommended() -> None:
     assert AutoSearcher(SPACE, 10, 0).recommend(twice)["min_age_us"] == 7_000_000
 
 
+def test_the_second_candidate_is_a_prudent_one() -> None:
+    beside_the_border = {2: None, 3: 0.30, 4: 0.295, 5: 0.293, 7: 0.292, 9: 0.29, 21: 0.1, 35: 0.05}
+    first, second = AutoSearcher(SPACE, 10, 0).shortlist(history(beside_the_border), 2)
+    assert first["min_age_us"] == 3_000_000
+    assert second["min_age_us"] >= 5_000_000
+
+
 def test_a_repeated_point_is_believed_more() -> None:
     once = believe(np.array([[0.2], [0.5], [0.8]]), np.array([0.0, 1.0, 0.2]), np.array([[0.5]]))
     often = believe(

@@ -339,6 +339,8 @@ def test_a_store_of_another_schema_is_refused(fake, tmp_path: Path) -> None:
     theirs.set_user_attr("damoos", 99)
     with pytest.raises(StoreError, match="another version of damoos"):
         api.load_study(name, results=tmp_path)
+    # It is in nobody's way.
+    assert tune(tmp_path, trials=3).name != name
 
 
 def test_a_store_that_is_no_store_is_one_line(tmp_path: Path) -> None:
