@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damoos import scorers
 from damoos.conduct import Watcher, conduct
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.errors import ConfigError
@@ -129,16 +130,16 @@ def tune(
     ------
     DamoosError : see `damoos.errors`
     """
+    if "scorer" in settings:
+        settings["scorer"] = scorers.absolute(settings["scorer"])
     config = StudyConfig(workload=workload, command=command, machine=machine, nr_samples=trials, **settings)
     config.check()
     store = Store(results, storage)
     form = json.loads(json.dumps(asdict(config)))
     record = store.unfinished(form)
     if record is None:
-        from damoos.scorers import scorer
-
         now = datetime.now(UTC).isoformat()
-        direction = scorer(config.scorer, config.scorer_options).direction
+        direction = scorers.scorer(config.scorer, config.scorer_options).direction
         record = store.create(config.label, form, direction, now)
     return _run(Study(record), watcher)
 

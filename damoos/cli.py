@@ -446,7 +446,7 @@ def _row(study: Study) -> dict[str, Any]:
         "workload": study.config.workload or study.config.command,
         "machine": study.config.machine,
         "nr_samples": study.config.nr_samples,
-        "trials": len(study.trials()),
+        "trials": sum(run.kind == "trial" for run in study.runs()),
         "state": "unfinished" if result is None else f"done: {result['verdict']}",
         "recommended": (result or {}).get("recommended"),
         "created": study.record.get("created"),

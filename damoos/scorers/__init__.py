@@ -56,9 +56,12 @@ def scorer(name: str, options: Mapping[str, Any] | None = None) -> Scorer:
         if option not in takes:
             hint = nearest(option, takes) if takes else "; it takes none"
             raise ConfigError(f"score '{name}' has no option '{option}'{hint}")
-    return made(path=_absolute(name), **given) if is_foreign(name) else made(**given)  # type: ignore[call-arg]
+    return made(path=absolute(name), **given) if is_foreign(name) else made(**given)  # type: ignore[call-arg]
 
 
-def _absolute(name: str) -> str:
+def absolute(name: str) -> str:
+    """The name with the full path of its file, so that it means the same from everywhere."""
+    if not is_foreign(name):
+        return name
     file, colon, function = name.partition(":") if ".py:" in name else (name, "", "")
     return f"{Path(file).resolve()}{colon}{function}"
