@@ -28,7 +28,16 @@ from damoos.model.space import Params
 from damoos.model.trial import Run, Score
 from damoos.policies.base import NonePolicy, Policy
 from damoos.result import result_of
-from damoos.study import MAX_EXTRA_ROUNDS, Setting, Study, plan, score_trials, space_of, validation_round
+from damoos.study import (
+    MAX_EXTRA_ROUNDS,
+    Setting,
+    Study,
+    feasible_scores,
+    plan,
+    score_trials,
+    space_of,
+    validation_round,
+)
 from damoos.workloads.base import Workload
 
 MAX_FAILURES = 3
@@ -202,9 +211,7 @@ class _Execution:
         """Arms between which the planned rounds could not decide, and more rounds might."""
         study = self._study
         runs = [run for run in self._done.values() if run.kind != "validation" or run.number < self._config.repeats]
-        previous = [
-            t.score.value for t in score_trials(runs, study.scorer) if t.score.feasible and t.score.value is not None
-        ]
+        previous = feasible_scores(score_trials(runs, study.scorer))
         found = verdict.arms(verdict.rounds_of(runs), study.scorer, previous, self._config.repeats)
         is_manual = study.policy(shortlist[0]) == study.manual_policy
         same = [(verdict.MANUAL, f"{verdict.CANDIDATE}1")] if is_manual else []

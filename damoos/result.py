@@ -10,7 +10,7 @@ from damoos.damon.damo_json import context_to_json
 from damoos.model.space import Params
 from damoos.model.trial import History, Run, Trial
 from damoos.policies.base import DamosPolicy
-from damoos.study import Study
+from damoos.study import Study, feasible_scores
 from damoos.verdict import mean_measurement
 
 
@@ -129,7 +129,7 @@ def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any
 def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> tuple[Params, dict[str, Any]]:
     """The point that is recommended after the validation, and the keys that the validation adds to the result."""
     direction = study.scorer.direction
-    previous = [t.score.value for t in trials if t.score.feasible and t.score.value is not None]
+    previous = feasible_scores(trials)
     raw = verdict.arms(verdict.rounds_of(study.runs()), study.scorer, previous, study.config.repeats)
     names = verdict.label(raw, direction)
     found = verdict.relabelled(raw, names)
@@ -140,7 +140,7 @@ def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> t
     table = {name: _arm_json(arm) for name, arm in found.items()}
     for name, point in places.items():
         table[name]["params"] = study.space.readable(point)
-    searched = [t.score.value for t in trials if t.params == best and t.score.feasible and t.score.value is not None]
+    searched = feasible_scores(tuple(trial for trial in trials if trial.params == best))
     shrinkage = None
     if searched and table.get(verdict.TUNED, {}).get("score") is not None:
         in_search, validated = sum(searched) / len(searched), found[verdict.TUNED].score

@@ -205,6 +205,11 @@ def score_trials(runs: list[Run], scorer: Scorer) -> History:
     return tuple(trials)
 
 
+def feasible_scores(history: History) -> list[float]:
+    """Scores of the trials that kept the limits, in order."""
+    return [t.score.value for t in history if t.score.feasible and t.score.value is not None]
+
+
 def oriented(history: History, direction: str) -> History:
     """The history as searchers want it: higher is better."""
     if direction == "maximize":
@@ -266,8 +271,7 @@ class Study:
         """Finished trials with their scores, and with intervals as soon as repeated runs tell the noise."""
         runs = self.runs()
         history = score_trials(runs, self.scorer)
-        scores = [t.score.value for t in history if t.score.feasible and t.score.value is not None]
-        noise = verdict.scheme_noise(verdict.rounds_of(runs), self.scorer, scores)
+        noise = verdict.scheme_noise(verdict.rounds_of(runs), self.scorer, feasible_scores(history))
         if noise is None:
             return history
         return tuple(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,8 +212,6 @@ class Space:
 
     @property
     def corners(self) -> list[Params]:
-        """The points in which every parameter is at one of its ends."""
-        found: list[dict[str, int]] = [{}]
-        for param in self.params:
-            found = [{**corner, param.key: end} for corner in found for end in (param.low, param.snap(param.high))]
-        return list(found)
+        """The points in which every number is at one of its ends, with every word of a choice."""
+        ends = [param.values if param.choices else (param.low, param.snap(param.high)) for param in self.params]
+        return [dict(zip((param.key for param in self.params), point, strict=True)) for point in product(*ends)]

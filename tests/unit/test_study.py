@@ -393,7 +393,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
             },
             "below the lower bound",
         ),
-        ({"tune": ["action=pageout,colt"], "scheme": "4K max min min 5s max ACTION"}, "unknown action 'colt'"),
+        ({"tune": ["action=pageout,colt,cold"], "scheme": "4K max min min 5s max ACTION"}, "unknown action 'colt'"),
         ({"searcher": "optuna:tpf"}, "unknown sampler 'optuna:tpf'; did you mean 'tpe'"),
         ({"searcher": "optuna:gp"}, "needs a package that is not installed: torch"),
         ({"scorer_options": {"limits": ["slowdown<=0.1"]}}, "score 'daos' has no option 'limits'; it takes none"),

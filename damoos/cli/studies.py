@@ -1,56 +1,21 @@
-"""The commands. Everything heavy is imported inside them, so that ``--help`` is quick."""
+"""The commands about studies, from the first run to the scheme in service."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sys
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.errors import ConfigError, DamoosError, NothingFeasible, nearest
+from damoos.cli.common import RESULTS, Format, Results, Storage, StudyName, check_format, say
+from damoos.errors import ConfigError, NothingFeasible
 
 if TYPE_CHECKING:
     from damoos.api import TunedStudy
     from damoos.study import Study
 
-app = typer.Typer(
-    help="Find the best DAMON-based scheme for a workload on a machine, prove it, put it into service.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-)
-
-plugin_app = typer.Typer(help="Write plugins.", no_args_is_help=True)
-app.add_typer(plugin_app, name="plugin")
-bench_app = typer.Typer(help="Measure damoos itself: its searchers, its verdicts.", no_args_is_help=True)
-app.add_typer(bench_app, name="bench")
-
-Results = Annotated[Path, typer.Option(help="Folder of studies and raw data.")]
-Storage = Annotated[str | None, typer.Option(help="Optuna storage URL; default: SQLite in the results folder.")]
-Format = Annotated[str, typer.Option("--format", help="text or json (one object on stdout, logs on stderr).")]
-StudyName = Annotated[str, typer.Argument(help="Name of a study; 'damoos studies' lists them.")]
-
-RESULTS = Path("results")
-INTERRUPTED = 130
-
-
-@app.callback()
-def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback for errors.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-) -> None:
-    """Take the options that all commands share."""
-    if version:
-        from damoos import __version__
-
-        print(f"damoos {__version__}")
-        raise typer.Exit
+app = typer.Typer()
 
 
 @app.command()
@@ -98,7 +63,7 @@ def tune(
     from damoos.study import PRCL
     from damoos.units import parse_us
 
-    _check_format(form)
+    check_format(form)
     options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
     settings: dict[str, Any] = {
         "scheme": PRCL if scheme is None else _scheme_text(scheme),
@@ -130,7 +95,7 @@ def resume(study: StudyName, results: Results = RESULTS, storage: Storage = None
     """
     from damoos import api
 
-    _check_format(form)
+    check_format(form)
     with _Watching() as watcher:
         found = api.resume(study, results=results, storage=storage, watcher=watcher)
     _print_result(found, form, results)
@@ -154,10 +119,10 @@ def apply(
     """
     from damoos import service
 
-    _check_format(form)
+    check_format(form)
     state = service.apply(study, arm, machine, pid, results, storage)
     if state["verdict"] not in (arm, "indistinguishable"):
-        _say(f"note: the validation of '{study}' found '{state['verdict']}' better than '{arm}'")
+        say(f"note: the validation of '{study}' found '{state['verdict']}' better than '{arm}'")
     print(json.dumps(state) if form == "json" else f"in service: {service.describe(state)}")
 
 
@@ -169,7 +134,7 @@ def stop(results: Results = RESULTS, form: Format = "text") -> None:
     """
     from damoos import service
 
-    _check_format(form)
+    check_format(form)
     state = service.stop(results)
     print(json.dumps(state) if form == "json" else f"stopped: {service.describe(state)}")
 
@@ -180,7 +145,7 @@ def studies(results: Results = RESULTS, storage: Storage = None, form: Format = 
 
     Example: damoos studies --format json
     """
-    _check_format(form)
+    check_format(form)
     rows = [_row(study) for study in _all_studies(results, storage)]
     if form == "json":
         print(json.dumps(rows, indent=2))
@@ -203,7 +168,7 @@ def show(
     """
     from damoos import api
 
-    _check_format(form, "damo")
+    check_format(form, "damo")
     found = api.load_study(study, results=results, storage=storage)
     if form == "damo":
         print(json.dumps(found.damo(pid), indent=2))
@@ -218,160 +183,6 @@ def show(
     shown = table.reindex(columns=columns).dropna(axis="columns", how="all")
     print(shown.to_string(index=False) if len(table) else "no trials yet")
     print(repr(found))
-
-
-@app.command()
-def workloads(form: Format = "text") -> None:
-    """List the workloads.
-
-    Example: damoos workloads
-    """
-    from damoos.workloads import catalog
-
-    _check_format(form)
-    rows = [{"name": name, "description": catalog.find(name)[1].description} for name in catalog.names()]
-    _print_rows(rows, form)
-
-
-@app.command()
-def machines(form: Format = "text") -> None:
-    """List the machines.
-
-    Example: damoos machines
-    """
-    from damoos.machines import catalog
-
-    _check_format(form)
-    _print_rows([{"name": name, "description": catalog.machine(name).describe()} for name in catalog.names()], form)
-
-
-@app.command()
-def setup() -> None:
-    """Build the guest's kernel and image now; 'damoos tune' does it by itself when they are missing.
-
-    Example: damoos setup
-    """
-    from damoos.machines.guest.accel import choose
-    from damoos.machines.guest.image import image
-
-    built = image(_say)
-    _say(f"guest image {built.path}, accelerator {choose('auto', built, _say).name}")
-
-
-@bench_app.command("searchers")
-def bench_searchers(
-    curves: Annotated[Path | None, typer.Option(help="Folder of measured curves; without it curves are made.")] = None,
-    searchers: Annotated[str, typer.Option(help="Comma-separated names, or all.")] = "all",
-    trials: Annotated[str, typer.Option(help="Comma-separated numbers of trials.")] = "5,10,20",
-    seeds: Annotated[int, typer.Option(help="Seeds for each curve; those without chance run once.")] = 100,
-    generate: Annotated[int, typer.Option(help="How many curves to make, of the six shapes in turn.")] = 60,
-    curve_seed: Annotated[int, typer.Option(help="Seed of the curves.")] = 0,
-    noise: Annotated[str, typer.Option(help="Noise of made curves, LOW:HIGH in units of their range.")] = "0.005:0.05",
-    cliffs: Annotated[float, typer.Option(help="Share of made curves whose small ages break the limits.")] = 0.6,
-    plateaus: Annotated[float, typer.Option(help="Share of made curves that are flat at the top.")] = 0.3,
-    form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
-) -> None:
-    """Race searchers on curves whose best point is known: regret, broken limits, time per ask.
-
-    Example: damoos bench searchers --searchers auto,daos,optuna:tpe --generate 1000
-    """
-    from damoos.bench.curves import Recipe, load
-    from damoos.bench.curves import generate as make
-    from damoos.bench.searchers import names, table
-
-    _check_format(form, "table")
-    if curves is None:
-        low, _, high = noise.partition(":")
-        made = make(
-            _positive(generate, "--generate"), curve_seed, Recipe((_number(low), _number(high)), cliffs, plateaus)
-        )
-    else:
-        made = load(curves)
-    budgets = [int(_number(word)) for word in trials.split(",")]
-    rows = table(made, names(searchers), budgets, seeds)
-    if form == "json":
-        print(json.dumps(rows, indent=2))
-        return
-    print(f"{len(made)} curves" + (f" of {curves}" if curves else f" made with seed {curve_seed}") + f", {seeds} seeds")
-    print(f"{'searcher':<16} {'trials':>6} {'regret':>8} {'95 % interval':>18} {'limit broken':>13} {'ms/ask':>7}")
-    for row in rows:
-        interval = "[{:.4f}, {:.4f}]".format(*row["regret_ci95"])
-        print(
-            f"{row['searcher']:<16} {row['trials']:>6} {row['regret']:>8.4f} {interval:>18}"
-            f" {row['infeasible_rate']:>12.1%} {row['ask_ms']:>7.2f}"
-        )
-
-
-@bench_app.command("aa")
-def bench_aa(
-    workload: Annotated[str | None, typer.Option(help="Workload name or TOML file; see 'damoos workloads'.")] = None,
-    command: Annotated[str | None, typer.Option(help="Run this command line instead.")] = None,
-    machine: Annotated[str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.")] = "guest",
-    rounds: Annotated[int, typer.Option(help="How often the workload runs without and under the scheme.")] = 12,
-    repeats: Annotated[int, typer.Option(help="Rounds of validation of the studies that are drawn.")] = 3,
-    scorer: Annotated[str, typer.Option("--score", help="Scorer, as for 'damoos tune'.")] = "daos",
-    form: Format = "text",
-) -> None:
-    """Show how often a winner is declared where there is none, from real runs of one and the same scheme.
-
-    Example: damoos bench aa --workload parsec3/raytrace --rounds 12
-    """
-    from damoos.bench import aa
-    from damoos.scorers import scorer as made
-    from damoos.study import StudyConfig
-
-    _check_format(form)
-    score = made(scorer)
-    config = StudyConfig(workload=workload, command=command, machine=machine, nr_samples=2, repeats=repeats)
-    config.check()
-    aa.check_rounds(rounds, repeats)
-    without, under, what = aa.run(config, rounds, _say)
-    found = {"what": what, "runs": 2 * rounds, **aa.false_winners(without, under, score, repeats)}
-    if form == "json":
-        print(json.dumps(found, indent=2))
-        return
-    print(f"{what}: {found['runs']} runs, {found['studies']} studies drawn from them, {repeats} planned rounds each")
-    for question, says in (("schemes", "two arms of one scheme"), ("baselines", "two baselines")):
-        low, high = found[question]["ci95"]
-        print(f"false winners among {says}: {found[question]['false_winners']:.2%} [{low:.2%}, {high:.2%}]  (bar: 5 %)")
-
-
-@plugin_app.command("new")
-def plugin_new(
-    kind: Annotated[str, typer.Argument(help="scorer or searcher.")],
-    name: Annotated[str, typer.Argument(help="Short name: lower-case letters, digits, underscores.")],
-    into: Annotated[Path, typer.Option(help="Folder in which the package's folder is made.")] = Path(),
-) -> None:
-    """Write the package of a new scorer or searcher; it installs with pip and passes its contract suite.
-
-    Example: damoos plugin new scorer my_sla && pip install -e damoos-my_sla
-    """
-    from damoos.scaffold import new_plugin
-
-    print(new_plugin(kind, name, into))
-
-
-def _number(word: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        raise ConfigError(f"'{word}' is not a number") from None
-
-
-def _positive(number: int, name: str) -> int:
-    if number < 1:
-        raise ConfigError(f"{name} must be 1 or more")
-    return number
-
-
-def _say(text: str) -> None:
-    print(f"damoos: {text}", file=sys.stderr)
-
-
-def _check_format(form: str, *more: str) -> None:
-    known = ["text", "json", *more]
-    if form not in known:
-        raise ConfigError(f"unknown format '{form}'{nearest(form, known)}")
 
 
 def _scheme_text(words: str) -> str:
@@ -451,50 +262,3 @@ def _row(study: Study) -> dict[str, Any]:
         "recommended": (result or {}).get("recommended"),
         "created": study.record.get("created"),
     }
-
-
-def _print_rows(rows: list[dict[str, str]], form: str) -> None:
-    if form == "json":
-        print(json.dumps(rows, indent=2))
-        return
-    for row in rows:
-        print(f"{row['name']:<24} {row['description']}")
-
-
-def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
-def main() -> NoReturn:
-    """Run a command; errors become one line and an exit code."""
-    signal.signal(signal.SIGTERM, _on_sigterm)
-    try:
-        code = app(standalone_mode=False)
-    except KeyboardInterrupt:
-        code = INTERRUPTED
-    except DamoosError as error:
-        if "--debug" in sys.argv:
-            raise
-        _end(str(error).replace("\n", " "), error.exit_code)
-    except typer.Abort:
-        code = INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(1)
-    except OSError as error:  # a full or read-only disk, wherever it was met
-        if "--debug" in sys.argv:
-            raise
-        _end(f"{error.filename or 'this machine'}: {error.strerror or error}", 3)
-    except Exception as error:
-        # Typer's own errors of use (unknown command, option or value) carry their message and exit code.
-        if not hasattr(error, "format_message"):
-            raise
-        _end(error.format_message(), 2)
-    if code == INTERRUPTED:  # Typer, too, turns a KeyboardInterrupt into this code
-        _end("interrupted; the same command again, or 'damoos resume STUDY', goes on", INTERRUPTED)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _end(message: str, code: int) -> NoReturn:
-    print(f"damoos: {message}", file=sys.stderr)
-    sys.exit(code)

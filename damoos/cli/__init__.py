@@ -1,0 +1,80 @@
+"""The commands. Everything heavy is imported inside them, so that ``--help`` is quick."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from damoos.cli import bench, lists, studies
+from damoos.errors import DamoosError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    help="Find the best DAMON-based scheme for a workload on a machine, prove it, put it into service.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+for part in (studies, lists):
+    app.add_typer(part.app)
+app.add_typer(bench.bench, name="bench")
+app.add_typer(bench.plugin, name="plugin")
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback for errors.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Take the options that all commands share."""
+    if version:
+        from damoos import __version__
+
+        print(f"damoos {__version__}")
+        raise typer.Exit
+
+
+def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main() -> NoReturn:
+    """Run a command; errors become one line and an exit code."""
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        code = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except DamoosError as error:
+        if "--debug" in sys.argv:
+            raise
+        _end(str(error).replace("\n", " "), error.exit_code)
+    except typer.Abort:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
+    except OSError as error:  # a full or read-only disk, wherever it was met
+        if "--debug" in sys.argv:
+            raise
+        _end(f"{error.filename or 'this machine'}: {error.strerror or error}", 3)
+    except Exception as error:
+        # Typer's own errors of use (unknown command, option or value) carry their message and exit code.
+        if not hasattr(error, "format_message"):
+            raise
+        _end(error.format_message(), 2)
+    if code == INTERRUPTED:  # Typer, too, turns a KeyboardInterrupt into this code
+        _end("interrupted; the same command again, or 'damoos resume STUDY', goes on", INTERRUPTED)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    print(f"damoos: {message}", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,105 @@
+"""The commands that measure damoos itself, and the one that writes plugins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from damoos.cli.common import Format, check_format, number, positive, say
+
+plugin = typer.Typer(help="Write plugins.", no_args_is_help=True)
+bench = typer.Typer(help="Measure damoos itself: its searchers, its verdicts.", no_args_is_help=True)
+
+
+@bench.command("searchers")
+def bench_searchers(
+    curves: Annotated[Path | None, typer.Option(help="Folder of measured curves; without it curves are made.")] = None,
+    searchers: Annotated[str, typer.Option(help="Comma-separated names, or all.")] = "all",
+    trials: Annotated[str, typer.Option(help="Comma-separated numbers of trials.")] = "5,10,20",
+    seeds: Annotated[int, typer.Option(help="Seeds for each curve; those without chance run once.")] = 100,
+    generate: Annotated[int, typer.Option(help="How many curves to make, of the six shapes in turn.")] = 60,
+    curve_seed: Annotated[int, typer.Option(help="Seed of the curves.")] = 0,
+    noise: Annotated[str, typer.Option(help="Noise of made curves, LOW:HIGH in units of their range.")] = "0.005:0.05",
+    cliffs: Annotated[float, typer.Option(help="Share of made curves whose small ages break the limits.")] = 0.6,
+    plateaus: Annotated[float, typer.Option(help="Share of made curves that are flat at the top.")] = 0.3,
+    form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
+) -> None:
+    """Race searchers on curves whose best point is known: regret, broken limits, time per ask.
+
+    Example: damoos bench searchers --searchers auto,daos,optuna:tpe --generate 1000
+    """
+    from damoos.bench.curves import Recipe, load
+    from damoos.bench.curves import generate as make
+    from damoos.bench.searchers import names, table
+
+    check_format(form, "table")
+    if curves is None:
+        low, _, high = noise.partition(":")
+        made = make(positive(generate, "--generate"), curve_seed, Recipe((number(low), number(high)), cliffs, plateaus))
+    else:
+        made = load(curves)
+    budgets = [int(number(word)) for word in trials.split(",")]
+    rows = table(made, names(searchers), budgets, seeds)
+    if form == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    print(f"{len(made)} curves" + (f" of {curves}" if curves else f" made with seed {curve_seed}") + f", {seeds} seeds")
+    print(f"{'searcher':<16} {'trials':>6} {'regret':>8} {'95 % interval':>18} {'limit broken':>13} {'ms/ask':>7}")
+    for row in rows:
+        interval = "[{:.4f}, {:.4f}]".format(*row["regret_ci95"])
+        print(
+            f"{row['searcher']:<16} {row['trials']:>6} {row['regret']:>8.4f} {interval:>18}"
+            f" {row['infeasible_rate']:>12.1%} {row['ask_ms']:>7.2f}"
+        )
+
+
+@bench.command("aa")
+def bench_aa(
+    workload: Annotated[str | None, typer.Option(help="Workload name or TOML file; see 'damoos workloads'.")] = None,
+    command: Annotated[str | None, typer.Option(help="Run this command line instead.")] = None,
+    machine: Annotated[str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.")] = "guest",
+    rounds: Annotated[int, typer.Option(help="How often the workload runs without and under the scheme.")] = 12,
+    repeats: Annotated[int, typer.Option(help="Rounds of validation of the studies that are drawn.")] = 3,
+    scorer: Annotated[str, typer.Option("--score", help="Scorer, as for 'damoos tune'.")] = "daos",
+    form: Format = "text",
+) -> None:
+    """Show how often a winner is declared where there is none, from real runs of one and the same scheme.
+
+    Example: damoos bench aa --workload parsec3/raytrace --rounds 12
+    """
+    from damoos.bench import aa
+    from damoos.scorers import scorer as made
+    from damoos.study import StudyConfig
+
+    check_format(form)
+    score = made(scorer)
+    config = StudyConfig(workload=workload, command=command, machine=machine, nr_samples=2, repeats=repeats)
+    config.check()
+    aa.check_rounds(rounds, repeats)
+    without, under, what = aa.run(config, rounds, say)
+    found = {"what": what, "runs": 2 * rounds, **aa.false_winners(without, under, score, repeats)}
+    if form == "json":
+        print(json.dumps(found, indent=2))
+        return
+    print(f"{what}: {found['runs']} runs, {found['studies']} studies drawn from them, {repeats} planned rounds each")
+    for question, says in (("schemes", "two arms of one scheme"), ("baselines", "two baselines")):
+        low, high = found[question]["ci95"]
+        print(f"false winners among {says}: {found[question]['false_winners']:.2%} [{low:.2%}, {high:.2%}]  (bar: 5 %)")
+
+
+@plugin.command("new")
+def plugin_new(
+    kind: Annotated[str, typer.Argument(help="scorer or searcher.")],
+    name: Annotated[str, typer.Argument(help="Short name: lower-case letters, digits, underscores.")],
+    into: Annotated[Path, typer.Option(help="Folder in which the package's folder is made.")] = Path(),
+) -> None:
+    """Write the package of a new scorer or searcher; it installs with pip and passes its contract suite.
+
+    Example: damoos plugin new scorer my_sla && pip install -e damoos-my_sla
+    """
+    from damoos.scaffold import new_plugin
+
+    print(new_plugin(kind, name, into))

@@ -1,0 +1,55 @@
+"""What the commands share: options, and how they speak."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from damoos.errors import ConfigError, nearest
+
+Results = Annotated[Path, typer.Option(help="Folder of studies and raw data.")]
+Storage = Annotated[str | None, typer.Option(help="Optuna storage URL; default: SQLite in the results folder.")]
+Format = Annotated[str, typer.Option("--format", help="text or json (one object on stdout, logs on stderr).")]
+StudyName = Annotated[str, typer.Argument(help="Name of a study; 'damoos studies' lists them.")]
+
+RESULTS = Path("results")
+
+
+def say(text: str) -> None:
+    """Tell people something, beside what the command prints."""
+    print(f"damoos: {text}", file=sys.stderr)
+
+
+def check_format(form: str, *more: str) -> None:
+    """Refuse a format that the command does not have."""
+    known = ["text", "json", *more]
+    if form not in known:
+        raise ConfigError(f"unknown format '{form}'{nearest(form, known)}")
+
+
+def print_rows(rows: list[dict[str, str]], form: str) -> None:
+    """Print names and descriptions."""
+    if form == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        print(f"{row['name']:<24} {row['description']}")
+
+
+def number(word: str) -> float:
+    """A number of an option's text."""
+    try:
+        return float(word)
+    except ValueError:
+        raise ConfigError(f"'{word}' is not a number") from None
+
+
+def positive(count: int, name: str) -> int:
+    """Refuse a count under 1."""
+    if count < 1:
+        raise ConfigError(f"{name} must be 1 or more")
+    return count

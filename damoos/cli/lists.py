@@ -1,0 +1,47 @@
+"""The commands about what there is to run and where."""
+
+from __future__ import annotations
+
+import typer
+
+from damoos.cli.common import Format, check_format, print_rows, say
+
+app = typer.Typer()
+
+
+@app.command()
+def workloads(form: Format = "text") -> None:
+    """List the workloads.
+
+    Example: damoos workloads
+    """
+    from damoos.workloads import catalog
+
+    check_format(form)
+    rows = [{"name": name, "description": catalog.find(name)[1].description} for name in catalog.names()]
+    print_rows(rows, form)
+
+
+@app.command()
+def machines(form: Format = "text") -> None:
+    """List the machines.
+
+    Example: damoos machines
+    """
+    from damoos.machines import catalog
+
+    check_format(form)
+    print_rows([{"name": name, "description": catalog.machine(name).describe()} for name in catalog.names()], form)
+
+
+@app.command()
+def setup() -> None:
+    """Build the guest's kernel and image now; 'damoos tune' does it by itself when they are missing.
+
+    Example: damoos setup
+    """
+    from damoos.machines.guest.accel import choose
+    from damoos.machines.guest.image import image
+
+    built = image(say)
+    say(f"guest image {built.path}, accelerator {choose('auto', built, say).name}")
