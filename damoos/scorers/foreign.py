@@ -7,7 +7,8 @@ import json
 import math
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,61 @@ from damoos.scorers.base import Direction, Scorer, finite
 NEEDS = ("runtime_s", "rss_avg_bytes")
 LIMIT_S = 30.0
 BROKEN = "infeasible"
-_DECLARED = "damoos:"
+_MARK = "damoos:"
+_DECLARABLE = ("needs", "direction", "unit", "max_slowdown")
 
 
-class FileScorer(Scorer):
+class ForeignScorer(Scorer):
+    """A scorer that says itself what it is, in words that have to be checked.
+
+    Parameters
+    ----------
+    name : str
+        What people call it.
+    words : mapping
+        ``needs`` (names of metrics), ``direction``, ``unit`` and ``max_slowdown``, as far as they are declared.
+    """
+
+    def __init__(self, name: str, words: Mapping[str, Any]) -> None:
+        self.name = name
+        for word in words:
+            if word not in _DECLARABLE:
+                raise ConfigError(f"score {name}: unknown declaration '{word}'{nearest(word, _DECLARABLE)}")
+        directions: dict[str, Direction] = {"maximize": "maximize", "minimize": "minimize"}
+        direction = str(words.get("direction", "maximize"))
+        if direction not in directions:
+            raise ConfigError(f"score {name}: direction '{direction}'{nearest(direction, directions)}")
+        self.direction = directions[direction]
+        self.unit = str(words.get("unit", "as the score has it"))
+        needs = words.get("needs", NEEDS)
+        self.needs = (needs,) if isinstance(needs, str) else tuple(needs)
+        try:
+            self._max_slowdown = float(words.get("max_slowdown", math.inf))
+        except (TypeError, ValueError):
+            raise ConfigError(f"score {name}: max_slowdown '{words['max_slowdown']}' is not a number") from None
+
+    @property
+    def max_slowdown(self) -> float:
+        """What is declared."""
+        return self._max_slowdown
+
+    def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
+        """What the user's code says."""
+        for name in self.needs:
+            run.metric(name)
+            baseline.metric(name)
+        value = self._ask(dict(run.metrics), dict(baseline.metrics))
+        return Score(None, feasible=False) if value is None else Score(finite(value, self.name), feasible=True)
+
+    @abstractmethod
+    def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> float | None:
+        """A number, or None where a limit is broken; MeasurementError where there is no answer."""
+
+
+class FileScorer(ForeignScorer):
     """A function of a Python file: ``score(run, baseline)``, both mappings of metrics, gives a number or None.
 
-    None says that a limit is broken. The file may declare ``needs`` (names of metrics), ``direction``, ``unit`` and
-    ``max_slowdown``.
+    None says that a limit is broken. Variables of the file declare what the scorer is.
 
     Parameters
     ----------
@@ -35,45 +83,20 @@ class FileScorer(Scorer):
 
     def __init__(self, path: str) -> None:
         file, _, function = path.partition(":")
-        self.name = path
         module = _module(Path(file))
+        super().__init__(path, {name: getattr(module, name) for name in _DECLARABLE if hasattr(module, name)})
         found = getattr(module, function, None)
         if not callable(found):
             known = [name for name, one in vars(module).items() if callable(one) and not name.startswith("_")]
             raise ConfigError(f"score {path}: there is no function '{function}'{nearest(function, known)}")
         self._function: Callable[[dict[str, float], dict[str, float]], Any] = found
-        self._declare({name: getattr(module, name) for name in _DECLARABLE if hasattr(module, name)})
 
-    def _declare(self, words: dict[str, Any]) -> None:
-        self.direction: Direction = words.get("direction", "maximize")
-        known = ("maximize", "minimize")
-        if self.direction not in known:
-            raise ConfigError(f"score {self.name}: direction '{self.direction}'{nearest(str(self.direction), known)}")
-        self.unit = str(words.get("unit", "as the file has it"))
-        self.needs = tuple(words.get("needs", NEEDS))
-        self._max_slowdown = float(words.get("max_slowdown", math.inf))
-
-    @property
-    def max_slowdown(self) -> float:
-        """What the file declares."""
-        return self._max_slowdown
-
-    def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
-        """What the function returns."""
-        for name in self.needs:
-            run.metric(name), baseline.metric(name)
+    def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> float | None:
         try:
-            value = self._function(dict(run.metrics), dict(baseline.metrics))
-            return (
-                Score(None, feasible=False) if value is None else Score(finite(float(value), self.name), feasible=True)
-            )
-        except MeasurementError:
-            raise
-        except Exception as error:  # whatever a user's function raises is a measurement that cannot be scored
+            value = self._function(run, baseline)
+            return None if value is None else float(value)
+        except Exception as error:  # whatever it raises, the run is one that cannot be scored
             raise MeasurementError(f"score {self.name}: {type(error).__name__}: {error}") from None
-
-
-_DECLARABLE = ("needs", "direction", "unit", "max_slowdown")
 
 
 def _module(file: Path) -> Any:
@@ -90,7 +113,7 @@ def _module(file: Path) -> Any:
     return module
 
 
-class ProgramScorer(Scorer):
+class ProgramScorer(ForeignScorer):
     """A program that reads ``{"run": {...}, "baseline": {...}}`` on standard input and prints a number.
 
     It prints ``infeasible`` where a limit is broken. A comment in its first lines may declare what the scorer is:
@@ -103,29 +126,16 @@ class ProgramScorer(Scorer):
     """
 
     def __init__(self, path: str) -> None:
-        file = Path(path).resolve()
+        file = Path(path)
         if not file.is_file():
             raise ConfigError(f"score {path}: there is no such file")
         if not os.access(file, os.X_OK):
             raise ConfigError(f"score {path}: it is not executable; chmod +x it, or write FILE.py:FUNCTION")
-        self.name = path
-        self._file = file
-        words = _declared(file)
-        self.direction: Direction = "minimize" if words.get("direction") == "minimize" else "maximize"
-        self.unit = words.get("unit", "as the program prints it")
-        self.needs = tuple(words["needs"].split(",")) if "needs" in words else NEEDS
-        self._max_slowdown = float(words.get("max_slowdown", math.inf))
+        super().__init__(path, _declared(file))
+        self._file = file.resolve()
 
-    @property
-    def max_slowdown(self) -> float:
-        """What the program declares."""
-        return self._max_slowdown
-
-    def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
-        """What the program prints."""
-        for name in self.needs:
-            run.metric(name), baseline.metric(name)
-        text = json.dumps({"run": dict(run.metrics), "baseline": dict(baseline.metrics)})
+    def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> float | None:
+        text = json.dumps({"run": run, "baseline": baseline})
         try:
             done = subprocess.run(
                 [self._file], input=text, capture_output=True, text=True, timeout=LIMIT_S, check=False
@@ -136,24 +146,21 @@ class ProgramScorer(Scorer):
             last = " | ".join(done.stderr.strip().splitlines()[-2:])
             raise MeasurementError(f"score {self.name}: exit status {done.returncode}{': ' + last if last else ''}")
         word = done.stdout.strip()
-        if word == BROKEN:
-            return Score(None, feasible=False)
         try:
-            return Score(finite(float(word), self.name), feasible=True)
+            return None if word == BROKEN else float(word)
         except ValueError:
             raise MeasurementError(f"score {self.name}: it printed '{word[:60]}', which is no number") from None
 
 
-def _declared(file: Path) -> dict[str, str]:
+def _declared(file: Path) -> dict[str, Any]:
     """Words of the comment in which a program declares itself."""
     with open(file, "rb") as program:
         head = program.read(4096).decode(errors="replace")
     for line in head.splitlines()[:20]:
-        _, mark, rest = line.partition(_DECLARED)
+        _, mark, rest = line.partition(_MARK)
         if mark and line.lstrip().startswith(("#", "//")):
-            words = dict(word.partition("=")[::2] for word in rest.split())
-            for name in words:
-                if name not in _DECLARABLE:
-                    raise ConfigError(f"score {file}: unknown declaration '{name}'{nearest(name, _DECLARABLE)}")
+            words: dict[str, Any] = dict(word.partition("=")[::2] for word in rest.split())
+            if "needs" in words:
+                words["needs"] = words["needs"].split(",")
             return words
     return {}

@@ -138,6 +138,7 @@ def test_a_function_of_a_file(tmp_path: Path) -> None:
         ("def scare(run, baseline): return 1\n", "no function 'score'; did you mean 'scare'"),
         ("def score(run, baseline)\n", "SyntaxError"),
         ('direction = "maximise"\ndef score(run, baseline): return 1\n', "did you mean 'maximize'"),
+        ('max_slowdown = "little"\ndef score(run, baseline): return 1\n', "max_slowdown 'little' is not a number"),
     ],
 )
 def test_a_file_that_holds_no_score(tmp_path: Path, text: str, message: str) -> None:
@@ -194,4 +195,7 @@ def test_a_program_that_cannot_be_run(tmp_path: Path) -> None:
     file.write_text("#!/bin/sh\n# damoos: need=runtime_s\necho 1\n")
     file.chmod(0o755)
     with pytest.raises(ConfigError, match="unknown declaration 'need'; did you mean 'needs'"):
+        scorer(str(file))
+    file.write_text("#!/bin/sh\n# damoos: max_slowdown=10%\necho 1\n")
+    with pytest.raises(ConfigError, match="max_slowdown '10%' is not a number"):
         scorer(str(file))
