@@ -87,7 +87,7 @@ def test_pageout_leaves_the_hot_set(guest: GuestSession) -> None:
     assert raw["counters"]["pswpout"] * 4096 > 100 * MIB
     assert max(column(raw, "zram_bytes")) > 0
     assert raw["kdamond_cpu_s"] > 0
-    assert raw["psi_us"].keys() == {"some", "full"}
+    assert raw["psi_us"].keys() == {"some", "full", "io_some", "io_full"}
     assert baseline["damos"] == []
     assert baseline["counters"]["pswpout"] == 0
     assert_clean(guest)
