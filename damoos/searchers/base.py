@@ -48,10 +48,12 @@ class Searcher(ABC):
         """The point to put into service; needs at least one feasible trial in the history."""
 
     def ask_batch(self, history: History, count: int) -> list[Params]:
-        """Points for several machines at once, each asked in the knowledge of the ones before it."""
+        """Points for several machines at once, each asked in the knowledge of the ones before it; none twice."""
         asked: list[Params] = []
         for _ in range(count):
             point = self.ask(history)
+            if point in asked:
+                point = self.fresh_point(history, self.random(history))
             history += (pending(len(history), point),)
             asked.append(point)
         return asked

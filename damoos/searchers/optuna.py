@@ -84,6 +84,8 @@ class OptunaSearcher(Searcher):
             raise ConfigError(f"searcher '{self.name}' needs a package that is not installed: {package}")
         kind = getattr(samplers, known[self._sampler_name])
         options: dict[str, Any] = {"seed": self.seed}
+        if self._sampler_name == "tpe":
+            options["constant_liar"] = True  # points that run elsewhere count, as bad ones
         if self._sampler_name == "grid":
             options["search_space"] = {p.key: [p.to_unit(v) for v in p.values] for p in self.space.params}
         with warnings.catch_warnings():

@@ -30,7 +30,7 @@ class TestBayes(SearcherContract):
 
 class OptunaContract(SearcherContract):
     sampler: str
-    repeats_itself = 3
+    asks_again = True
 
     def make(self, space, nr_samples, seed):
         return searcher(f"optuna:{self.sampler}", space, nr_samples, seed)
