@@ -66,7 +66,7 @@ class LineWatcher(Watcher):
     def finished(self, run: Run, score: Score | None) -> None:
         """Print the run's numbers."""
         runtime, rss, word = _outcome(run, score)
-        self.say(f"{run.key:<24} {_point(run, self._study):<18} {runtime:>9} {rss:>9}  {word}".rstrip())
+        self.say(f"{run.key:<26} {_point(run, self._study):<18} {runtime:>9} {rss:>9}  {word}".rstrip())
 
 
 class TableWatcher(Watcher):
