@@ -1,7 +1,7 @@
 """How good the searchers are: `make bench`. Rewrites the tables and the figure of docs/searchers.md.
 
-The measured curves are not part of damoos; they are public in awslabs/damoos (scheme_adapters/polyfit_adapter/store). They
-are taken from the folder that DAMOOS_CURVES names; without it only made curves are raced, and the page is left as it is.
+The measured curves are not part of damoos; they are public in awslabs/damoos (scheme_adapters/polyfit_adapter/store).
+They are taken from the folder that DAMOOS_CURVES names; without it only made curves race, and nothing is rewritten.
 """
 
 from __future__ import annotations
