@@ -67,7 +67,11 @@ class Noise:
 
 @dataclass(frozen=True)
 class Arm:
-    """One of the compared policies: its runs and scores by round. A round that broke the limits may have no score."""
+    """One of the compared policies: its runs and scores by round.
+
+    It is feasible if it kept the scorer's limits in every round and on the whole. A round that broke them may have no
+    score.
+    """
 
     name: str
     runs: Mapping[int, Measurement]
@@ -118,17 +122,17 @@ def arms(rounds: Rounds, scorer: Scorer, previous: Sequence[float], planned: int
         if not all(name in one for one in rounds[:planned]):
             continue
         mine = {n: one for n, one in enumerate(rounds) if name in one and BASELINE in one}
-        scores = {}
+        scores, kept = {}, True
         for number, one in mine.items():
             others = [r[BASELINE] for n, r in enumerate(rounds) if n != number and BASELINE in r] or [one[BASELINE]]
             reference = mean_measurement(others) if name == BASELINE else one[BASELINE]
-            value = scorer.score(one[name], reference, previous).value
-            if value is not None:
-                scores[number] = value
+            score = scorer.score(one[name], reference, previous)
+            kept = kept and score.feasible
+            if score.value is not None:
+                scores[number] = score.value
         runs = {number: one[name] for number, one in mine.items()}
         whole = mean_measurement(list(runs.values())), mean_measurement([one[BASELINE] for one in mine.values()])
-        kept = scorer.score(*whole, previous).feasible and len(scores) == len(runs)
-        found[name] = Arm(name, runs, scores, kept)
+        found[name] = Arm(name, runs, scores, kept and scorer.score(*whole, previous).feasible)
     return found
 
 

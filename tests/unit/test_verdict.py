@@ -184,3 +184,10 @@ def test_verdicts_on_equal_runs_stay_under_five_percent() -> None:
     found = false_winners(runs(100), runs(40), DaosScorer(), planned=3)
     for question in ("schemes", "baselines"):
         assert 0.005 < found[question]["false_winners"] < 0.05
+
+
+def test_a_limit_that_is_broken_once_is_broken() -> None:
+    once = [(101.0, 400.0), (112.0, 300.0), (101.0, 400.0)]
+    said, found = verdict(baseline=BASE, manual=[(103, 700)] * 3, tuned=once)
+    assert not found["tuned"].feasible
+    assert said.best == "manual"
