@@ -212,10 +212,12 @@ class _Execution:
         study = self._study
         runs = [run for run in self._done.values() if run.kind != "validation" or run.number < self._config.repeats]
         previous = feasible_scores(score_trials(runs, study.scorer))
-        found = verdict.arms(verdict.rounds_of(runs), study.scorer, previous, self._config.repeats)
-        is_manual = study.policy(shortlist[0]) == study.manual_policy
-        same = [(verdict.MANUAL, f"{verdict.CANDIDATE}1")] if is_manual else []
-        return verdict.in_question(found, study.scorer.direction, MAX_EXTRA_ROUNDS, same)
+        found, names = verdict.settle(verdict.rounds_of(runs), study.scorer, previous, self._config.repeats)
+        raw_of = {name: raw for raw, name in names.items()}
+        best = shortlist[int(raw_of.get(verdict.TUNED, "1").removeprefix(verdict.CANDIDATE)) - 1]
+        same_scheme = study.policy(best) == study.manual_policy
+        asked = verdict.in_question(found, study.scorer.direction, MAX_EXTRA_ROUNDS, same_scheme)
+        return [raw_of.get(name, name) for name in asked]
 
     def _left(self, steps: list[Run]) -> Iterator[Run]:
         return (step for step in steps if step.key not in self._done)

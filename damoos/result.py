@@ -128,15 +128,12 @@ def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any
 
 def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> tuple[Params, dict[str, Any]]:
     """The point that is recommended after the validation, and the keys that the validation adds to the result."""
-    direction = study.scorer.direction
     previous = feasible_scores(trials)
-    raw = verdict.arms(verdict.rounds_of(study.runs()), study.scorer, previous, study.config.repeats)
-    names = verdict.label(raw, direction)
-    found = verdict.relabelled(raw, names)
+    found, names = verdict.settle(verdict.rounds_of(study.runs()), study.scorer, previous, study.config.repeats)
     candidates = {f"{verdict.CANDIDATE}{rank}": point for rank, point in enumerate(shortlist, start=1)}
     places = {names[candidate]: point for candidate, point in candidates.items() if candidate in names}
     best = places.get(verdict.TUNED, shortlist[0])
-    said = verdict.judge(found, direction, study.policy(best) == study.manual_policy)
+    said = verdict.judge(found, study.scorer.direction, study.policy(best) == study.manual_policy)
     table = {name: _arm_json(arm) for name, arm in found.items()}
     for name, point in places.items():
         table[name]["params"] = study.space.readable(point)

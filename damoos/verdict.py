@@ -163,10 +163,17 @@ def label(found: Mapping[str, Arm], direction: str) -> dict[str, str]:
     return {arm.name: name for arm, name in zip(mine, names, strict=False)}
 
 
-def relabelled(found: Mapping[str, Arm], names: Mapping[str, str]) -> dict[str, Arm]:
-    """The same arms under other names, in the order in which people read them."""
-    arms_ = [replace(arm, name=names.get(name, name)) for name, arm in found.items()]
-    return {arm.name: arm for arm in sorted(arms_, key=lambda arm: _rank(arm.name))}
+def settle(
+    rounds: Rounds, scorer: Scorer, previous: Sequence[float], planned: int
+) -> tuple[dict[str, Arm], dict[str, str]]:
+    """Arms by the names that people read, and these names by those of the runs.
+
+    Which candidate is the better one is settled by the planned rounds: the later ones are only of that one, and a lucky
+    rival with fewer rounds must not take its place.
+    """
+    names = label(arms(rounds[:planned], scorer, previous), scorer.direction)
+    found = [replace(arm, name=names.get(name, name)) for name, arm in arms(rounds, scorer, previous, planned).items()]
+    return {arm.name: arm for arm in sorted(found, key=lambda arm: _rank(arm.name))}, names
 
 
 @dataclass(frozen=True)
@@ -180,7 +187,7 @@ class Verdict:
 def judge(found: Mapping[str, Arm], direction: str, same_scheme: bool = False) -> Verdict:
     """Which arm is best: one that beats every other feasible arm outside the noise of paired rounds.
 
-    A false winner has to beat an equal, so no more than the level of one comparison is at stake.
+    A runner-up is no rival: it is there in case that the tuned one breaks the limits.
 
     Parameters
     ----------
@@ -213,7 +220,7 @@ def judge(found: Mapping[str, Arm], direction: str, same_scheme: bool = False) -
     return Verdict("indistinguishable", f"{names} cannot be told apart ({shown}){rest}{notes}")
 
 
-def in_question(found: Mapping[str, Arm], direction: str, more: int, same: Sequence[Sequence[str]] = ()) -> list[str]:
+def in_question(found: Mapping[str, Arm], direction: str, more: int, same_scheme: bool = False) -> list[str]:
     """Arms that some more rounds could still tell apart; empty where the decision stands or more would not help.
 
     More rounds can help if the difference seen so far would lie outside the noise seen so far, were both to stay.
@@ -222,26 +229,23 @@ def in_question(found: Mapping[str, Arm], direction: str, more: int, same: Seque
     ----------
     more : int
         How many rounds may follow.
-    same : sequence of sequence of str
-        Pairs of arms that are the same scheme.
+    same_scheme : bool
+        As for `judge`.
     """
     sign = 1.0 if direction == "maximize" else -1.0
-    runners = _ranked(found, sign, same_scheme=False)
+    runners = _ranked(found, sign, same_scheme)
     if not runners or not more:
         return []
     first = runners[0]
-    open_ = [
-        arm
-        for arm in runners[1:]
-        if not _beats(first, arm, sign)
-        and not any({first.name, arm.name} <= set(pair) for pair in same)
-        and _could_beat(first, arm, sign, more)
-    ]
+    open_ = [arm for arm in runners[1:] if not _beats(first, arm, sign) and _could_beat(first, arm, sign, more)]
     return [first.name, *(arm.name for arm in open_)] if open_ else []
 
 
 def _ranked(found: Mapping[str, Arm], sign: float, same_scheme: bool) -> list[Arm]:
-    rivals = [arm for name, arm in found.items() if arm.feasible and not (same_scheme and name == MANUAL)]
+    left_out = [MANUAL] if same_scheme else []
+    rivals = [
+        arm for name, arm in found.items() if arm.feasible and name not in left_out and not name.startswith(RUNNER_UP)
+    ]
     return sorted(rivals, key=lambda arm: -sign * arm.score)
 
 

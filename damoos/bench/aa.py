@@ -21,8 +21,8 @@ from damoos.study import MAX_EXTRA_ROUNDS, PRCL, StudyConfig
 from damoos.units import format_us
 
 NR_STUDIES = 2000
-# Two equal arms are the hardest case: with a third one, a false winner would have to beat it, too.
-ARMS = (verdict.MANUAL, f"{verdict.CANDIDATE}1")
+# What a study compares: the hand-made scheme, and the better one of two candidates.
+ARMS = (verdict.MANUAL, f"{verdict.CANDIDATE}1", f"{verdict.CANDIDATE}2")
 
 
 def run(
@@ -73,8 +73,9 @@ def false_winners(
 ) -> dict[str, Any]:
     """Verdicts on studies drawn from runs in which nothing differs.
 
-    Two questions are put to each drawn study, each with the rounds that a real one would get: is one of two arms of the
-    same scheme better than the other (``schemes``), and is one of two baselines (``baselines``)?
+    Two questions are put to each drawn study, each with the rounds that a real one would get: is the hand-made scheme
+    better than the better one of two candidates, or the other way round, where all three are the same scheme
+    (``schemes``), and where all three are baselines (``baselines``)?
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ def false_winners(
     random = np.random.default_rng(seed)
 
     def draw(runs: Sequence[Measurement]) -> list[list[Measurement]]:
-        """Both arms' runs; a run is drawn again only when all have been drawn."""
+        """The arms' runs; a run is drawn again only when all have been drawn."""
         order = [n for _ in range(-(-needed // len(runs))) for n in random.permutation(len(runs))]
         return [[runs[n] for n in order[k : needed : len(ARMS)]] for k in range(len(ARMS))]
 
@@ -113,21 +114,23 @@ def false_winners(
 
 
 def _has_winner(rounds: list[dict[str, Measurement]], scorer: Scorer, planned: int) -> bool:
-    """Whether one of two equal arms is said to be better, asked as `damoos.conduct` asks."""
+    """Whether one of the equal arms is said to be better, asked as `damoos.conduct` asks."""
 
-    def equal_arms(some: Sequence[Mapping[str, Measurement]]) -> dict[str, verdict.Arm]:
-        found = verdict.arms(some, scorer, [0.0], planned)
+    def equal_arms(some: Sequence[Mapping[str, Measurement]]) -> tuple[dict[str, verdict.Arm], dict[str, str]]:
+        found, names = verdict.settle(some, scorer, [0.0], planned)
         # They are judged among themselves, kept limits or not: it is the noise that is asked about.
-        return {name: replace(arm, feasible=True) for name, arm in found.items() if name in ARMS and arm.scores}
+        among = {name: replace(arm, feasible=True) for name, arm in found.items() if name != verdict.BASELINE}
+        return {name: arm for name, arm in among.items() if arm.scores}, names
 
-    found = equal_arms(rounds[:planned])
-    if verdict.judge(found, scorer.direction).best in ARMS:
+    found, names = equal_arms(rounds[:planned])
+    if verdict.judge(found, scorer.direction).best in found:
         return True
-    names = verdict.in_question(found, scorer.direction, len(rounds) - planned)
-    if not names:
+    if not verdict.in_question(found, scorer.direction, len(rounds) - planned):
         return False
-    more = [{name: run for name, run in one.items() if name in (*names, verdict.BASELINE)} for one in rounds[planned:]]
-    return verdict.judge(equal_arms([*rounds[:planned], *more]), scorer.direction).best in ARMS
+    lost = [raw for raw, name in names.items() if name.startswith(verdict.RUNNER_UP)]
+    more = [{name: run for name, run in one.items() if name not in lost} for one in rounds[planned:]]
+    found, _ = equal_arms([*rounds[:planned], *more])
+    return verdict.judge(found, scorer.direction).best in found
 
 
 def _share(count: int) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def bench_aa(
         print(json.dumps(found, indent=2))
         return
     print(f"{what}: {found['runs']} runs, {found['studies']} studies drawn from them, {repeats} planned rounds each")
-    for question, says in (("schemes", "two arms of one scheme"), ("baselines", "two baselines")):
+    for question, says in (("schemes", "arms of one scheme"), ("baselines", "baselines")):
         low, high = found[question]["ci95"]
         print(f"false winners among {says}: {found[question]['false_winners']:.2%} [{low:.2%}, {high:.2%}]  (bar: 5 %)")
 

@@ -9,7 +9,7 @@ from damoos.bench.aa import false_winners
 from damoos.model.trial import Measurement
 from damoos.scorers.daos import DaosScorer
 from damoos.scorers.sla import SlaScorer
-from damoos.verdict import arms, in_question, interval, judge, label, relabelled, scheme_noise
+from damoos.verdict import arms, in_question, interval, judge, scheme_noise, settle
 
 
 def rounds(**arm_values: list[tuple[float, float]]) -> list[dict[str, Measurement]]:
@@ -105,16 +105,19 @@ def noisy(arm: list[float], seed: int) -> list[tuple[float, float]]:
 
 
 def test_more_rounds_only_where_they_can_change_the_decision() -> None:
-    close = {"manual": noisy([0.50, 0.52, 0.51], 1), "candidate-1": noisy([0.47, 0.50, 0.495], 2)}
+    close = {"manual": noisy([0.50, 0.52, 0.51], 1), "tuned": noisy([0.47, 0.50, 0.495], 2)}
     found = arms(rounds(baseline=BASE, **close), DaosScorer(), [])
-    assert in_question(found, "maximize", 3) == ["candidate-1", "manual"]
+    assert in_question(found, "maximize", 3) == ["tuned", "manual"]
     assert in_question(found, "maximize", 0) == []
-    assert in_question(found, "maximize", 3, [("manual", "candidate-1")]) == []
+    assert in_question(found, "maximize", 3, same_scheme=True) == []
+    # A runner-up is no rival, however close it is.
+    rivals = {"tuned": noisy([0.50, 0.52, 0.51], 1), "runner-up": noisy([0.47, 0.50, 0.495], 2)}
+    assert in_question(arms(rounds(baseline=BASE, **rivals), DaosScorer(), []), "maximize", 3) == []
     # A difference this small against the noise would not come out of it by three more rounds.
-    even = {"manual": noisy([0.50, 0.54, 0.46], 1), "candidate-1": noisy([0.54, 0.45, 0.50], 2)}
+    even = {"manual": noisy([0.50, 0.54, 0.46], 1), "tuned": noisy([0.54, 0.45, 0.50], 2)}
     assert in_question(arms(rounds(baseline=BASE, **even), DaosScorer(), []), "maximize", 3) == []
     # Decided already.
-    clear = {"manual": noisy([0.8, 0.8, 0.8], 1), "candidate-1": noisy([0.4, 0.4, 0.4], 2)}
+    clear = {"manual": noisy([0.8, 0.8, 0.8], 1), "tuned": noisy([0.4, 0.4, 0.4], 2)}
     assert in_question(arms(rounds(baseline=BASE, **clear), DaosScorer(), []), "maximize", 3) == []
 
 
@@ -133,14 +136,25 @@ def test_the_better_candidate_becomes_the_tuned_one() -> None:
         manual=noisy([0.7] * 3, 1),
         **{"candidate-1": [(150.0, 300.0)] * 3, "candidate-2": noisy([0.5] * 3, 2)},
     )
-    found = arms(table, DaosScorer(), [])
-    names = label(found, "maximize")
+    told, names = settle(table, DaosScorer(), [], 3)
     assert names == {"candidate-2": "tuned", "candidate-1": "runner-up"}
-    told = relabelled(found, names)
     assert list(told) == ["baseline", "manual", "tuned", "runner-up"]
     said = judge(told, "maximize")
     assert said.best == "tuned"
     assert "runner-up breaks the scorer's limit" in said.text
+
+
+def test_later_rounds_do_not_swap_the_candidates() -> None:
+    table = rounds(
+        baseline=BASE * 2,
+        manual=noisy([0.7] * 6, 1),
+        **{"candidate-1": noisy([0.5] * 3 + [0.6] * 3, 2), "candidate-2": noisy([0.52] * 6, 3)},
+    )
+    for late in table[3:]:
+        del late["candidate-2"]
+    told, names = settle(table, DaosScorer(), [], 3)
+    assert names["candidate-1"] == "tuned"
+    assert told["tuned"].score < told["runner-up"].score
 
 
 def test_an_arm_without_scores_is_not_lost_but_broken() -> None:
