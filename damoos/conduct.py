@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -193,31 +193,42 @@ class _Execution:
         }
         for rank, point in enumerate(shortlist, start=1):
             arms[f"{verdict.CANDIDATE}{rank}"] = (point, study.policy(point))
-        names = list(arms)
-        for number in range(planned + MAX_EXTRA_ROUNDS):
-            if number == planned:
-                names = self._in_question(shortlist)
-                if not names:
-                    break
-                self._watcher.say(
-                    f"{' and '.join(names)} are too close to call; {MAX_EXTRA_ROUNDS} more rounds of them"
-                )
-                names = [verdict.BASELINE, *(name for name in names if name != verdict.BASELINE)]
-            steps = validation_round(number, names, len(self._plan) + number * len(arms))
-            for step in self._left(steps):
+
+        def run_round(number: int, names: Sequence[str]) -> None:
+            for step in self._left(validation_round(number, names, len(self._plan) + number * len(arms))):
                 self._execute(lease, workload, step, *arms[step.arm])
 
-    def _in_question(self, shortlist: list[Params]) -> list[str]:
-        """Arms between which the planned rounds could not decide, and more rounds might."""
+        for number in range(planned):
+            run_round(number, list(arms))
+        done = planned
+        while names := self._in_question(shortlist, done):
+            self._watcher.say(f"{' and '.join(names)} are too close to call; up to {MAX_EXTRA_ROUNDS} more rounds")
+            tuned = self._settled(done)[1].get(verdict.TUNED)
+            for _ in range(MAX_EXTRA_ROUNDS):
+                run_round(done, [verdict.BASELINE, *(name for name in names if name != verdict.BASELINE)])
+                done += 1
+                if self._settled(done)[1].get(verdict.TUNED) != tuned:
+                    break  # it has broken the limits, and another candidate takes its place
+
+    def _settled(self, rounds: int) -> tuple[dict[str, verdict.Arm], dict[str, str]]:
+        """Arms after some rounds, and the names that their runs have, by the names that people read."""
         study = self._study
-        runs = [run for run in self._done.values() if run.kind != "validation" or run.number < self._config.repeats]
+        runs = [run for run in self._done.values() if run.kind != "validation" or run.number < rounds]
         previous = feasible_scores(score_trials(runs, study.scorer))
         found, names = verdict.settle(verdict.rounds_of(runs), study.scorer, previous, self._config.repeats)
-        raw_of = {name: raw for raw, name in names.items()}
+        return found, {name: raw for raw, name in names.items()}
+
+    def _in_question(self, shortlist: list[Params], rounds: int) -> list[str]:
+        """Arms between which the rounds so far could not decide, and more might; no arm gets more of them twice."""
+        study = self._study
+        found, raw_of = self._settled(rounds)
         best = shortlist[int(raw_of.get(verdict.TUNED, "1").removeprefix(verdict.CANDIDATE)) - 1]
         same_scheme = study.policy(best) == study.manual_policy
         asked = verdict.in_question(found, study.scorer.direction, MAX_EXTRA_ROUNDS, same_scheme)
-        return [raw_of.get(name, name) for name in asked]
+        names = [raw_of.get(name, name) for name in asked]
+        later = [run for run in self._done.values() if self._config.repeats <= run.number < rounds]
+        had = {run.arm for run in later if run.kind == "validation"}
+        return [] if set(names) <= had else names
 
     def _left(self, steps: list[Run]) -> Iterator[Run]:
         return (step for step in steps if step.key not in self._done)

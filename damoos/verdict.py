@@ -151,29 +151,28 @@ def scheme_noise(rounds: Rounds, scorer: Scorer, previous: Sequence[float]) -> N
     return Noise(math.sqrt(squares / freedom), freedom)
 
 
-def label(found: Mapping[str, Arm], direction: str) -> dict[str, str]:
-    """New names of the candidates: the better one is ``tuned``, the others are ``runner-up``.
-
-    Better is the one that kept the limits, then the one with the better score, then the one that was ranked first.
-    """
-    sign = 1.0 if direction == "maximize" else -1.0
-    mine = [arm for name, arm in found.items() if name.startswith(CANDIDATE)]
-    mine.sort(key=lambda arm: (not arm.feasible, -sign * arm.score if arm.scores else 0.0, arm.name))
-    names = [TUNED, RUNNER_UP, *(f"{RUNNER_UP}-{n}" for n in range(2, len(mine)))]
-    return {arm.name: name for arm, name in zip(mine, names, strict=False)}
-
-
 def settle(
     rounds: Rounds, scorer: Scorer, previous: Sequence[float], planned: int
 ) -> tuple[dict[str, Arm], dict[str, str]]:
     """Arms by the names that people read, and these names by those of the runs.
 
-    Which candidate is the better one is settled by the planned rounds: the later ones are only of that one, and a lucky
-    rival with fewer rounds must not take its place.
+    The best candidate is ``tuned``, the others are ``runner-up``. Best is the one that kept the limits, then the one
+    with the better score in the planned rounds, then the one that the search ranked first. Later rounds are only of
+    those in question: they can show that a candidate breaks the limits, but a lucky rival with fewer rounds is not to
+    take its place.
     """
-    names = label(arms(rounds[:planned], scorer, previous), scorer.direction)
-    found = [replace(arm, name=names.get(name, name)) for name, arm in arms(rounds, scorer, previous, planned).items()]
-    return {arm.name: arm for arm in sorted(found, key=lambda arm: _rank(arm.name))}, names
+    sign = 1.0 if scorer.direction == "maximize" else -1.0
+    found = arms(rounds, scorer, previous, planned)
+    first = arms(rounds[:planned], scorer, previous)
+
+    def worse(name: str) -> tuple[bool, float, str]:
+        return not found[name].feasible, -sign * first[name].score if first[name].scores else 0.0, name
+
+    ranked = sorted((name for name in found if name.startswith(CANDIDATE)), key=worse)
+    labels = [TUNED, RUNNER_UP, *(f"{RUNNER_UP}-{n}" for n in range(2, len(ranked)))]
+    names = dict(zip(ranked, labels, strict=False))
+    told = [replace(arm, name=names.get(name, name)) for name, arm in found.items()]
+    return {arm.name: arm for arm in sorted(told, key=lambda arm: _rank(arm.name))}, names
 
 
 @dataclass(frozen=True)

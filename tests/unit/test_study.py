@@ -319,6 +319,23 @@ def test_the_extra_rounds_are_of_those_in_question_only(fake, tmp_path: Path) ->
     assert machine.nr_runs == 14 + sum(repeats.values())
 
 
+def test_a_candidate_that_breaks_the_limit_in_an_extra_round_gives_way(fake, tmp_path: Path) -> None:
+    # In the search and the planned rounds 3.1 s keeps the limit; from the first extra round on it does not.
+    machine = FakeMachine(noise=0.01, seed=12)
+    machine.curve = lambda age_s: (
+        0.5 if age_s < 3 or (age_s < 3.3 and machine.nr_runs > 26) else 0.02,
+        max(0.0, 0.6 - age_s / 60),
+    )
+    fake(machine)
+    found = tune(tmp_path)
+    validation = found.result["validation"]
+    assert validation["runner-up"]["params"] == {"min_age_us": 3_100_000}
+    assert (validation["runner-up"]["repeats"], validation["runner-up"]["feasible"]) == (4, False)
+    assert (validation["tuned"]["repeats"], validation["tuned"]["feasible"]) == (6, True)
+    assert found.best["params"] == validation["tuned"]["params"]
+    assert found.result["verdict"] == "tuned"
+
+
 def test_two_writers_are_refused(fake, tmp_path: Path) -> None:
     fake(FakeMachine(failures={3: Stop()}))  # type: ignore[dict-item]
     with pytest.raises(Stop):

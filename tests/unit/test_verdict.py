@@ -205,3 +205,17 @@ def test_a_limit_that_is_broken_once_is_broken() -> None:
     said, found = verdict(baseline=BASE, manual=[(103, 700)] * 3, tuned=once)
     assert not found["tuned"].feasible
     assert said.best == "manual"
+
+
+def test_a_candidate_that_breaks_the_limit_later_gives_way() -> None:
+    table = rounds(
+        baseline=BASE * 2,
+        manual=noisy([0.7] * 6, 1),
+        **{"candidate-1": [(101.0, 400.0)] * 3 + [(115.0, 400.0)] * 3, "candidate-2": noisy([0.52] * 6, 3)},
+    )
+    for late in table[3:]:
+        del late["candidate-2"]
+    told, names = settle(table, DaosScorer(), [], 3)
+    assert names["candidate-2"] == "tuned"
+    assert not told["runner-up"].feasible
+    assert judge(told, "maximize").best == "tuned"
