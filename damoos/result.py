@@ -141,7 +141,8 @@ def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> t
     shrinkage = None
     if searched and table.get(verdict.TUNED, {}).get("score") is not None:
         in_search, validated = sum(searched) / len(searched), found[verdict.TUNED].score
-        shrinkage = {"searched": in_search, "validated": validated, "shrinkage": in_search - validated}
+        lost = in_search - validated if study.scorer.direction == "maximize" else validated - in_search
+        shrinkage = {"searched": in_search, "validated": validated, "shrinkage": lost}
     said_as = {"verdict": said.best, "verdict_text": said.text}
     return best, {"validation": table, "shrinkage": shrinkage, **said_as}
 

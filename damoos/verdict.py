@@ -89,14 +89,14 @@ class Arm:
         return interval(list(self.scores.values())) if self.scores else (math.nan, math.nan)
 
 
-Rounds = Sequence[Mapping[str, Measurement]]
+Rounds = Sequence[Mapping[str, Measurement | None]]
 
 
-def rounds_of(runs: Sequence[Run]) -> list[dict[str, Measurement]]:
-    """Measurements of a study's validation by arm, one mapping per round."""
-    found: dict[int, dict[str, Measurement]] = {}
+def rounds_of(runs: Sequence[Run]) -> list[dict[str, Measurement | None]]:
+    """Measurements of a study's validation by arm, one mapping per round; None for a run that failed."""
+    found: dict[int, dict[str, Measurement | None]] = {}
     for run in runs:
-        if run.kind == "validation" and run.measurement:
+        if run.kind == "validation":
             found.setdefault(run.number, {})[run.arm] = run.measurement
     return [found.get(number, {}) for number in range(max(found, default=-1) + 1)]
 
@@ -105,33 +105,33 @@ def arms(rounds: Rounds, scorer: Scorer, previous: Sequence[float], planned: int
     """Score every arm, each run against the baseline of its own round.
 
     A baseline is scored against the other rounds' baselines, so that its interval shows the noise. An arm that
-    failed in one of the planned rounds is left out; later rounds hold only the arms that were still in question.
+    failed in one of the planned rounds is left out. Later rounds hold only the arms that were still in question; one
+    that fails there has broken the limits.
 
     Parameters
     ----------
     rounds : sequence of mapping
-        Measurements by arm, one mapping per round.
+        Measurements by arm, one mapping per round; None for a run that failed.
     previous : sequence of float
         Scores of the study's feasible trials, for scorers that look back.
     planned : int or None
         How many rounds every arm must have; None for all.
     """
     planned = len(rounds) if planned is None else planned
+    base = {n: run for n, one in enumerate(rounds) if (run := one.get(BASELINE)) is not None}
     found = {}
     for name in sorted({name for one in rounds for name in one}, key=_rank):
-        if not all(name in one for one in rounds[:planned]):
+        runs = {n: run for n, one in enumerate(rounds) if n in base and (run := one.get(name)) is not None}
+        if not runs or not all(number in runs for number in range(planned)):
             continue
-        mine = {n: one for n, one in enumerate(rounds) if name in one and BASELINE in one}
-        scores, kept = {}, True
-        for number, one in mine.items():
-            others = [r[BASELINE] for n, r in enumerate(rounds) if n != number and BASELINE in r] or [one[BASELINE]]
-            reference = mean_measurement(others) if name == BASELINE else one[BASELINE]
-            score = scorer.score(one[name], reference, previous)
+        scores, kept = {}, all(one[name] is not None for one in rounds if name in one)
+        for number, run in runs.items():
+            others = [one for n, one in base.items() if n != number] or [base[number]]
+            score = scorer.score(run, mean_measurement(others) if name == BASELINE else base[number], previous)
             kept = kept and score.feasible
             if score.value is not None:
                 scores[number] = score.value
-        runs = {number: one[name] for number, one in mine.items()}
-        whole = mean_measurement(list(runs.values())), mean_measurement([one[BASELINE] for one in mine.values()])
+        whole = mean_measurement(list(runs.values())), mean_measurement([base[number] for number in runs])
         found[name] = Arm(name, runs, scores, kept and scorer.score(*whole, previous).feasible)
     return found
 

@@ -219,3 +219,15 @@ def test_a_candidate_that_breaks_the_limit_later_gives_way() -> None:
     assert names["candidate-2"] == "tuned"
     assert not told["runner-up"].feasible
     assert judge(told, "maximize").best == "tuned"
+
+
+def test_a_candidate_that_fails_later_has_broken_the_limits() -> None:
+    table = rounds(baseline=BASE * 2, manual=noisy([0.7] * 6, 1), **{"candidate-1": noisy([0.5] * 6, 2)})
+    assert settle(table, DaosScorer(), [], 3)[0]["tuned"].feasible
+    table[4]["candidate-1"] = None
+    assert not settle(table, DaosScorer(), [], 3)[0]["tuned"].feasible
+
+
+def test_rounds_that_are_under_way_break_nothing() -> None:
+    assert arms([{"manual": Measurement({"runtime_s": 1.0})}], DaosScorer(), [], 0) == {}
+    assert scheme_noise([{"manual": Measurement({"runtime_s": 1.0})}], DaosScorer(), []) is None
