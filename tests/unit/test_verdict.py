@@ -144,14 +144,17 @@ def test_the_better_candidate_becomes_the_tuned_one() -> None:
     assert "runner-up breaks the scorer's limit" in said.text
 
 
-def test_later_rounds_do_not_swap_the_candidates() -> None:
-    table = rounds(
-        baseline=BASE * 2,
-        manual=noisy([0.7] * 6, 1),
-        **{"candidate-1": noisy([0.5] * 3 + [0.6] * 3, 2), "candidate-2": noisy([0.52] * 6, 3)},
-    )
+def three_more_of_the_first(candidate_1: list[tuple[float, float]]) -> list[dict[str, Measurement]]:
+    """Three planned rounds of all arms, and three more without the second candidate."""
+    candidates = {"candidate-1": candidate_1, "candidate-2": noisy([0.52] * 6, 3)}
+    table = rounds(baseline=BASE * 2, manual=noisy([0.7] * 6, 1), **candidates)
     for late in table[3:]:
         del late["candidate-2"]
+    return table
+
+
+def test_later_rounds_do_not_swap_the_candidates() -> None:
+    table = three_more_of_the_first(noisy([0.5] * 3 + [0.6] * 3, 2))
     told, names = settle(table, DaosScorer(), [], 3)
     assert names["candidate-1"] == "tuned"
     assert told["tuned"].score < told["runner-up"].score
@@ -208,13 +211,7 @@ def test_a_limit_that_is_broken_once_is_broken() -> None:
 
 
 def test_a_candidate_that_breaks_the_limit_later_gives_way() -> None:
-    table = rounds(
-        baseline=BASE * 2,
-        manual=noisy([0.7] * 6, 1),
-        **{"candidate-1": [(101.0, 400.0)] * 3 + [(115.0, 400.0)] * 3, "candidate-2": noisy([0.52] * 6, 3)},
-    )
-    for late in table[3:]:
-        del late["candidate-2"]
+    table = three_more_of_the_first([(101.0, 400.0)] * 3 + [(115.0, 400.0)] * 3)
     told, names = settle(table, DaosScorer(), [], 3)
     assert names["candidate-2"] == "tuned"
     assert not told["runner-up"].feasible
