@@ -25,7 +25,7 @@ from damoos.errors import (
 )
 from damoos.machines import catalog as machines
 from damoos.model.space import Params
-from damoos.model.trial import Run, Score
+from damoos.model.trial import Run, Score, Trial
 from damoos.policies.base import NonePolicy, Policy
 from damoos.result import result_of
 from damoos.study import (
@@ -169,8 +169,8 @@ class _Execution:
                 continue
             earlier = [run for run in self._done.values() if run.index < step.index]
             point = study.searcher.ask(study.known(score_trials(earlier, study.scorer)))
-            self._execute(lease, workload, step, point, study.policy(point))
-            trial = score_trials(list(self._done.values()), study.scorer)[-1]
+            trial = self._execute(lease, workload, step, point, study.policy(point))
+            assert trial is not None
             failures = failures + 1 if trial.state == "fail" else 0
             if failures == MAX_FAILURES:
                 raise TooManyFailures(f"{failures} trials failed in a row, the last one: {trial.error}")
@@ -233,8 +233,10 @@ class _Execution:
     def _left(self, steps: list[Run]) -> Iterator[Run]:
         return (step for step in steps if step.key not in self._done)
 
-    def _execute(self, lease: Lease, workload: Workload, step: Run, point: Params | None, policy: Policy) -> Run:
-        """Run one step and store what came of it, raw data first.
+    def _execute(
+        self, lease: Lease, workload: Workload, step: Run, point: Params | None, policy: Policy
+    ) -> Trial | None:
+        """Run one step and store what came of it, raw data first; a trial is returned with its score.
 
         A run without a scheme that fails is not stored: nothing can be judged without it, and a resumed study is to
         try it again.
@@ -255,12 +257,11 @@ class _Execution:
         self._spent.append(time.monotonic() - begun)
         run = Run(step.index, step.kind, step.number, step.arm, point, measurement, error)
         self._done[run.key] = run
-        score = None
-        if run.kind == "trial":
-            score = score_trials(list(self._done.values()), self._study.scorer)[-1].score
+        trial = score_trials(list(self._done.values()), self._study.scorer)[-1] if run.kind == "trial" else None
+        score = trial.score if trial else None
         self._study.record.add(run, score, self._study.space.params)
         self._watcher.finished(run, score)
-        return run
+        return trial
 
     def _baseline_runtimes(self) -> list[float]:
         done = [run for run in self._done.values() if run.kind == "baseline" and run.measurement]

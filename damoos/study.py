@@ -18,7 +18,7 @@ from damoos.model.space import Param, Params, Space, parse_param
 from damoos.model.trial import History, Run, Score, Trial
 from damoos.policies.base import DamosPolicy
 from damoos.scorers.base import Scorer
-from damoos.searchers.base import Searcher
+from damoos.searchers.base import Searcher, feasible, value
 from damoos.store.studies import StudyRecord
 from damoos.units import format_us
 from damoos.verdict import mean_measurement
@@ -134,6 +134,11 @@ def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy:
     return DamosPolicy(schemes, config.operations)
 
 
+def manual_policy(min_age_us: int, operations: str) -> DamosPolicy:
+    """The hand-made scheme: the paper's prcl."""
+    return DamosPolicy(parse_schemes(fill_template(PRCL, {"MIN_AGE": format_us(min_age_us)})), operations)
+
+
 @dataclass(frozen=True)
 class Setting:
     """What a study found out when it first reached its machine; stored, and the same ever after."""
@@ -207,7 +212,7 @@ def score_trials(runs: list[Run], scorer: Scorer) -> History:
 
 def feasible_scores(history: History) -> list[float]:
     """Scores of the trials that kept the limits, in order."""
-    return [t.score.value for t in history if t.score.feasible and t.score.value is not None]
+    return [value(trial) for trial in feasible(history)]
 
 
 def oriented(history: History, direction: str) -> History:
@@ -255,12 +260,11 @@ class Study:
     @property
     def manual_policy(self) -> DamosPolicy:
         """The hand-made scheme that the tuned one is compared with: the paper's prcl."""
-        text = fill_template(PRCL, {"MIN_AGE": format_us(self.setting.manual_us)})
-        return DamosPolicy(parse_schemes(text), self.config.operations)
+        return manual_policy(self.setting.manual_us, self.config.operations)
 
-    @property
+    @cached_property
     def searcher(self) -> Searcher:
-        """The searcher, which is a pure function and so can be had at any time."""
+        """The searcher; kept, because some are quicker when they are asked again."""
         return searchers.searcher(self.config.searcher, self.space, self.config.nr_samples, self.config.seed)
 
     def runs(self) -> list[Run]:

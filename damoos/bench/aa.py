@@ -10,15 +10,13 @@ import numpy as np
 from scipy import stats
 
 from damoos import verdict
-from damoos.damon.text import fill_template, parse_schemes
 from damoos.dispatch.local import Lease
 from damoos.errors import ConfigError
 from damoos.machines import catalog as machines
 from damoos.model.trial import Measurement
-from damoos.policies.base import DamosPolicy, NonePolicy
+from damoos.policies.base import NonePolicy
 from damoos.scorers.base import Scorer
-from damoos.study import MAX_EXTRA_ROUNDS, PRCL, StudyConfig
-from damoos.units import format_us
+from damoos.study import MAX_EXTRA_ROUNDS, StudyConfig, manual_policy
 
 NR_STUDIES = 2000
 # What a study compares: the hand-made scheme, and the better one of two candidates.
@@ -38,8 +36,7 @@ def run(
     without, under = [], []
     with Lease(machines.machine(config.machine), say) as lease:
         workload = config.workload_on(lambda program: lease.call("which", program=program))
-        text = fill_template(PRCL, {"MIN_AGE": format_us(workload.tuning.manual_us)})
-        scheme = DamosPolicy(parse_schemes(text), config.operations)
+        scheme = manual_policy(workload.tuning.manual_us, config.operations)
         limit_s = config.run_limit_s or workload.tuning.limit_s
         if workload.note:
             say(workload.note)
@@ -48,7 +45,7 @@ def run(
             under.append(lease.run(workload, scheme, limit_s)[0])
             say(
                 f"round {number + 1} of {rounds}: {without[-1].metric('runtime_s'):.2f} s without,"
-                f" {under[-1].metric('runtime_s'):.2f} s under {text}"
+                f" {under[-1].metric('runtime_s'):.2f} s under {scheme.schemes[0]}"
             )
         facts = lease.facts
     what = f"{workload.name} ({workload.variant}) on {config.machine}, Linux {facts['kernel']}, {facts['accel']}"

@@ -35,12 +35,7 @@ class Outcome:
 
 
 def names(words: str) -> list[str]:
-    """Searchers of a comma-separated list; ``all`` are damoos's own and some of Optuna's.
-
-    Raises
-    ------
-    ConfigError : one of them does not exist
-    """
+    """Searchers of a comma-separated list; ``all`` are damoos's own and some of Optuna's."""
     return [*SEARCHERS, *OPTUNA] if words == "all" else [word.strip() for word in words.split(",")]
 
 

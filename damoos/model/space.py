@@ -205,10 +205,10 @@ class Space:
         """The point of the grid that is nearest to a place in the unit cube."""
         return {param.key: param.from_unit(float(at)) for param, at in zip(self.params, place, strict=True)}
 
-    @property
-    def size(self) -> int:
-        """How many points there are."""
-        return math.prod(param.nr_steps + 1 for param in self.params)
+    def distinct(self, places: NDArray[np.float64]) -> list[Params]:
+        """The points of the grid that are nearest to some places, each once, in the order of the places."""
+        points = [self.from_unit(place) for place in places]
+        return list({tuple(point.values()): point for point in points}.values())
 
     @property
     def corners(self) -> list[Params]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from damoos.model.space import Param
+from damoos.searchers.base import feasible, value
 from damoos.study import Study
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ def _trials(axes: Axes, study: Study, param: Param) -> None:
     points = [(t.params[param.key] / _per_unit(param), t.score) for t in trials]
     broken = [(x, s.value) for x, s in points if not s.feasible and s.value is not None]
     unscored = [x for x, s in points if s.value is None]
-    kept = [t for t in trials if t.score.feasible and t.score.value is not None]
+    kept = feasible(trials)
     if kept:
         axes.errorbar(
             [t.params[param.key] / _per_unit(param) for t in kept],
-            [t.score.value for t in kept],  # type: ignore[arg-type]
+            [value(t) for t in kept],
             yerr=[0.0 if t.interval is None else (t.interval[1] - t.interval[0]) / 2 for t in kept],
             fmt="o",
             color=BLUE,

@@ -9,7 +9,7 @@ from damoos import tomlfile
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Scorer, finite
-from damoos.scorers.sla import SlaScorer
+from damoos.scorers.terms import Limits
 from damoos.tomlfile import Table
 
 GIB = 1 << 30
@@ -45,13 +45,13 @@ class CostScorer(Scorer):
         if not Path(prices).is_file():
             raise ConfigError(f"--prices {prices}: there is no such file")
         self._prices = tomlfile.load(Path(prices), Prices)
-        self._limits = SlaScorer("slowdown", limits=limits)
+        self._limits = Limits(limits)
         self.unit = f"{self._prices.currency} per hour of the workload"
         self.needs = tuple(dict.fromkeys([*CostScorer.needs, *self._limits.needs]))
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
         """Price of the memory saved less price of the cores lost."""
-        kept = self._limits.score(run, baseline, previous).feasible
+        kept = self._limits.kept(run, baseline)
         saved_gib = (baseline.metric("net_avg_bytes") - run.metric("net_avg_bytes")) / GIB
         slowdown = run.metric("runtime_s") / baseline.metric("runtime_s") - 1
         for name in ("user_s", "system_s", "kdamond_cpu_s"):

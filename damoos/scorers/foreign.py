@@ -133,9 +133,15 @@ class ProgramScorer(ForeignScorer):
             raise ConfigError(f"score {path}: it is not executable; chmod +x it, or write FILE.py:FUNCTION")
         super().__init__(path, _declared(file))
         self._file = file.resolve()
+        self._answers: dict[str, float | None] = {}
 
     def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> float | None:
         text = json.dumps({"run": run, "baseline": baseline})
+        if text not in self._answers:  # a study is scored again with every run, and a process each time takes long
+            self._answers[text] = self._answer(text)
+        return self._answers[text]
+
+    def _answer(self, text: str) -> float | None:
         try:
             done = subprocess.run(
                 [self._file], input=text, capture_output=True, text=True, timeout=LIMIT_S, check=False

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Direction, Scorer, finite
-from damoos.scorers.terms import parse_limit, term
+from damoos.scorers.terms import Limits, term
 
 
 class SlaScorer(Scorer):
@@ -31,23 +30,18 @@ class SlaScorer(Scorer):
             raise ConfigError("give either --maximize or --minimize")
         self.direction: Direction = "minimize" if minimize else "maximize"
         self._goal = minimize or maximize or "memory_saving"
-        self._limits = [parse_limit(text) for text in limits]
+        self._limits = Limits(limits)
         self.unit = f"{self._goal}: {term(self._goal).meaning}"
-        reads = [*term(self._goal).needs, *(name for limit in self._limits for name in limit.needs)]
-        self.needs = tuple(dict.fromkeys(reads))
+        self.needs = tuple(dict.fromkeys([*term(self._goal).needs, *self._limits.needs]))
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
         """The goal's value; none if a limit is broken."""
         for name in self.needs:
             baseline.metric(name)
         value = finite(term(self._goal).of(run, baseline), self.name)
-        # Every limit is looked at, so that a missing metric is found even where another limit is broken.
-        kept = [limit.kept(run, baseline) for limit in self._limits]
-        return Score(value, feasible=True) if all(kept) else Score(None, feasible=False)
+        return Score(value, feasible=True) if self._limits.kept(run, baseline) else Score(None, feasible=False)
 
     @property
     def max_slowdown(self) -> float:
-        """The tightest limit on ``slowdown`` or, the same from the other side, on ``speedup``."""
-        bounds = [one.bound for one in self._limits if one.name == "slowdown" and one.is_upper]
-        bounds += [-one.bound for one in self._limits if one.name == "speedup" and not one.is_upper]
-        return min(bounds, default=math.inf)
+        """That of its limits."""
+        return self._limits.max_slowdown

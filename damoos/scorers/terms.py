@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from damoos.errors import ConfigError, nearest
@@ -110,6 +111,40 @@ def parse_limit(text: str) -> Limit:
         hint = f"; in the unit of the name, {parse_us(word) / 1e6:g} s" if _is_time(word) else ""
         raise ConfigError(f"--limit '{text}': '{word}' is not a number{hint}") from None
     return Limit(text.strip(), name, sign.startswith("<"), bound, of_baseline)
+
+
+class Limits:
+    """Some limits at once.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        As `parse_limit` reads them.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._limits = [parse_limit(text) for text in texts]
+
+    @property
+    def needs(self) -> list[str]:
+        """Metrics that they read."""
+        return [name for limit in self._limits for name in limit.needs]
+
+    def kept(self, run: Measurement, baseline: Measurement) -> bool:
+        """Whether a run keeps all of them.
+
+        Each one is looked at, so that a missing metric is found even where another limit is broken.
+        """
+        for name in self.needs:
+            baseline.metric(name)
+        return all([limit.kept(run, baseline) for limit in self._limits])
+
+    @property
+    def max_slowdown(self) -> float:
+        """The tightest limit on ``slowdown`` or, the same from the other side, on ``speedup``; infinite without one."""
+        bounds = [one.bound for one in self._limits if one.name == "slowdown" and one.is_upper]
+        bounds += [-one.bound for one in self._limits if one.name == "speedup" and not one.is_upper]
+        return min(bounds, default=math.inf)
 
 
 def _is_time(word: str) -> bool:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Scorer, finite
-from damoos.scorers.sla import SlaScorer
-from damoos.scorers.terms import term
+from damoos.scorers.terms import Limits, term
 
 
 class WeightedScorer(Scorer):
@@ -31,14 +30,14 @@ class WeightedScorer(Scorer):
         limits: Sequence[str] = ("slowdown<=0.1",),
     ) -> None:
         self._weights = dict(_parse(text) for text in weights)
-        self._limits = SlaScorer("slowdown", limits=limits)
+        self._limits = Limits(limits)
         self.unit = " + ".join(f"{weight:g} * {name}" for name, weight in self._weights.items())
         reads = [name for one in self._weights for name in term(one).needs]
         self.needs = tuple(dict.fromkeys([*reads, *self._limits.needs]))
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
         """The sum; none if a limit is broken."""
-        kept = self._limits.score(run, baseline, previous).feasible
+        kept = self._limits.kept(run, baseline)
         value = sum(weight * term(name).of(run, baseline) for name, weight in self._weights.items())
         return Score(finite(value, self.name), feasible=True) if kept else Score(None, feasible=False)
 

@@ -13,7 +13,7 @@ from scipy.stats import qmc
 
 from damoos.model.space import Params
 from damoos.model.trial import History
-from damoos.searchers.base import Searcher, best, feasible, infeasible, value
+from damoos.searchers.base import Searcher, best, feasible, infeasible, ran, value
 from damoos.searchers.surrogate import Array, believe, chance_feasible, distances
 
 # Of a spread-out sequence: the middle first, then the quarters.
@@ -52,14 +52,13 @@ class AutoSearcher(Searcher):
         first = self._first(len(history))
         if first is not None and first not in tried:
             return first
-        bets = self._bets(history)
-        x = self._places([trial.params for trial in history])
-        at = self._places(bets)
-        chance = self._chances(history, at)
-        gaps = distances(at, x).min(axis=1)
         border = self._border(history)
         if border is not None:
             return border
+        bets = self._bets(history)
+        at = self._places(bets)
+        chance = self._chances(history, at)
+        gaps = distances(at, self._places(tried)).min(axis=1)
         if not feasible(history):
             return bets[int(np.argmax(gaps * chance))]
         if len(history) >= FILL_FROM and (len(history) - FILL_FROM) % 2 == 0:
@@ -89,8 +88,7 @@ class AutoSearcher(Searcher):
 
     def estimate(self, history: History, points: Sequence[Params]) -> list[float]:
         """Expected scores."""
-        kept = feasible(history)
-        x, y = self._places([trial.params for trial in kept]), np.array([value(trial) for trial in kept])
+        x, y = self._kept(history)
         return [float(one) for one in believe(x, y, self._places(points)).mean]
 
     def _first(self, number: int) -> Params | None:
@@ -105,11 +103,7 @@ class AutoSearcher(Searcher):
         n = len(history)
         level = COARSE if n < FILL_FROM else math.ceil(math.log2(n + 2)) + 2
         while True:
-            found: list[Params] = []
-            for place in self._grid(min(level, FINEST)):
-                point = self.space.from_unit(place)
-                if point not in tried and point not in found:
-                    found.append(point)
+            found = [point for point in self.space.distinct(self._grid(min(level, FINEST))) if point not in tried]
             if found:
                 return found
             if level >= FINEST:
@@ -141,16 +135,20 @@ class AutoSearcher(Searcher):
         return None if is_between or point in tried else point
 
     def _chances(self, history: History, at: Array) -> Array:
-        ran = [trial for trial in history if trial.state != "pending"]
-        if not ran:
+        over = ran(history)
+        if not over:
             return np.ones(len(at))
-        kept = np.array([trial.score.feasible for trial in ran])
-        return chance_feasible(self._places([trial.params for trial in ran]), kept, at)
+        kept = np.array([trial.score.feasible for trial in over])
+        return chance_feasible(self._places([trial.params for trial in over]), kept, at)
+
+    def _kept(self, history: History) -> tuple[Array, Array]:
+        """Places and scores of the trials that kept the limits."""
+        kept = feasible(history)
+        return self._places([trial.params for trial in kept]), np.array([value(trial) for trial in kept])
 
     def _improvements(self, history: History, at: Array) -> Array:
         """Expected improvement over the best tried point; a pending point counts as if it gave what is expected."""
-        kept = feasible(history)
-        x, y = self._places([trial.params for trial in kept]), np.array([value(trial) for trial in kept])
+        x, y = self._kept(history)
         waiting = [trial.params for trial in history if trial.state == "pending"]
         if waiting:
             y = np.append(y, believe(x, y, self._places(waiting)).mean)

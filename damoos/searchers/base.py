@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 
 from damoos.model.space import Params, Space
 from damoos.model.trial import History, Trial, pending
-
-_T = TypeVar("_T")
 
 
 class Searcher(ABC):
@@ -100,9 +97,14 @@ def feasible(history: History) -> list[Trial]:
     return [trial for trial in scored(history) if trial.score.feasible]
 
 
+def ran(history: History) -> list[Trial]:
+    """Trials that are over."""
+    return [trial for trial in history if trial.state != "pending"]
+
+
 def infeasible(history: History) -> list[Trial]:
     """Trials that ran and broke the limits, or failed."""
-    return [trial for trial in history if trial.state != "pending" and not trial.score.feasible]
+    return [trial for trial in ran(history) if not trial.score.feasible]
 
 
 def value(trial: Trial) -> float:

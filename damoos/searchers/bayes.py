@@ -13,7 +13,7 @@ from scipy.stats import norm, qmc
 
 from damoos.model.space import Params
 from damoos.model.trial import History
-from damoos.searchers.base import Searcher, feasible, value
+from damoos.searchers.base import Searcher, feasible, ran, value
 
 NR_FIRST = 4
 NR_CANDIDATES = 256
@@ -65,12 +65,7 @@ class BayesSearcher(Searcher):
 
     def _candidates(self) -> list[Params]:
         drawn = qmc.Sobol(len(self.space.params), scramble=False).random_base2(round(math.log2(NR_CANDIDATES)))
-        found: list[Params] = []
-        for place in drawn[1:]:  # the first one is the corner where every parameter is lowest
-            point = self.space.from_unit(place)
-            if point not in found:
-                found.append(point)
-        return found
+        return self.space.distinct(drawn[1:])  # the first one is the corner where every parameter is lowest
 
     def _places(self, points: Sequence[Params]) -> Array:
         return np.array([self.space.to_unit(point) for point in points])
@@ -90,12 +85,12 @@ class BayesSearcher(Searcher):
         from sklearn.gaussian_process import GaussianProcessClassifier
         from sklearn.gaussian_process.kernels import Matern
 
-        ran = [trial for trial in history if trial.state != "pending"]
-        kept = np.array([trial.score.feasible for trial in ran])
+        over = ran(history)
+        kept = np.array([trial.score.feasible for trial in over])
         if kept.all():
             return np.ones(len(at))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = GaussianProcessClassifier(2.0 * Matern(0.3, (0.05, 2.0), nu=1.5))
-            model.fit(self._places([trial.params for trial in ran]), kept)
+            model.fit(self._places([trial.params for trial in over]), kept)
             return np.asarray(model.predict_proba(at)[:, 1])
