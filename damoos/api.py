@@ -30,13 +30,13 @@ class TunedStudy:
     """
 
     def __init__(self, study: Study) -> None:
-        self._study = study
+        self.study = study
         self.name = study.name
 
     @property
     def result(self) -> dict[str, Any]:
         """What ``damoos tune --format json`` prints; empty while the study is unfinished."""
-        return self._study.record.result or {}
+        return self.study.record.result or {}
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -75,23 +75,23 @@ class TunedStudy:
                 "score": trial.score.value,
                 "score_low": None if trial.interval is None else trial.interval[0],
                 "score_high": None if trial.interval is None else trial.interval[1],
-                **self._study.space.readable(trial.params),
+                **self.study.space.readable(trial.params),
                 **(trial.measurement.metrics if trial.measurement else {}),
             }
-            for trial in self._study.trials()
+            for trial in self.study.trials()
         ]
         return pd.DataFrame(rows)
 
     @property
     def param_names(self) -> list[str]:
         """Columns of `trials_df` that hold the tuned parameters."""
-        return [param.key for param in self._study.space.params]
+        return [param.key for param in self.study.space.params]
 
     def plot(self) -> list[Path]:
         """Draw the study like the paper's Figure 5; returns the PNG and the SVG file."""
         from damoos.report.figure import draw
 
-        return draw(self._study, self.result)
+        return draw(self.study, self.result)
 
     def __repr__(self) -> str:
         """The result as text."""

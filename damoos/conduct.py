@@ -19,14 +19,13 @@ from damoos.errors import (
     ConfigError,
     MeasurementError,
     TooManyFailures,
-    UnsupportedError,
     WorkloadError,
     nearest,
 )
 from damoos.machines import catalog as machines
 from damoos.model.space import Params
 from damoos.model.trial import Run, Score, Trial
-from damoos.policies.base import NonePolicy, Policy
+from damoos.policies.base import DamosPolicy, NonePolicy, Policy
 from damoos.result import result_of
 from damoos.study import (
     MAX_EXTRA_ROUNDS,
@@ -94,7 +93,7 @@ class _Execution:
 
     def whole(self) -> None:
         """Everything that is left."""
-        machine = machines.machine(self._config.machine)
+        machine = machines.machine(self._config.machine, self._config.kernel)
         with Lease(machine, self._watcher.say) as lease:
             workload = self._resolve(lease)
             self._check_machine(lease)
@@ -114,18 +113,9 @@ class _Execution:
 
     def _check_machine(self, lease: Lease) -> None:
         """Find out before the first run whether the machine can do what the study will ask of it."""
-        offered = lease.call("probe")
-        if not offered:
-            raise UnsupportedError(f"machine '{lease.machine.name}': its kernel has no DAMON; machine 'guest' does")
-        if self._config.operations not in offered["operations"]:
-            raise UnsupportedError(
-                f"operations '{self._config.operations}'{nearest(self._config.operations, offered['operations'])}"
-            )
-        space = self._study.space
-        for corner in space.corners:
-            for scheme in self._study.policy(corner).schemes:
-                if scheme.action not in offered["actions"]:
-                    raise UnsupportedError(f"this kernel has no action '{scheme.action}'")
+        schemes = [s for corner in self._study.space.corners for s in self._study.policy(corner).schemes]
+        asked = DamosPolicy(tuple({scheme.action: scheme for scheme in schemes}.values()), self._config.operations)
+        runner.check_schemes(lease.call, lease.machine.name, asked)
 
     def _check_metrics(self, lease: Lease, workload: Workload) -> None:
         """Find out before the first run whether every metric that the scorer reads will be there."""

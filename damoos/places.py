@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -33,3 +36,12 @@ def commit() -> str | None:
 def cache() -> Path:
     """Folder of what can be made again: ``DAMOOS_CACHE``, by default ``~/.cache/damoos``."""
     return Path(os.environ.get("DAMOOS_CACHE") or Path.home() / ".cache/damoos")
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder of the cache against other processes that would fill it; makes it if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -38,14 +38,17 @@ def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> di
         "note": setting.note,
         "machine": {
             "name": config.machine,
-            **{name: facts.get(name) for name in ("kernel", "accel", "clock", "vcpus", "mem_bytes", "swap", "thp")},
+            **{
+                name: facts.get(name)
+                for name in ("kernel", "kernel_name", "accel", "clock", "vcpus", "mem_bytes", "swap", "thp")
+            },
         },
         "searcher": config.searcher,
         "scorer": config.scorer,
         "score": {"direction": study.scorer.direction, "unit": study.scorer.unit, "options": config.scorer_options},
         "seed": config.seed,
         "provenance": {
-            **{name: facts.get(name) for name in ("emulation", "image", "cmdline")},
+            **{name: facts.get(name) for name in ("emulation", "image", "kernel_id", "cmdline")},
             "damoos": __version__,
             "commit": setting.commit,
         },

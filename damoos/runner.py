@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,10 +11,10 @@ import numpy as np
 
 from damoos import __version__
 from damoos.damon.scheme import DamosStats
-from damoos.errors import MeasurementError, WorkloadError
+from damoos.errors import MeasurementError, UnsupportedError, WorkloadError, nearest
 from damoos.machines.base import Machine, Session
 from damoos.model.trial import Measurement, RawSamples
-from damoos.policies.base import Policy
+from damoos.policies.base import DamosPolicy, Policy
 from damoos.workloads.base import Workload
 
 SAMPLE_S = 0.5
@@ -32,7 +33,44 @@ METRICS = (
     "pswpout",
     "pgmajfault",
 )
-_FACTS = ("kernel", "accel", "clock", "emulation", "image", "boot_id", "vcpus", "mem_bytes")
+_FACTS = ("kernel", "kernel_name", "kernel_id", "accel", "clock", "emulation", "image", "boot_id", "vcpus", "mem_bytes")
+
+
+def check_schemes(call: Callable[..., Any], machine: str, policy: DamosPolicy) -> None:
+    """Find out before the first run whether the machine can do what a policy asks of it.
+
+    The kernel accepts an action that its operations set cannot do, or pageout without a swap device, and then applies
+    it to nothing; so each action is tried on a little memory of the agent's own.
+
+    Parameters
+    ----------
+    call : callable
+        Calls the machine's agent.
+
+    Raises
+    ------
+    UnsupportedError : with what the machine does have
+    """
+    offered = call("probe")
+    if not offered:
+        raise UnsupportedError(f"machine '{machine}': its kernel has no DAMON; machine 'guest' does")
+    operations = policy.context.operations
+    if operations not in offered["operations"]:
+        raise UnsupportedError(f"operations '{operations}'{nearest(operations, offered['operations'])}")
+    actions = sorted({scheme.action for scheme in policy.schemes})
+    for action in actions:
+        if action not in offered["actions"]:
+            raise UnsupportedError(f"this kernel has no action '{action}'{nearest(action, offered['actions'])}")
+    for action, sz_bytes in call("tryout", operations=operations, actions=actions).items():
+        if sz_bytes == 0:
+            hint = "; it has no swap, give its machine file a [swap]" if _lacks_swap(call, action) else ""
+            raise UnsupportedError(
+                f"machine '{machine}' accepts action '{action}' on {operations} and applies it to nothing{hint}"
+            )
+
+
+def _lacks_swap(call: Callable[..., Any], action: str) -> bool:
+    return action == "pageout" and call("facts")["swap_bytes"] == 0
 
 
 def run_once(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos import scorers, searchers, verdict
-from damoos.damon.scheme import Attrs
+from damoos.damon.scheme import Attrs, Quotas
 from damoos.damon.text import fill_template, parse_schemes
 from damoos.errors import ConfigError, MeasurementError
 from damoos.machines import catalog as machines
@@ -54,6 +54,8 @@ class StudyConfig:
         How many of the best points are validated.
     run_limit_s : float or None
         A run that takes longer hangs; None for the workload's own limit.
+    kernel : str or None
+        Name of a guest's kernel; None for the one that its machine file says.
     """
 
     workload: str | None
@@ -71,6 +73,7 @@ class StudyConfig:
     candidates: int = 2
     run_limit_s: float | None = None
     require_real: bool = False
+    kernel: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later, on a machine."""
@@ -90,7 +93,8 @@ class StudyConfig:
             what = Path(self.workload).stem if self.workload.endswith(".toml") else self.workload
         else:
             what = self._command().name
-        return f"{what}-{Path(self.machine).stem}"
+        where = Path(self.machine).stem
+        return f"{what}-{where}" + (f"-{self.kernel}" if self.kernel else "")
 
     def workload_on(self, which: workloads.Which) -> Workload:
         """The workload as a machine can run it; ``which`` finds a program there."""
@@ -104,7 +108,7 @@ class StudyConfig:
     def check(self) -> None:
         """Find every wrong word before a machine is started."""
         scorers.scorer(self.scorer, self.scorer_options)
-        machines.machine(self.machine)
+        machines.machine(self.machine, self.kernel)
         if self.workload:
             workloads.find(self.workload)
         else:
@@ -129,8 +133,8 @@ def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy:
     schemes = parse_schemes(fill_template(space.template, space.texts(point)))
     quotas = space.quotas(point)
     if quotas:
-        quotas["reset_interval_ms"] = QUOTA_RESET_MS
-        schemes = tuple(replace(scheme, quotas=replace(scheme.quotas, **quotas)) for scheme in schemes)
+        limits = Quotas(quotas.get("time_ms", 0), quotas.get("sz_bytes", 0), QUOTA_RESET_MS)
+        schemes = tuple(replace(scheme, quotas=limits) for scheme in schemes)
     return DamosPolicy(schemes, config.operations)
 
 

@@ -14,7 +14,7 @@ from damoos.damon.damo_json import context_to_json
 from damoos.damon.scheme import Context, Scheme
 from damoos.errors import UnsupportedError
 from damoos.machines.catalog import machine
-from damoos.machines.guest import GuestSession
+from damoos.machines.guest import GuestSession, kernels
 from damoos.machines.guest.image import check_tools, image
 
 DAMOOS = Path(sys.executable).with_name("damoos")
@@ -41,8 +41,14 @@ def guest_image() -> None:
         pytest.skip(f"no guests here: {error}")
 
 
-def open_guest() -> GuestSession:
-    chosen = machine("guest")
+KERNELS = ("debian", "damoos", "damoos-6.1")
+
+
+def open_guest(kernel: str = "debian") -> GuestSession:
+    """A booted guest with swap; a skip (with DAMOOS_REQUIRE_GUEST a failure) where its kernel has not been built."""
+    if kernel != "debian" and kernel not in kernels.names() and not os.environ.get("DAMOOS_REQUIRE_GUEST"):
+        pytest.skip(f"kernel '{kernel}' is not built here: make kernels")
+    chosen = machine("guest", kernel)
     session = chosen.open()
     assert isinstance(session, GuestSession)
     session.agent.call("prepare", **chosen.setting)

@@ -26,10 +26,12 @@ from typing import Any
 
 from damoos import errors
 from damoos.agent import proc, setting
+from damoos.agent.features import features
 from damoos.agent.run import Run, machine_metrics
 from damoos.agent.service import Service
+from damoos.agent.tryout import tryout
 from damoos.agent.undo import UndoLog
-from damoos.damon import sysfs
+from damoos.damon import interface
 
 Call = dict[str, Any]
 BEAT_S = 2.0
@@ -113,13 +115,22 @@ class Agent:
             "swap_bytes": memory["SwapTotal"],
             "cmdline": Path("/proc/cmdline").read_text().strip(),
             "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-            "nr_kdamonds": sysfs.nr_kdamonds(Path("/")),
+            "damon_in_use": interface.used_by_others(),
+            "flushes_tlb": proc.flushes_tlb(),
             "metrics": machine_metrics(),
         }
 
     def probe(self) -> dict[str, list[str]]:
         """What this kernel's DAMON offers."""
-        return sysfs.probe()
+        return interface.probe()
+
+    def tryout(self, operations: str, actions: list[str]) -> dict[str, int]:
+        """Bytes that each action is applied to here, of a small process of the agent's own."""
+        return tryout(operations, actions, self._log)
+
+    def features(self) -> dict[str, str]:
+        """What the kernel has, for people to read."""
+        return features(self._log)
 
     def which(self, program: str) -> str | None:
         """Path of a program on this machine, or None."""
@@ -143,6 +154,12 @@ class Agent:
             raise errors.MachineBusy("this agent keeps a scheme on a process already")
         self._service = Service(spec, self._log)
         return {"pid": self._service.pid, "accepted": self._service.accepted}
+
+    def commit(self, context: dict[str, Any]) -> dict[str, str]:
+        """Change the schemes of `apply` without ending what runs under them."""
+        if not self._service:
+            raise errors.MachineError("there is no scheme in service to change")
+        return self._service.commit(context)
 
     def status(self) -> dict[str, Any]:
         """State of what `apply` started."""

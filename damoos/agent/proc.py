@@ -70,6 +70,22 @@ def pressure_us(path: Path) -> dict[str, int]:
     return {line.split()[0]: int(line.rsplit("total=", 1)[1]) for line in lines}
 
 
+def flushes_tlb() -> bool:
+    """Whether the kernel flushes TLB entries often enough for accessed bits to be true under software emulation."""
+    patch = Path("/sys/module/damon/parameters/flush_tlb")
+    if patch.exists() and patch.read_text().strip() == "Y":
+        return True
+    return "pti" in cpu_flags()
+
+
+def cpu_flags() -> list[str]:
+    """What the kernel says of the first CPU and of what it does about it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            return line.split(":", 1)[1].split()
+    return []
+
+
 def meminfo() -> dict[str, int]:
     """/proc/meminfo in bytes."""
     pairs = (line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())

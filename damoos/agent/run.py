@@ -19,8 +19,8 @@ from damoos.agent import proc
 from damoos.agent.setting import drop_caches, zram_used_bytes
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.damon.damo_json import context_from_json
+from damoos.damon.interface import kdamond
 from damoos.damon.scheme import Context
-from damoos.damon.sysfs import Kdamond
 from damoos.errors import MachineError, MachineLost, WorkloadError
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -60,11 +60,11 @@ class SchemeOnProcess:
         self._log = log
         self._mark = len(log)
         self._targets: list[int] = []
-        self.kdamond = Kdamond()
+        self.kdamond = kdamond()
 
     def __enter__(self) -> SchemeOnProcess:
         """Make the kdamond; it does not run before `start`."""
-        self.kdamond.create(about_to=lambda: self._log.record("kdamond"))
+        self.kdamond.create(about_to=lambda former: self._log.record("kdamond", **former))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,6 +78,13 @@ class SchemeOnProcess:
         self.kdamond.start()
         return self.kdamond.accepted()
 
+    def commit(self, context: Context) -> dict[str, str]:
+        """Change the schemes, and what the context says beside them, of the running kdamond."""
+        self.kdamond.configure(context, self._targets)
+        self.kdamond.commit()
+        self._context = context
+        return self.kdamond.accepted()
+
     def follow(self, pids: list[int]) -> None:
         """Watch children that have come since; without a restart, so that ages are kept."""
         if self._context.operations == "paddr":
@@ -87,7 +94,7 @@ class SchemeOnProcess:
             return
         targets = [p for p in self._targets if p in pids] + new
         try:
-            self.kdamond.set_targets(self._context.operations, targets)
+            self.kdamond.set_targets(targets)
             self.kdamond.commit()
         except MachineError:
             if all(os.path.exists(f"/proc/{pid}") for pid in targets):

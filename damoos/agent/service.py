@@ -67,6 +67,10 @@ class Service:
             state["damos"] = [one.as_dict() for one in self._scheme.kdamond.stats()]
         return state
 
+    def commit(self, document: dict[str, Any]) -> dict[str, str]:
+        """Put other schemes in the place of those in force, online; returns what the kernel accepted."""
+        return self._scheme.commit(context_from_json(document))
+
     def regions(self) -> list[tuple[int, int, int, int]]:
         """Regions that the schemes match now: (start, end, nr_accesses, age in aggregation intervals)."""
         return self._scheme.kdamond.regions()

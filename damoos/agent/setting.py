@@ -11,7 +11,7 @@ from typing import Any
 
 from damoos.agent.proc import PAGE
 from damoos.agent.undo import UndoLog
-from damoos.damon.sysfs import write
+from damoos.damon.files import write
 from damoos.errors import UnsupportedError, nearest
 
 THP_MODES = ("always", "madvise", "never")

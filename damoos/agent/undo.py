@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from damoos.damon.sysfs import Kdamond, write
+from damoos.damon.files import write
+from damoos.damon.interface import kdamond
 from damoos.errors import MachineError
 
 Entry = dict[str, Any]
@@ -130,7 +131,7 @@ def _undo_file(entry: Entry, root: Path) -> None:
 
 
 def _undo_kdamond(entry: Entry, root: Path) -> None:
-    Kdamond(root).remove()
+    kdamond(root, entry["interface"]).remove(entry)
 
 
 def _undo_cgroup(entry: Entry, root: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from damoos.cli import bench, lists, studies
+from damoos.cli import bench, kernels, lists, studies
 from damoos.errors import DamoosError
 
 INTERRUPTED = 130
@@ -22,9 +22,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for part in (studies, lists):
+for part in (studies, kernels, lists):
     app.add_typer(part.app)
 app.add_typer(bench.bench, name="bench")
+app.add_typer(kernels.kernel, name="kernel")
 app.add_typer(bench.plugin, name="plugin")
 
 

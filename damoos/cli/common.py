@@ -53,3 +53,20 @@ def positive(count: int, name: str) -> int:
     if count < 1:
         raise ConfigError(f"{name} must be 1 or more")
     return count
+
+
+def scheme_text(words: str) -> str:
+    """The text of an option that takes a scheme or a file with one."""
+    path = Path(words)
+    try:
+        return path.read_text() if path.is_file() else words
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+
+
+def comma_separated(words: str, option: str) -> list[str]:
+    """The words of an option that takes several; each only once."""
+    found = [word.strip() for word in words.split(",") if word.strip()]
+    if not found or len(set(found)) != len(found):
+        raise ConfigError(f"{option}: expected different names, got '{words}'")
+    return found

@@ -42,6 +42,8 @@ def setup() -> None:
     """
     from damoos.machines.guest.accel import choose
     from damoos.machines.guest.image import image
+    from damoos.machines.guest.kernels import DEBIAN, kernel
 
-    built = image(say)
-    say(f"guest image {built.path}, accelerator {choose('auto', built, say).name}")
+    built, boots = image(say), kernel(DEBIAN, say)
+    accelerator = choose("auto", built, lambda: boots, say)
+    say(f"guest image {built.path}, kernel {boots.path}, accelerator {accelerator.name}")

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.cli.common import RESULTS, Format, Results, Storage, StudyName, check_format, say
+from damoos.cli.common import (
+    RESULTS,
+    Format,
+    Results,
+    Storage,
+    StudyName,
+    check_format,
+    comma_separated,
+    say,
+    scheme_text,
+)
 from damoos.errors import ConfigError, NothingFeasible
 
 if TYPE_CHECKING:
@@ -51,6 +61,9 @@ def tune(
     candidates: Annotated[int, typer.Option(help="How many of the best points are validated.")] = 2,
     run_limit: Annotated[str | None, typer.Option(help="A run that takes longer hangs, e.g. 5m.")] = None,
     require_real: Annotated[bool, typer.Option("--require-real", help="Refuse a model of the workload.")] = False,
+    kernels: Annotated[
+        str | None, typer.Option(help="Kernels to tune on, comma-separated; several are compared at the end.")
+    ] = None,
     results: Results = RESULTS,
     storage: Storage = None,
     form: Format = "text",
@@ -60,13 +73,14 @@ def tune(
     Example: damoos tune --workload parsec3/raytrace --trials 10
     """
     from damoos import api
+    from damoos.machines import catalog as machines
     from damoos.study import PRCL
     from damoos.units import parse_us
 
     check_format(form)
     options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
     settings: dict[str, Any] = {
-        "scheme": PRCL if scheme is None else _scheme_text(scheme),
+        "scheme": PRCL if scheme is None else scheme_text(scheme),
         "tune": tunables or [],
         "operations": operations,
         "scorer": scorer,
@@ -79,12 +93,21 @@ def tune(
         "require_real": require_real,
     }
     number = _nr_trials(workload, trials, time_limit, unit_work)
-    with _Watching() as watcher:
-        found = api.tune(
-            workload, command=command, machine=machine, trials=number, results=results, storage=storage,
-            watcher=watcher, **settings,
-        )  # fmt: skip
-    _print_result(found, form, results)
+    names = [None] if kernels is None else comma_separated(kernels, "--kernels")
+    for name in names:
+        machines.machine(machine, name)  # the last wrong word is found before the first study
+    found: dict[str, TunedStudy] = {}
+    for name in names:
+        with _Watching() as watcher:
+            one = api.tune(
+                workload, command=command, machine=machine, trials=number, results=results, storage=storage,
+                watcher=watcher, kernel=name, **settings,
+            )  # fmt: skip
+        found[name or ""] = one
+        if len(names) == 1 or form == "text":
+            _print_result(one, form, results)
+    if len(names) > 1:
+        _compare(found, form, results)
 
 
 @app.command()
@@ -185,14 +208,6 @@ def show(
     print(repr(found))
 
 
-def _scheme_text(words: str) -> str:
-    path = Path(words)
-    try:
-        return path.read_text() if path.is_file() else words
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-
-
 def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None, unit_work: str | None) -> int:
     """``nr_samples``: given, or time limit / unit work time (DAOS paper, section 3.5)."""
     from damoos.units import parse_us
@@ -241,6 +256,17 @@ def _print_result(found: TunedStudy, form: str, results: Path) -> None:
         print(f"figure: {results / found.name / 'figure.png'}")
     if found.best is None:
         raise NothingFeasible(f"study '{found.name}': none of its trials kept the limits of the score")
+
+
+def _compare(found: dict[str, TunedStudy], form: str, results: Path) -> None:
+    """Each kernel under its own tuned scheme, in turn."""
+    from damoos.evaluate import evaluation_of, text
+
+    compared = evaluation_of({name: one.study for name, one in found.items()}).run(results, say)
+    if form == "json":
+        print(json.dumps({"studies": [one.result for one in found.values()], "evaluation": compared}, indent=2))
+    else:
+        print(text(compared))
 
 
 def _all_studies(results: Path, storage: str | None) -> list[Study]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Quotas, Scheme, Watermarks
+from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Goal, Quotas, Scheme, Watermarks
 from damoos.errors import SchemeError
 from damoos.units import format_percent, format_us, parse_bytes, parse_percent, parse_us
 
@@ -27,8 +27,10 @@ def _range(low: str, high: str | None) -> Json:
 def scheme_to_json(scheme: Scheme) -> Json:
     """One scheme in damo's form."""
     pattern, quotas, marks = scheme.pattern, scheme.quotas, scheme.watermarks
+    target = {} if scheme.target_nid is None else {"target_nid": scheme.target_nid}
     return {
         "action": scheme.action,
+        **target,
         "access_pattern": {
             "sz_bytes": _range(
                 _bytes(pattern.min_sz_bytes), None if pattern.max_sz_bytes is None else _bytes(pattern.max_sz_bytes)
@@ -46,7 +48,7 @@ def scheme_to_json(scheme: Scheme) -> Json:
             "time_ms": f"{quotas.time_ms} ms",
             "sz_bytes": _bytes(quotas.sz_bytes),
             "reset_interval_ms": f"{quotas.reset_interval_ms} ms",
-            "goals": [],
+            "goals": [_goal_to_json(one) for one in quotas.goals],
             "weights": {
                 "sz_permil": _permil(quotas.weight_sz_permil),
                 "nr_accesses_permil": _permil(quotas.weight_nr_accesses_permil),
@@ -66,6 +68,21 @@ def scheme_to_json(scheme: Scheme) -> Json:
 
 def _permil(value: int) -> str:
     return format_percent(Fraction(value, 10))
+
+
+def _goal_to_json(one: Goal) -> Json:
+    unit = " us" if one.metric == "some_mem_psi_us" else ""
+    return {
+        "metric": one.metric,
+        "target_value": f"{one.target_value}{unit}",
+        "current_value": str(one.current_value),
+    }
+
+
+def _goal_from_json(form: Json) -> Goal:
+    target = str(form["target_value"])
+    value = parse_us(target) if form["metric"] == "some_mem_psi_us" else int(target.replace(",", ""))
+    return Goal(form["metric"], value, int(str(form.get("current_value", "0")).replace(",", "")))
 
 
 def _filter_to_json(one: Filter) -> Json:
@@ -131,6 +148,7 @@ def scheme_from_json(form: Json) -> Scheme:
             weight_sz_permil=_from_permil(weights.get("sz_permil", "0")),
             weight_nr_accesses_permil=_from_permil(weights.get("nr_accesses_permil", "0")),
             weight_age_permil=_from_permil(weights.get("age_permil", "0")),
+            goals=tuple(_goal_from_json(one) for one in quotas.get("goals", ())),
         ),
         watermarks=Watermarks(
             metric=marks.get("metric", "none"),
@@ -140,6 +158,7 @@ def scheme_from_json(form: Json) -> Scheme:
             low_permil=_from_permil(marks.get("low_permil", "0")),
         ),
         filters=tuple(_filter_from_json(one) for one in form.get("filters", ())),
+        target_nid=form.get("target_nid"),
     )
 
 

@@ -37,6 +37,7 @@ ACTION_ALIASES = {"page_out": "pageout", "thp": "hugepage", "nothp": "nohugepage
 OPERATIONS = ("vaddr", "fvaddr", "paddr")
 FILTER_TYPES = ("anon", "memcg", "young", "addr", "target")
 WATERMARK_METRICS = ("none", "free_mem_rate")
+GOAL_METRICS = ("user_input", "some_mem_psi_us")
 
 
 def action_of(word: str) -> str:
@@ -79,6 +80,30 @@ class AccessPattern:
 
 
 @dataclass(frozen=True)
+class Goal:
+    """What a quota is tuned towards by the kernel: a metric and the value that it should have.
+
+    Parameters
+    ----------
+    metric : {"user_input", "some_mem_psi_us"}
+        A number that the user feeds, or the time per reset interval in which some task waited for memory.
+    target_value, current_value : int
+        ``current_value`` is read by the kernel for ``user_input`` only.
+    """
+
+    metric: str
+    target_value: int
+    current_value: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a metric that the kernel does not have, and a target that it would divide by."""
+        if self.metric not in GOAL_METRICS:
+            raise SchemeError(f"unknown quota goal metric '{self.metric}'{nearest(self.metric, GOAL_METRICS)}")
+        if self.target_value <= 0:
+            raise SchemeError(f"quota goal {self.metric}: the target must be more than 0, not {self.target_value}")
+
+
+@dataclass(frozen=True)
 class Quotas:
     """Limits of what a scheme may do per reset interval; 0 means no limit."""
 
@@ -88,6 +113,12 @@ class Quotas:
     weight_sz_permil: int = 0
     weight_nr_accesses_permil: int = 0
     weight_age_permil: int = 0
+    goals: tuple[Goal, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse limits without the interval that they are for; the kernel would reset them at every turn."""
+        if (self.time_ms or self.sz_bytes or self.goals) and not self.reset_interval_ms:
+            raise SchemeError("a quota needs reset_interval_ms, the time in which it may be spent")
 
 
 @dataclass(frozen=True)
@@ -125,7 +156,10 @@ class Filter:
 
 @dataclass(frozen=True)
 class Scheme:
-    """One DAMOS scheme: an action for the regions that show an access pattern."""
+    """One DAMOS scheme: an action for the regions that show an access pattern.
+
+    ``target_nid`` is the memory node that ``migrate_hot`` and ``migrate_cold`` move to.
+    """
 
     action: str
     pattern: AccessPattern = AccessPattern()
@@ -133,6 +167,7 @@ class Scheme:
     quotas: Quotas = Quotas()
     watermarks: Watermarks = Watermarks()
     filters: tuple[Filter, ...] = ()
+    target_nid: int | None = None
 
     def __post_init__(self) -> None:
         """Take any dialect's name of the action; keep the kernel's."""
@@ -228,6 +263,11 @@ class DamosStats:
     nr_applied: int = 0
     sz_applied_bytes: int = 0
     qt_exceeds: int = 0
+
+    def __add__(self, other: DamosStats) -> DamosStats:
+        """What both did together."""
+        mine, others = dataclasses.astuple(self), dataclasses.astuple(other)
+        return DamosStats(*(a + b for a, b in zip(mine, others, strict=True)))
 
     def as_dict(self) -> dict[str, int]:
         """Plain form for JSON."""

@@ -1,8 +1,11 @@
 """DAMON's sysfs files: one kdamond, written, read back, started, changed online and taken away.
 
-Pitfalls that this file guards against, all met on 6.12: ``update_us`` starts at 60 s, so every interval is
-always written; a bad ``commit`` reports success and kills the kdamond, so the state is read again after each;
-an action that the operations set cannot do is accepted and applies nothing, which only the stats show.
+Pitfalls that this file guards against, all met on 6.12: ``update_us`` starts at 60 s, so every interval is always
+written; a bad ``commit`` reports success and kills the kdamond, so `Kdamond.commit` looks at the state again; a goal
+that is added by a commit loses its current value, so it is written again; an action that the operations set cannot do
+is accepted and applies nothing, which `damoos.agent.tryout` finds out; a commit to a kdamond whose schemes are all
+inactive by their watermarks waits for ever, so such a one is started anew. Files that older or smaller kernels lack are
+written only for what differs from the kernel's own default.
 
 References
 ----------
@@ -11,125 +14,57 @@ Documentation/admin-guide/mm/damon/usage.rst, "sysfs Interface"
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from damoos.damon.scheme import ACTIONS, Context, DamosStats, Filter, Scheme, kernel_pattern
-from damoos.errors import MachineBusy, MachineError, UnsupportedError
+from damoos.damon.files import read, write
+from damoos.damon.kdamond import Kdamond
+from damoos.damon.scheme import (
+    ACTIONS,
+    FILTER_TYPES,
+    GOAL_METRICS,
+    Context,
+    DamosStats,
+    Filter,
+    Scheme,
+    kernel_pattern,
+)
+from damoos.errors import DamoosError
 
 ADMIN = "sys/kernel/mm/damon/admin"
-REMOVE_S = 10.0
-PAGE = 4096
 
 
-def write(path: Path, value: object) -> None:
-    """Write one kernel file; what the kernel refuses is an error that names the file and the value."""
-    try:
-        path.write_text(f"{value}\n")
-    except FileNotFoundError:
-        raise UnsupportedError(f"this kernel has no {path}") from None
-    except OSError as error:
-        raise MachineError(f"{path}: the kernel refused '{value}': {error.strerror}") from None
+class SysfsKdamond(Kdamond):
+    """The first kdamond of DAMON's sysfs."""
 
-
-def read(path: Path) -> str:
-    """One kernel file without its line end."""
-    try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        raise UnsupportedError(f"this kernel has no {path}") from None
-
-
-def nr_kdamonds(root: Path) -> int:
-    """How many kdamonds the machine has, whoever made them; 0 where there is no DAMON."""
-    path = root / ADMIN / "kdamonds/nr_kdamonds"
-    return int(read(path)) if path.exists() else 0
-
-
-def system_ram(root: Path = Path("/")) -> list[tuple[int, int]]:
-    """Ranges of physical addresses that are memory: (start, end), end excluded, in whole pages.
-
-    References
-    ----------
-    /proc/iomem, which shows addresses to root only
-    """
-    found = []
-    for line in read(root / "proc/iomem").splitlines():
-        span, _, what = line.partition(" : ")
-        if what == "System RAM" and not line.startswith(" "):
-            start, end = (int(word, 16) for word in span.split("-"))
-            start, end = -(-start // PAGE) * PAGE, (end + 1) // PAGE * PAGE
-            if start < end:
-                found.append((start, end))
-    if not found:
-        raise UnsupportedError(f"{root / 'proc/iomem'} names no System RAM; paddr needs root")
-    return found
-
-
-class Kdamond:
-    """The one kdamond that damoos makes on a machine.
-
-    Parameters
-    ----------
-    root : Path
-        ``/`` on a machine; a fake tree in unit tests.
-    """
+    interface = "sysfs"
 
     def __init__(self, root: Path = Path("/")) -> None:
-        self._root = root
+        super().__init__(root)
         self._kdamonds = root / ADMIN / "kdamonds"
         self._dir = self._kdamonds / "0"
-        self._context = self._dir / "contexts/0"
-        self._nr_schemes = 0
+        self._files = self._dir / "contexts/0"
 
-    def create(self, about_to: Callable[[], None] = lambda: None) -> None:
-        """Make the kdamond's directory.
+    @classmethod
+    def is_here(cls, root: Path) -> bool:
+        """Whether the kernel has CONFIG_DAMON_SYSFS."""
+        return (root / ADMIN / "kdamonds").exists()
 
-        Parameters
-        ----------
-        about_to : callable
-            Called when the machine has been found free and just before it is changed, to note the change. A kdamond
-            of somebody else is never noted, so it is never undone either.
+    def used_by_others(self) -> str:
+        """Any kdamond, running or not."""
+        number = read(self._kdamonds / "nr_kdamonds")
+        return "" if number == "0" else "nr_kdamonds is not 0"
 
-        Raises
-        ------
-        UnsupportedError : the kernel has no DAMON
-        MachineBusy : there is a kdamond already, which is not ours to touch
-        """
-        if not self._kdamonds.exists():
-            raise UnsupportedError(
-                "this kernel has no DAMON sysfs; CONFIG_DAMON_SYSFS kernels such as Debian's 6.12 do"
-            )
-        if int(read(self._kdamonds / "nr_kdamonds")) != 0:
-            raise MachineBusy(
-                "DAMON is in use on this machine by somebody else (nr_kdamonds is not 0), so damoos leaves it alone"
-            )
-        about_to()
+    def _make(self) -> None:
         write(self._kdamonds / "nr_kdamonds", 1)
         write(self._dir / "contexts/nr_contexts", 1)
 
-    def remove(self) -> None:
-        """Stop the kdamond and take its directory away.
+    def _take_away(self, former: Mapping[str, Any]) -> None:
+        write(self._kdamonds / "nr_kdamonds", 0)
 
-        A kdamond also ends by itself when its last target does, maybe between a look at its state and the next
-        command, so only the outcome counts.
-        """
-        deadline = time.monotonic() + REMOVE_S
-        while True:
-            try:
-                if self.is_on():
-                    self._command("off")
-                write(self._kdamonds / "nr_kdamonds", 0)
-                return
-            except MachineError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
-
-    def configure(self, context: Context, pids: list[int]) -> None:
-        """Write everything that a context says; takes effect with `start` or `commit`."""
-        write(self._context / "operations", context.operations)
+    def _write(self, context: Context) -> None:
+        write(self._files / "operations", context.operations)
         attrs = context.attrs
         for name, value in (
             ("intervals/sample_us", attrs.sample_us),
@@ -138,26 +73,26 @@ class Kdamond:
             ("nr_regions/min", attrs.min_nr_regions),
             ("nr_regions/max", attrs.max_nr_regions),
         ):
-            write(self._context / "monitoring_attrs" / name, value)
-        self.set_targets(context.operations, pids)
-        self._nr_schemes = len(context.schemes)
-        write(self._context / "schemes/nr_schemes", len(context.schemes))
+            write(self._files / "monitoring_attrs" / name, value)
+        # Writing the number makes all schemes anew, and with them what a running kdamond's stats are shown through.
+        if read(self._files / "schemes/nr_schemes") != str(len(context.schemes)):
+            write(self._files / "schemes/nr_schemes", len(context.schemes))
         for index, scheme in enumerate(context.schemes):
-            self._write_scheme(self._context / f"schemes/{index}", scheme, context)
+            self._write_scheme(self._files / f"schemes/{index}", scheme, context)
 
-    def set_targets(self, operations: str, pids: list[int]) -> None:
+    def set_targets(self, pids: list[int]) -> None:
         """Name the processes to watch; for paddr all memory, which the kernel does not find by itself."""
-        if operations != "paddr":
-            write(self._context / "targets/nr_targets", len(pids))
-            for index, pid in enumerate(pids):
-                write(self._context / f"targets/{index}/pid_target", pid)
+        assert self._context is not None
+        paddr = self._context.operations == "paddr"
+        write(self._files / "targets/nr_targets", 1 if paddr else len(pids))
+        for index, pid in enumerate(() if paddr else pids):
+            write(self._files / f"targets/{index}/pid_target", pid)
+        if not self._spans:
             return
-        write(self._context / "targets/nr_targets", 1)
-        ranges = system_ram(self._root)
-        write(self._context / "targets/0/regions/nr_regions", len(ranges))
-        for index, (start, end) in enumerate(ranges):
-            write(self._context / f"targets/0/regions/{index}/start", start)
-            write(self._context / f"targets/0/regions/{index}/end", end)
+        write(self._files / "targets/0/regions/nr_regions", len(self._spans))
+        for index, (start, end) in enumerate(self._spans):
+            write(self._files / f"targets/0/regions/{index}/start", start)
+            write(self._files / f"targets/0/regions/{index}/end", end)
 
     def _write_scheme(self, where: Path, scheme: Scheme, context: Context) -> None:
         numbers = kernel_pattern(scheme.pattern, context.attrs)
@@ -183,12 +118,21 @@ class Kdamond:
             "watermarks/low": marks.low_permil,
         }.items():
             write(where / name, value)
-        if scheme.apply_interval_us:
-            write(where / "apply_interval_us", scheme.apply_interval_us)
-        if scheme.filters:
-            write(where / "filters/nr_filters", len(scheme.filters))
-            for index, one in enumerate(scheme.filters):
-                self._write_filter(where / f"filters/{index}", one)
+        _write_unless(where / "apply_interval_us", scheme.apply_interval_us, default=0)
+        if scheme.target_nid is not None:
+            write(where / "target_nid", scheme.target_nid)
+        _write_unless(where / "quotas/goals/nr_goals", len(quotas.goals), default=0)
+        self._write_goals(where / "quotas/goals", scheme)
+        _write_unless(where / "filters/nr_filters", len(scheme.filters), default=0)
+        for index, one in enumerate(scheme.filters):
+            self._write_filter(where / f"filters/{index}", one)
+
+    @staticmethod
+    def _write_goals(where: Path, scheme: Scheme) -> None:
+        for index, goal in enumerate(scheme.quotas.goals):
+            write(where / f"{index}/target_metric", goal.metric)
+            write(where / f"{index}/target_value", goal.target_value)
+            write(where / f"{index}/current_value", goal.current_value)
 
     @staticmethod
     def _write_filter(where: Path, one: Filter) -> None:
@@ -202,20 +146,34 @@ class Kdamond:
         elif one.type == "target":
             write(where / "damon_target_idx", one.target_idx)
 
-    def start(self) -> None:
-        """Turn the kdamond on and check that it runs."""
+    def _start(self) -> None:
         self._command("on")
-        if not self.is_on():
-            raise MachineError("the kernel accepted the scheme but its kdamond did not start")
 
-    def commit(self) -> None:
-        """Make changed files take effect without a restart, and check that the kdamond lived through it."""
+    def _stop(self) -> None:
+        self._command("off")
+
+    def _commit(self) -> None:
+        if self._may_sleep():
+            self._before = self.stats()
+            self._stop()
+            self._start()
+            return
         self._command("commit")
-        if not self.is_on():
-            raise MachineError("the kdamond died of a commit that the kernel had reported as done")
+        if self.is_on() and self._context and any(scheme.quotas.goals for scheme in self._context.schemes):
+            for index, scheme in enumerate(self._context.schemes):
+                self._write_goals(self._files / f"schemes/{index}/quotas/goals", scheme)
+            self._command("commit_schemes_quota_goals")
+
+    def _may_sleep(self) -> bool:
+        """Whether all schemes may be inactive by their watermarks: the kernel answers a commit only when one wakes."""
+        schemes = self._running.schemes if self._running else ()
+        return bool(schemes) and all(scheme.watermarks.metric != "none" for scheme in schemes)
 
     def _command(self, word: str) -> None:
         write(self._dir / "state", word)
+
+    def _nr_schemes(self) -> int:
+        return len(self._context.schemes) if self._context else 0
 
     def is_on(self) -> bool:
         """Whether the kdamond runs now."""
@@ -227,12 +185,11 @@ class Kdamond:
         """Process id of the kdamond's thread, or -1 when it does not run."""
         return int(read(self._dir / "pid"))
 
-    def stats(self) -> list[DamosStats]:
-        """What each scheme tried and applied since `start`, fresh from the running kdamond."""
+    def _stats(self) -> list[DamosStats]:
         self._command("update_schemes_stats")
         found = []
-        for index in range(self._nr_schemes):
-            where = self._context / f"schemes/{index}/stats"
+        for index in range(self._nr_schemes()):
+            where = self._files / f"schemes/{index}/stats"
             numbers = [int(read(where / n)) for n in ("nr_tried", "sz_tried", "nr_applied", "sz_applied", "qt_exceeds")]
             found.append(DamosStats(*numbers))
         return found
@@ -241,55 +198,65 @@ class Kdamond:
         """The regions that schemes matched in the next apply interval: (start, end, nr_accesses, age)."""
         self._command("update_schemes_tried_regions")
         found = []
-        for index in range(self._nr_schemes):
-            for where in (self._context / f"schemes/{index}/tried_regions").iterdir():
+        for index in range(self._nr_schemes()):
+            for where in (self._files / f"schemes/{index}/tried_regions").iterdir():
                 if where.name.isdigit():
                     start, end, accesses, age = (int(read(where / n)) for n in ("start", "end", "nr_accesses", "age"))
                     found.append((start, end, accesses, age))
         self._command("clear_schemes_tried_regions")
         return sorted(found)
 
+    def effective_bytes(self) -> list[int]:
+        """Quota in force of each scheme, bytes per reset interval, after the kernel's tuning."""
+        self._command("update_schemes_effective_quotas")
+        return [
+            int(read(self._files / f"schemes/{index}/quotas/effective_bytes")) for index in range(self._nr_schemes())
+        ]
+
     def accepted(self) -> dict[str, str]:
         """What the kernel took, read back from its files: provenance of a run."""
         names = ["operations"]
         names += [f"monitoring_attrs/{n}" for n in ("intervals/sample_us", "intervals/aggr_us", "intervals/update_us")]
         names += [f"monitoring_attrs/nr_regions/{n}" for n in ("min", "max")]
-        for index in range(self._nr_schemes):
+        for index in range(self._nr_schemes()):
             names.append(f"schemes/{index}/action")
             for what in ("sz", "nr_accesses", "age"):
                 names += [f"schemes/{index}/access_pattern/{what}/{end}" for end in ("min", "max")]
-        return {name: read(self._context / name) for name in names}
+        return {name: read(self._files / name) for name in names}
 
-
-def probe(root: Path = Path("/")) -> dict[str, list[str]]:
-    """What this kernel's DAMON offers, found by trying and never by version.
-
-    A directory of a kdamond that is never started is made for it and taken away again.
-
-    Returns
-    -------
-    dict with ``operations``, ``actions`` and ``scheme_files``; empty where there is no DAMON
-    """
-    if not (root / ADMIN).exists():
-        return {}
-    operations = root / ADMIN / "kdamonds/0/contexts/0/avail_operations"
-    kdamond = Kdamond(root)
-    kdamond.create()
-    try:
-        context = operations.parent
-        write(context / "schemes/nr_schemes", 1)
-        scheme = context / "schemes/0"
-        actions = []
-        for action in ACTIONS:
-            try:
-                write(scheme / "action", action)
-                actions.append(action)
-            except MachineError:
-                continue
+    def features(self) -> dict[str, list[str]]:
+        """Words that the files take: each is written to a scheme that never runs."""
+        write(self._files / "schemes/nr_schemes", 1)
+        scheme = self._files / "schemes/0"
         return {
-            "operations": read(operations).split(),
-            "actions": actions,
+            "operations": read(self._files / "avail_operations").split(),
+            "actions": _taken(scheme / "action", ACTIONS),
             "scheme_files": sorted(entry.name for entry in scheme.iterdir()),
+            "filters": _taken_by_first(scheme / "filters", "type", FILTER_TYPES),
+            "goals": _taken_by_first(scheme / "quotas/goals", "target_metric", GOAL_METRICS),
         }
-    finally:
-        kdamond.remove()
+
+
+def _write_unless(path: Path, value: int, default: int) -> None:
+    """Write what differs from the default, and the default only where the file is there."""
+    if value != default or path.exists():
+        write(path, value)
+
+
+def _taken(path: Path, words: tuple[str, ...]) -> list[str]:
+    found = []
+    for word in words:
+        try:
+            write(path, word)
+            found.append(word)
+        except DamoosError:
+            continue
+    return found
+
+
+def _taken_by_first(folder: Path, file: str, words: tuple[str, ...]) -> list[str]:
+    number = next(iter(folder.glob("nr_*")), None)
+    if number is None:
+        return []
+    write(number, 1)
+    return _taken(folder / "0" / file, words)

@@ -20,6 +20,9 @@ class Guest(Table):
     vcpus: int = 1
     memory: str
     accel: str = "auto"
+    kernel: str = "debian"
+    nodes: int = 1
+    cmdline: str = ""
 
 
 class PaperGuest(Table):
@@ -33,6 +36,7 @@ class PaperGuest(Table):
     host_memory: str
     scale: int
     accel: str = "auto"
+    kernel: str = "debian"
 
     def scaled(self) -> tuple[int, int]:
         """Virtual CPUs and bytes of memory of the scaled guest."""
@@ -61,25 +65,32 @@ def names() -> list[str]:
     return sorted([*(path.stem for path in places.data("machines").glob("*.toml")), "local"])
 
 
-def machine(name: str) -> Machine:
-    """A machine by its short name, or by the path of its file.
+def machine(name: str, kernel: str | None = None) -> Machine:
+    """A machine by its short name, or by the path of its file; with another kernel than its file says, if one is given.
 
     Raises
     ------
-    ConfigError : no such machine, or its file is wrong
+    ConfigError : no such machine, its file is wrong, or it is no guest and so cannot be given a kernel
     """
     if name == "local":
+        _refuse_kernel(name, kernel)
         from damoos.machines.local import LocalMachine
 
         return LocalMachine()
     path = Path(name) if name.endswith(".toml") else places.data("machines") / f"{name}.toml"
     if not path.exists():
         raise ConfigError(f"unknown machine '{name}'{nearest(name, names())}")
-    return _built(path.stem, tomlfile.load(path, MachineFile))
+    return _built(path.stem, tomlfile.load(path, MachineFile), kernel)
 
 
-def _built(name: str, file: MachineFile) -> Machine:
+def _refuse_kernel(name: str, kernel: str | None) -> None:
+    if kernel is not None:
+        raise ConfigError(f"machine '{name}' runs the kernel it has; only guests can be given kernel '{kernel}'")
+
+
+def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
     if file.ssh:
+        _refuse_kernel(name, kernel)
         return SshMachine(name, file.description, file.ssh, file.swap, file.thp)
     from damoos.machines.guest import GuestMachine
 
@@ -91,9 +102,12 @@ def _built(name: str, file: MachineFile) -> Machine:
             f" (the paper's guest on {paper.instance}: {paper.host_vcpus // 2} vCPUs,"
             f" {parse_bytes(paper.host_memory) >> 32} GiB)"
         )
-        return GuestMachine(name, description, vcpus, mem_bytes, file.swap, file.thp, paper.accel)
+        return GuestMachine(
+            name, description, vcpus, mem_bytes, file.swap, file.thp, paper.accel, kernel or paper.kernel
+        )
     assert file.guest is not None
     guest = file.guest
     return GuestMachine(
-        name, file.description, guest.vcpus, parse_bytes(guest.memory), file.swap, file.thp, guest.accel
-    )
+        name, file.description, guest.vcpus, parse_bytes(guest.memory), file.swap, file.thp, guest.accel,
+        kernel or guest.kernel, guest.nodes, guest.cmdline,
+    )  # fmt: skip

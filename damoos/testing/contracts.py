@@ -6,15 +6,23 @@ class TestMine(SearcherContract):
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Iterator
+import shlex
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from damoos.errors import ConfigError, MeasurementError
+from damoos.damon.damo_json import context_to_json
+from damoos.damon.scheme import AccessPattern, Context, Filter, Goal, Quotas, Scheme, Watermarks
+from damoos.errors import ConfigError, MeasurementError, UnsupportedError
 from damoos.machines.base import Machine, Session
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Score, Trial
@@ -22,6 +30,7 @@ from damoos.policies.base import Policy
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher
 from damoos.workloads.base import Workload
+from damoos.workloads.catalog import workload
 
 SPACE = Space("4K max  min min  MIN_AGE max  pageout", (Param("min_age", "us", 0, 60_000_000, 1_000_000),))
 
@@ -247,6 +256,192 @@ class MachineContract:
         file = tmp_path / "file"
         file.write_text("content")
         assert session.copy(file)
+
+
+_COLD_BYTES = 60 << 20  # of synthetic/idle
+
+
+class KernelInterfaceContract:
+    """What DAMON must do on a kernel, whichever of its interfaces the agent drives it through.
+
+    The machine must be one of our own, such as a guest: its memory is paged out.
+    """
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def session(cls) -> Iterator[Session]:
+        """A prepared machine with swap, for all tests."""
+        raise NotImplementedError
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def offered(cls, session: Session) -> dict[str, list[str]]:
+        """What the kernel's DAMON has, as probed."""
+        found: dict[str, list[str]] = session.agent.call("probe")
+        return found
+
+    @contextmanager
+    def _served(self, session: Session, context: Context, argv: Sequence[str] = ()) -> Iterator[Callable[..., Any]]:
+        """A process under schemes; yields a call that waits until its status fulfils a condition."""
+        words = list(argv) or workload("synthetic/idle", lambda program: None).argv(session.copy)
+        session.agent.call("apply", argv=words, env={}, context=context_to_json(context))
+
+        def until(fulfilled: Callable[[dict[str, Any]], bool] = lambda _: False, within_s: float = 30.0) -> Any:
+            start = session.agent.call("status")
+            while True:
+                status = session.agent.call("status")
+                if fulfilled(status) or status["for_s"] - start["for_s"] > within_s:
+                    return status
+                time.sleep(0.05)
+
+        try:
+            yield until
+        finally:
+            session.agent.call("stop")
+            assert session.agent.call("facts")["damon_in_use"] == ""
+
+    def test_it_offers_what_damoos_needs(self, offered: dict[str, list[str]]) -> None:
+        """Virtual addresses and the actions of the paper, through at least one interface."""
+        assert offered["interfaces"]
+        assert {"vaddr", "paddr"} <= set(offered["operations"])
+        assert {"pageout", "hugepage", "nohugepage", "stat"} <= set(offered["actions"])
+
+    def test_the_kernel_is_asked_what_it_took(self, session: Session) -> None:
+        """All intervals are written, the one that is 60 s by default too, and read back."""
+        scheme = Scheme.parse("4K max  min min  5s max  pageout")
+        spec = {"context": context_to_json(Context((scheme,)))}
+        accepted = session.agent.call("apply", argv=["sleep", "9"], env={}, **spec)["accepted"]
+        session.agent.call("stop")
+        assert accepted["operations"] == "vaddr"
+        assert accepted["monitoring_attrs/intervals/update_us"] == "1000000"
+        assert accepted["monitoring_attrs/nr_regions/max"] == "1000"
+        assert accepted["schemes/0/action"] == "pageout"
+        assert accepted["schemes/0/access_pattern/age/min"] == "50"
+        assert accepted["schemes/0/access_pattern/nr_accesses/max"] == "0"
+
+    def test_hot_memory_is_told_from_cold(self, session: Session) -> None:
+        """Bytes accessed in at least half of the samples are within 10 % of the truth."""
+        hot_bytes = 60 << 20  # of synthetic/hot-cold
+        hot = Scheme("stat", AccessPattern(min_freq=Fraction(50)))
+        argv = workload("synthetic/hot-cold", lambda program: None).argv(session.copy)
+        with self._served(session, Context((hot,)), argv) as until:
+            first, last = until(within_s=5.0), until(within_s=6.0)
+        seen = last["damos"][0]["sz_tried_bytes"] - first["damos"][0]["sz_tried_bytes"]
+        aggregations = (last["for_s"] - first["for_s"]) / 0.1
+        assert abs(seen / aggregations - hot_bytes) < 0.1 * hot_bytes, seen / aggregations
+
+    def test_cold_memory_is_paged_out(self, session: Session) -> None:
+        """A process that leaves its memory alone loses it, and the statistics say so."""
+        with self._served(session, Context((Scheme.parse("4K max  min min  500ms max  pageout"),))) as until:
+            filled = until(lambda status: status["rss_bytes"] > 0.8 * _COLD_BYTES)
+            status = until(lambda status: status["rss_bytes"] < 0.3 * _COLD_BYTES)
+        assert filled["rss_bytes"] > 0.5 * _COLD_BYTES
+        assert status["rss_bytes"] < 0.3 * _COLD_BYTES
+        assert status["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES
+
+    def test_all_memory_can_be_watched(self, session: Session) -> None:
+        """Paddr sees what the machine has, which the kernel does not find by itself."""
+        with self._served(session, Context((Scheme("stat"),), operations="paddr")) as until:
+            status = until(lambda status: status["damos"][0]["sz_tried_bytes"] > session.facts["mem_bytes"] / 2)
+        assert status["damos"][0]["sz_tried_bytes"] > session.facts["mem_bytes"] / 2
+
+    def test_a_scheme_is_changed_while_it_runs(self, session: Session) -> None:
+        """An online commit takes effect, keeps the kdamond alive and what was counted."""
+        never, soon = (Context((Scheme.parse(f"4K max  min min  {age} max  pageout"),)) for age in ("1h", "500ms"))
+        with self._served(session, never) as until:
+            before = until(within_s=3.0)
+            accepted = session.agent.call("commit", context=context_to_json(soon))
+            after = until(lambda status: status["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES)
+            session.agent.call("commit", context=context_to_json(never))
+            kept = session.agent.call("status")
+        assert before["damos"][0]["sz_applied_bytes"] == 0
+        assert accepted["schemes/0/access_pattern/age/min"] == "5"
+        assert after["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES
+        assert kept["damos"][0]["sz_applied_bytes"] >= after["damos"][0]["sz_applied_bytes"]
+
+    def test_children_come_under_the_scheme(self, session: Session) -> None:
+        """What a shell starts is watched too, as soon as it is looked at."""
+        inner = shlex.join(workload("synthetic/idle", lambda program: None).argv(session.copy))
+        context = Context((Scheme.parse("4K max  min min  500ms max  pageout"),))
+        with self._served(session, context, ["sh", "-c", f"{inner}; exit 0"]) as until:
+            status = until(lambda status: status["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES)
+        assert status["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES
+
+    def test_a_quota_holds(self, session: Session) -> None:
+        """Bytes applied per reset interval are within 5 % of the quota while there is more to do.
+
+        In its first reset interval 6.12 does not keep a quota, so nothing is old enough before the second.
+        """
+        quota = Quotas(sz_bytes=4 << 20, reset_interval_ms=1000)
+        scheme = replace(Scheme.parse("4K max  min min  2s max  pageout"), quotas=quota)
+        steps: list[int] = []
+
+        def look(status: dict[str, Any]) -> bool:
+            applied = status["damos"][0]["sz_applied_bytes"]
+            if applied and applied != (steps or [0])[-1]:
+                steps.append(applied)
+            return len(steps) == 7
+
+        with self._served(session, Context((scheme,))) as until:
+            status = until(look)
+        # The first interval in which there is something to do may have been half over.
+        spent = [after - before for before, after in itertools.pairwise(steps)]
+        assert len(spent) == 6
+        assert all(abs(one - quota.sz_bytes) <= 0.05 * quota.sz_bytes for one in spent), spent
+        assert status["damos"][0]["qt_exceeds"] > 0
+
+    def test_watermarks_decide_when_a_scheme_is_active(self, session: Session) -> None:
+        """A machine with enough free memory is left alone; one in the range is not."""
+        plenty = Watermarks("free_mem_rate", 100_000, high_permil=3, mid_permil=2, low_permil=1)
+        scarce = Watermarks("free_mem_rate", 100_000, high_permil=1000, mid_permil=999, low_permil=1)
+        scheme = Scheme.parse("4K max  min min  200ms max  pageout")
+        with self._served(session, Context((replace(scheme, watermarks=plenty),))) as until:
+            asleep = until(within_s=3.0)
+            session.agent.call("commit", context=context_to_json(Context((replace(scheme, watermarks=scarce),))))
+            awake = until(lambda status: status["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES)
+        assert asleep["damos"][0]["sz_applied_bytes"] == 0
+        assert awake["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES
+
+    def test_actions_do_something_or_are_known_to_do_nothing(
+        self, session: Session, offered: dict[str, list[str]]
+    ) -> None:
+        """Each action was tried on each operations set, and the paper's work."""
+        for operations in ("vaddr", "paddr"):
+            applied = session.agent.call("tryout", operations=operations, actions=offered["actions"])
+            assert set(applied) == set(offered["actions"])
+            assert applied["pageout"] > 0, applied
+            assert (applied["hugepage"] > 0) == (operations == "vaddr"), applied
+            assert session.agent.call("facts")["damon_in_use"] == ""
+
+    @pytest.mark.parametrize(
+        ("what", "scheme"),
+        [
+            ("filters", Scheme("stat", filters=(Filter("anon"),))),
+            ("goals", Scheme("stat", quotas=Quotas(0, 1 << 20, 1000, goals=(Goal("user_input", 1),)))),
+            ("apply_interval_us", Scheme("stat", apply_interval_us=200_000)),
+            ("migrate_cold", Scheme("migrate_cold", target_nid=0)),
+        ],
+    )
+    def test_what_the_kernel_lacks_is_said(
+        self, session: Session, offered: dict[str, list[str]], what: str, scheme: Scheme
+    ) -> None:
+        """A scheme is taken as it is, or refused in one line; never in part."""
+        there = what in offered["scheme_files"] + offered["actions"] or bool(offered.get(what))
+        if there:
+            with self._served(session, Context((scheme,)), ["sleep", "9"]):
+                pass
+            return
+        with pytest.raises(UnsupportedError, match=f"this kernel.*{what}"), self._served(session, Context((scheme,))):
+            pass
+        assert session.agent.call("facts")["damon_in_use"] == ""
+
+    def test_a_run_says_what_the_scheme_did_and_cost(self, session: Session) -> None:
+        """Statistics and the kdamond's CPU time belong to a run."""
+        context = context_to_json(Context((Scheme("stat"),)))
+        spec = {"env": {}, "limit_s": 30.0, "sample_s": 0.5, "drop_caches": False, "context": context}
+        raw = session.agent.call("run", argv=["sleep", "2"], **spec)
+        assert raw["damos"][0]["sz_tried_bytes"] > 0
+        assert raw["kdamond_cpu_s"] > 0
 
 
 class WorkloadContract:

@@ -96,6 +96,7 @@ class FakeAgent:
         answers: dict[str, Any] = {
             "facts": self._facts,
             "probe": {"operations": ["vaddr", "paddr"], "actions": list(ACTIONS), "scheme_files": []},
+            "tryout": {action: 1 << 20 for action in args.get("actions", ())},
             "which": None,
             "prepare": {"zram": None},
         }

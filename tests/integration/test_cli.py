@@ -153,7 +153,7 @@ def test_a_scheme_that_broke_the_limits_is_not_put_into_service(
 
     # Every trial is feasible in the search; in the validation, which comes after run 7, all schemes thrash.
     machine = FakeMachine(curve=lambda age_s: (0.05 if machine.nr_runs <= 7 else 0.5, 0.3))
-    monkeypatch.setattr(catalog, "machine", lambda name: machine)
+    monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: machine)
     study = api.tune(command="true", machine="guest", trials=3, results=tmp_path)
     assert study.result["validation"]["tuned"]["feasible"] is False
     for arm in ("tuned", "manual"):

@@ -35,7 +35,7 @@ def test_a_new_plugin_installs_passes_its_contract_and_is_used(kind: str, tmp_pa
     words = {"scorer": ("scorer", "--score"), "searcher": ("searcher", "--searcher")}[kind]
     script = (
         "import sys, pathlib; from damoos import api; from damoos.machines import catalog\n"
-        "from damoos.testing.fake import FakeMachine; catalog.machine = lambda name: FakeMachine()\n"
+        "from damoos.testing.fake import FakeMachine; catalog.machine = lambda name, kernel=None: FakeMachine()\n"
         f"api.tune(command='true', trials=4, results=pathlib.Path(sys.argv[1]), {words[0]}='my_own')\n"
     )
     used = subprocess.run(

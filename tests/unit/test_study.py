@@ -24,7 +24,7 @@ from damoos.testing.fake import FakeMachine
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch):
     def use(machine: FakeMachine) -> FakeMachine:
-        monkeypatch.setattr(catalog, "machine", lambda name: machine)
+        monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: machine)
         return machine
 
     return use

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from damoos.damon.scheme import Attrs, Context, Filter, Quotas, Scheme, Watermarks
-from damoos.damon.sysfs import ADMIN, Kdamond, nr_kdamonds, probe
+from damoos.damon.interface import kdamond as preferred
+from damoos.damon.interface import probe, used_by_others
+from damoos.damon.scheme import Attrs, Context, Filter, Goal, Quotas, Scheme, Watermarks
+from damoos.damon.sysfs import ADMIN, SysfsKdamond
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
 PRCL = Scheme.parse("4K max  min min  5s max  pageout")
@@ -27,10 +29,15 @@ def root(tmp_path: Path) -> Path:
     for scheme in ("0", "1"):
         for folder in ("sz", "nr_accesses", "age"):
             (context / "schemes" / scheme / "access_pattern" / folder).mkdir(parents=True)
-        for folder in ("quotas/weights", "watermarks", "filters/0", "stats"):
+        for folder in ("quotas/weights", "quotas/goals/0", "watermarks", "filters/0", "stats"):
             (context / "schemes" / scheme / folder).mkdir(parents=True)
+    (context / "schemes/nr_schemes").write_text("0\n")
     (tmp_path / ADMIN / "kdamonds/nr_kdamonds").write_text("0\n")
     return tmp_path
+
+
+def nr_kdamonds(root: Path) -> str:
+    return (root / ADMIN / "kdamonds/nr_kdamonds").read_text().strip()
 
 
 def value(root: Path, name: str) -> str:
@@ -38,7 +45,7 @@ def value(root: Path, name: str) -> str:
 
 
 def test_everything_is_written_the_trap_of_60_s_included(root: Path) -> None:
-    kdamond = Kdamond(root)
+    kdamond = SysfsKdamond(root)
     kdamond.create()
     kdamond.configure(Context((PRCL,), attrs=Attrs(update_us=1_000_000)), [4711])
     written = {
@@ -63,17 +70,19 @@ def test_everything_is_written_the_trap_of_60_s_included(root: Path) -> None:
     kdamond.start()
     assert kdamond.is_on()
     kdamond.remove()
-    assert nr_kdamonds(root) == 0
+    assert nr_kdamonds(root) == "0"
 
 
 def test_quotas_watermarks_and_filters(root: Path) -> None:
     scheme = Scheme(
         "pageout",
-        quotas=Quotas(time_ms=10, sz_bytes=4096, reset_interval_ms=1000, weight_age_permil=7),
+        quotas=Quotas(
+            time_ms=10, sz_bytes=4096, reset_interval_ms=1000, weight_age_permil=7, goals=(Goal("user_input", 9, 3),)
+        ),
         watermarks=Watermarks("free_mem_rate", 5_000_000, 500, 400, 200),
         filters=(Filter("memcg", matching=False, memcg_path="/workload"),),
     )
-    kdamond = Kdamond(root)
+    kdamond = SysfsKdamond(root)
     kdamond.create()
     (root / "proc").mkdir()
     (root / "proc/iomem").write_text(
@@ -86,6 +95,8 @@ def test_quotas_watermarks_and_filters(root: Path) -> None:
     assert value(root, "targets/0/regions/1/start") == str(0x100000)
     assert value(root, "schemes/nr_schemes") == "2"
     assert value(root, "schemes/1/quotas/weights/age_permil") == "7"
+    assert value(root, "schemes/1/quotas/goals/nr_goals") == "1"
+    assert value(root, "schemes/1/quotas/goals/0/target_value") == "9"
     assert value(root, "schemes/1/watermarks/mid") == "400"
     assert value(root, "schemes/1/filters/0/memcg_path") == "/workload"
     assert value(root, "schemes/1/filters/0/matching") == "N"
@@ -94,24 +105,69 @@ def test_quotas_watermarks_and_filters(root: Path) -> None:
 
 def test_a_kdamond_of_somebody_else_is_not_touched(root: Path) -> None:
     (root / ADMIN / "kdamonds/nr_kdamonds").write_text("1\n")
-    for attempt in (Kdamond(root).create, lambda: probe(root)):
+    for attempt in (SysfsKdamond(root).create, lambda: probe(root)):
         with pytest.raises(MachineBusy):
             attempt()
-    assert nr_kdamonds(root) == 1
+    assert nr_kdamonds(root) == "1"
 
 
 def test_a_kernel_without_damon(tmp_path: Path) -> None:
     assert probe(tmp_path) == {}
-    assert nr_kdamonds(tmp_path) == 0
+    assert used_by_others(tmp_path) == ""
     with pytest.raises(UnsupportedError, match="no DAMON"):
-        Kdamond(tmp_path).create()
+        preferred(tmp_path)
+
+
+def test_a_module_of_the_kernels_that_runs_damon_is_somebody_else(root: Path) -> None:
+    module = root / "sys/module/damon_reclaim/parameters"
+    module.mkdir(parents=True)
+    (module / "kdamond_pid").write_text("4711\n")
+    with pytest.raises(MachineBusy, match="damon_reclaim runs"):
+        SysfsKdamond(root).create()
+    (module / "kdamond_pid").write_text("-1\n")
+    SysfsKdamond(root).create()
+
+
+def test_a_goal_is_written_again_after_a_commit_lost_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kdamond = SysfsKdamond(root)
+    kdamond.create()
+    goal = root / ADMIN / "kdamonds/0/contexts/0/schemes/0/quotas/goals/0/current_value"
+    said = []
+
+    def command(word: str) -> None:
+        said.append(word)
+        if word == "commit":
+            goal.write_text("0\n")
+
+    monkeypatch.setattr(kdamond, "_command", command)
+    monkeypatch.setattr(kdamond, "is_on", lambda: True)
+    quotas = Quotas(sz_bytes=4096, reset_interval_ms=1000, goals=(Goal("user_input", 9, 3),))
+    kdamond.configure(Context((Scheme("stat", quotas=quotas),)), [4711])
+    kdamond.commit()
+    assert goal.read_text() == "3\n"
+    assert said == ["commit", "commit_schemes_quota_goals"]
+
+
+def test_an_older_sysfs_is_not_asked_for_what_is_not_wanted(root: Path) -> None:
+    """6.1 has no filters, goals or apply intervals; a scheme without them is none of its business."""
+    import shutil
+
+    for index in ("0", "1"):
+        for folder in ("filters", "quotas/goals"):
+            shutil.rmtree(root / ADMIN / "kdamonds/0/contexts/0/schemes" / index / folder)
+    kdamond = SysfsKdamond(root)
+    kdamond.create()
+    kdamond.configure(Context((PRCL,)), [4711])
+    with pytest.raises(UnsupportedError, match="filters/nr_filters"):
+        kdamond.configure(Context((Scheme("stat", filters=(Filter("anon"),)),)), [4711])
 
 
 def test_a_start_or_commit_that_the_kernel_only_seems_to_accept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kdamond = Kdamond(root)
+    kdamond = SysfsKdamond(root)
     kdamond.create()
     state = root / ADMIN / "kdamonds/0/state"
     monkeypatch.setattr(kdamond, "_command", lambda word: state.write_text("off\n"))
+    kdamond.configure(Context((PRCL,)), [4711])
     with pytest.raises(MachineError, match="did not start"):
         kdamond.start()
     with pytest.raises(MachineError, match="died of a commit"):

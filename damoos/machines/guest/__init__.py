@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from damoos.errors import UnsupportedError
 from damoos.machines.base import Machine, Swap, setting_of
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.image import check_tools, image
+from damoos.machines.guest.kernels import DEBIAN, check, kernel
 from damoos.machines.guest.qemu import BOOT_S, READY, QemuProcess
 from damoos.machines.ssh import SshEndpoint, SshSession
 
@@ -37,6 +39,13 @@ class GuestMachine(Machine):
     thp : str or None
         THP mode.
     accel : {"auto", "kvm", "tcg"}
+    kernel : str
+        Name of a kernel, or path of a bzImage; see `damoos.machines.guest.kernels`.
+        ConfigError if there is none.
+    nodes : int
+        Memory nodes; the memory is divided evenly between them.
+    cmdline : str
+        Kernel parameters of the user's own.
     """
 
     drop_caches = True
@@ -50,6 +59,9 @@ class GuestMachine(Machine):
         swap: Swap | None = None,
         thp: str | None = None,
         accel: str = "auto",
+        kernel: str = DEBIAN,
+        nodes: int = 1,
+        cmdline: str = "",
     ) -> None:
         self.name = name
         self.description = description
@@ -57,13 +69,20 @@ class GuestMachine(Machine):
         self._vcpus = vcpus
         self._mem_bytes = mem_bytes
         self._accel = accel
+        check(kernel)
+        self._kernel = kernel
+        self._nodes = nodes
+        self._own_cmdline = cmdline
 
     def open(self, say: Callable[[str], None] = lambda _: None) -> GuestSession:
         """Build the image if need be, boot, log in."""
         check_tools()
         built = image(say)
-        accelerator = choose(self._accel, built, say)
-        qemu = QemuProcess(built, accelerator, self._vcpus, self._mem_bytes, self._cmdline())
+        boots = kernel(self._kernel, say)
+        accelerator = choose(self._accel, built, lambda: kernel(DEBIAN, say), say)
+        qemu = QemuProcess(
+            built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), self._numa_options()
+        )
         try:
             qemu.wait_for(READY, BOOT_S)
             known_hosts = qemu.place / "known_hosts"
@@ -79,10 +98,30 @@ class GuestMachine(Machine):
             **session.facts,
             "accel": accelerator.name,
             "clock": accelerator.clock,
-            "emulation": accelerator.note,
+            "emulation": accelerator.note(boots),
             "image": built.identity,
+            "kernel_name": self._kernel,
+            "kernel_id": boots.identity,
         }
+        if accelerator.emulated and not session.facts["flushes_tlb"]:
+            session.close()
+            raise UnsupportedError(
+                f"kernel '{self._kernel}' has neither page-table isolation nor damon.flush_tlb: under software"
+                " emulation DAMON would see hot memory as cold; build it with CONFIG_MITIGATION_PAGE_TABLE_ISOLATION"
+            )
         return session
 
     def _cmdline(self) -> str:
-        return "transparent_hugepage=never" if self.setting.get("thp") == "never" else ""
+        thp = "transparent_hugepage=never" if self.setting.get("thp") == "never" else ""
+        return f"{thp} {self._own_cmdline}"
+
+    def _numa_options(self) -> tuple[str, ...]:
+        if self._nodes == 1:
+            return ()
+        each = self._mem_bytes // self._nodes
+        options: list[str] = []
+        for node in range(self._nodes):
+            options += ["-object", f"memory-backend-ram,id=node{node},size={each}"]
+            cpus = f",cpus=0-{self._vcpus - 1}" if node == 0 else ""
+            options += ["-numa", f"node,nodeid={node},memdev=node{node}{cpus}"]
+        return tuple(options)

@@ -11,29 +11,32 @@ from pathlib import Path
 from damoos import places
 from damoos.errors import ConfigError, MachineLost, UnsupportedError, nearest
 from damoos.machines.guest.image import Image
+from damoos.machines.guest.kernels import Kernel
 from damoos.machines.guest.qemu import Accelerator, QemuProcess
 
 BOOT_TEST_S = 10.0
 BOOT_TEST_OK = "damoos-boot-test-ok"
 
-KVM = Accelerator("kvm", ("-accel", "kvm", "-cpu", "host"), "", "host", "hardware virtualisation")
+KVM = Accelerator("kvm", ("-accel", "kvm", "-cpu", "host"), "host", emulated=False)
 
 # One instruction is 2 ns of guest time (-icount shift=1): runtimes count instructions, whatever the host is doing.
-# pti=on makes each return to user space load CR3, which empties QEMU's TLB: an access after DAMON has cleared a
-# page's accessed bit then sets it again, as on hardware. docs/decisions/0001 has the measurements.
 TCG = Accelerator(
     "tcg",
     ("-accel", "tcg", "-cpu", "max", "-icount", "shift=1,sleep=on"),
-    "pti=on",
     "instructions (2 ns each)",
-    "software emulation; pti=on keeps accessed bits true",
+    emulated=True,
 )
 
 ACCELERATORS = {"kvm": KVM, "tcg": TCG}
 
 
-def choose(wanted: str, image: Image, say: Callable[[str], None]) -> Accelerator:
+def choose(wanted: str, image: Image, kernel: Callable[[], Kernel], say: Callable[[str], None]) -> Accelerator:
     """The accelerator for a machine file's word: ``auto``, ``kvm`` or ``tcg``.
+
+    Parameters
+    ----------
+    kernel : callable
+        Gives the kernel to try KVM with: Debian's, which is known to boot; asked for only where KVM is there.
 
     Raises
     ------
@@ -43,7 +46,7 @@ def choose(wanted: str, image: Image, say: Callable[[str], None]) -> Accelerator
         return TCG
     if wanted not in ("auto", "kvm"):
         raise ConfigError(f"unknown accel '{wanted}'{nearest(wanted, ['auto', *ACCELERATORS])}")
-    if kvm_boots(image):
+    if kvm_boots(image, kernel):
         return KVM
     if wanted == "kvm":
         raise UnsupportedError('KVM does not boot a kernel on this host; accel = "tcg" runs anywhere')
@@ -51,15 +54,16 @@ def choose(wanted: str, image: Image, say: Callable[[str], None]) -> Accelerator
     return TCG
 
 
-def kvm_boots(image: Image) -> bool:
-    """Whether a tiny guest boots under KVM here; tried once per image and host kernel, then remembered."""
+def kvm_boots(image: Image, kernel: Callable[[], Kernel]) -> bool:
+    """Whether a tiny guest boots under KVM here; tried once per guest kernel and host kernel, then remembered."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
     memory = places.cache() / "guest/kvm.json"
-    key = f"{image.identity} {platform.release()} {platform.node()}"
+    boots = kernel()
+    key = f"{boots.identity} {platform.release()} {platform.node()}"
     answers = _remembered(memory)
     if key not in answers:
-        answers = {**answers, key: _boots(image)}
+        answers = {**answers, key: _boots(image, boots)}
         draft = memory.with_suffix(f".{os.getpid()}")
         draft.write_text(json.dumps(answers))
         draft.replace(memory)
@@ -73,8 +77,8 @@ def _remembered(memory: Path) -> dict[str, bool]:
         return {}
 
 
-def _boots(image: Image) -> bool:
-    guest = QemuProcess(image, KVM, vcpus=1, mem_bytes=256 << 20, extra_cmdline="damoos.boot_test")
+def _boots(image: Image, kernel: Kernel) -> bool:
+    guest = QemuProcess(image, kernel, KVM, vcpus=1, mem_bytes=256 << 20, extra_cmdline="damoos.boot_test")
     try:
         # A KVM that cannot run the kernel leaves QEMU hanging, not ended, so the deadline decides.
         guest.wait_for(BOOT_TEST_OK, BOOT_TEST_S)

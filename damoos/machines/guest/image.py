@@ -1,17 +1,15 @@
-"""The guest's kernel and disk image, built once into the cache. No root is needed.
+"""The guest's disk image, built once into the cache. No root is needed.
 
-mmdebstrap makes a Debian tree in a user namespace; the kernel is taken out of Debian's own package in that tree;
-``mke2fs -d`` turns the tree into an ext4 image. The folder is named by the hash of everything that goes in.
+mmdebstrap makes a Debian tree in a user namespace; ``mke2fs -d`` turns the tree into an ext4 image. The folder is named
+by the hash of everything that goes in. Kernels lie elsewhere (`damoos.machines.guest.kernels`): any of them boots it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-import struct
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -20,35 +18,32 @@ from pathlib import Path
 
 from damoos import places
 from damoos.errors import MachineError, UnsupportedError
+from damoos.machines.guest.debian import SUITE
 
 ROOTFS = Path(__file__).parent / "rootfs"
-SUITE = "bookworm"
-KERNEL_PACKAGE = "linux-image-6.12-cloud-amd64"
 PACKAGES = ("openssh-server", "python3-minimal", "libpython3-stdlib", "busybox-static")
 TOOLS = {
     "mmdebstrap": "mmdebstrap",
     "mke2fs": "e2fsprogs",
     "depmod": "kmod",
     "cpio": "cpio",
-    "xz": "xz-utils",
     "zstd": "zstd",
+    "apt-get": "apt",
+    "dpkg-deb": "dpkg",
     "ssh-keygen": "openssh-client",
     "newuidmap": "uidmap",
     "qemu-system-x86_64": "qemu-system-x86",
 }
 _FREE_BYTES = 2 << 30
+_IN_IMAGE = ("rc", "inittab", "sshd_config")
 # Lays the tree out and packs it; runs as the root of a user namespace, so that all files belong to root.
 _PACK = """
 set -eu
 tree=$1 out=$2 rootfs=$3
 tar -x --no-same-owner --exclude='./dev/*' -f "$out/root.tar" -C "$tree"
-mkdir "$out/initrd.d" "$tree/etc/damoos"
-mv "$tree/vmlinuz" "$tree/kernel-config" "$out/"
-mv "$tree/modules" "$out/initrd.d/"
-mkdir -p "$out/initrd.d/bin" "$out/initrd.d/dev" "$out/initrd.d/proc" "$out/initrd.d/root"
-cp "$tree/bin/busybox" "$out/initrd.d/bin/"
-install -m 755 "$rootfs/initrd-init" "$out/initrd.d/init"
-(cd "$out/initrd.d" && find . | cpio --quiet -o -H newc > "$out/initrd")
+mkdir "$tree/etc/damoos"
+cp "$tree/bin/busybox" "$out/"
+ln -s ../bin/busybox "$tree/sbin/init"
 install -m 755 "$rootfs/rc" "$tree/etc/damoos/rc"
 install -m 644 "$rootfs/sshd_config" "$tree/etc/damoos/sshd_config"
 install -m 644 "$rootfs/inittab" "$tree/etc/inittab"
@@ -57,7 +52,7 @@ install -m 600 "$out/host_key" "$tree/etc/ssh/ssh_host_ed25519_key"
 install -d -m 700 "$tree/root/.ssh"
 install -m 600 "$out/user_key.pub" "$tree/root/.ssh/authorized_keys"
 mke2fs -q -t ext4 -O '^has_journal' -m 0 -d "$tree" "$out/root.ext4" 384M
-rm -rf "$out/initrd.d" "$out/root.tar"
+rm "$out/root.tar"
 """
 
 
@@ -68,15 +63,9 @@ class Image:
     path: Path
 
     @property
-    def kernel(self) -> Path:
-        """What QEMU boots."""
-        uncompressed = self.path / "vmlinux"
-        return uncompressed if uncompressed.exists() else self.path / "vmlinuz"
-
-    @property
-    def initrd(self) -> Path:
-        """Initial RAM disk."""
-        return self.path / "initrd"
+    def busybox(self) -> Path:
+        """The guest's init and shell, statically linked; initial RAM disks hold it too."""
+        return self.path / "busybox"
 
     @property
     def disk(self) -> Path:
@@ -117,18 +106,16 @@ def image(say: Callable[[str], None] = lambda _: None) -> Image:
     base = places.cache() / "guest"
     target = base / f"{SUITE}-{_recipe_hash()}"
     if not (target / "done").exists():
-        base.mkdir(parents=True, exist_ok=True)
-        with open(base / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # a second damoos waits for the first one's image
+        with places.locked(base):  # a second damoos waits for the first one's image
             if not (target / "done").exists():
-                say("building the guest image: Debian with its 6.12 cloud kernel, once, about a minute")
+                say("building the guest image, a small Debian: once, about a minute")
                 _build(target)
     return Image(target)
 
 
 def _recipe_hash() -> str:
-    recipe = hashlib.sha256(json.dumps([SUITE, KERNEL_PACKAGE, PACKAGES, _PACK]).encode())
-    for source in sorted(ROOTFS.iterdir()):
+    recipe = hashlib.sha256(json.dumps([SUITE, PACKAGES, _PACK]).encode())
+    for source in sorted(path for path in ROOTFS.iterdir() if path.name in _IN_IMAGE):
         recipe.update(source.name.encode() + b"\0" + source.read_bytes())
     return recipe.hexdigest()[:16]
 
@@ -147,7 +134,6 @@ def _build(target: Path) -> None:
         tree = work / "tree"
         tree.mkdir()
         _do("unshare", "--map-root-user", "sh", "-c", _PACK, "pack", str(tree), str(draft), str(ROOTFS))
-        _uncompress(draft / "vmlinuz", draft / "vmlinux")
         (draft / "done").touch()
         _do("unshare", "--map-root-user", "rm", "-rf", str(tree))
         draft.replace(target)
@@ -163,28 +149,9 @@ def _debootstrap(tar: Path) -> None:
         f"--include={','.join(PACKAGES)}",
         '--aptopt=Apt::Install-Recommends "false"',
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in leave_out),
-        f'--customize-hook=sh "{ROOTFS / "customize.sh"}" "$1" {KERNEL_PACKAGE}',
         SUITE,
         str(tar),
     )
-
-
-def _uncompress(bzimage: Path, vmlinux: Path) -> None:
-    """Unpack a zstd-compressed kernel, which saves the guest a second of doing so at each boot.
-
-    References
-    ----------
-    Documentation/arch/x86/boot.rst: setup_sects at 0x1f1, payload_offset and payload_length at 0x248
-    """
-    content = bzimage.read_bytes()
-    setup_bytes = ((content[0x1F1] or 4) + 1) * 512
-    offset, length = struct.unpack_from("<II", content, 0x248)
-    payload = content[setup_bytes + offset : setup_bytes + offset + length - 4]  # its last word is the plain size
-    if not payload.startswith(b"\x28\xb5\x2f\xfd"):
-        return  # another compression: the guest unpacks it by itself
-    done = subprocess.run(["zstd", "-dcq"], input=payload, stdout=subprocess.PIPE, check=False)
-    if done.returncode == 0 and done.stdout.startswith(b"\x7fELF"):
-        vmlinux.write_bytes(done.stdout)
 
 
 def _do(*argv: str) -> None:

@@ -20,12 +20,15 @@ from pathlib import Path
 
 from damoos.errors import MachineLost
 from damoos.machines.guest.image import Image
+from damoos.machines.guest.kernels import Kernel
 
 BOOT_S = 120.0
 # Seen on the console when sshd has its socket; knocking earlier would only meet slow retries of QEMU's user network.
 READY = "Server listening on"
 _PR_SET_PDEATHSIG = 1
 _PREFIX = "damoos-guest-"
+# A kernel without an initial RAM disk mounts the root disk and makes its zram devices by itself, by these words.
+_CMDLINE = "console=ttyS0 quiet panic=-1 tsc=reliable root=/dev/vda rw zram.num_devices=0"
 
 
 @dataclass(frozen=True)
@@ -37,19 +40,30 @@ class Accelerator:
     name : {"kvm", "tcg"}
     options : tuple of str
         QEMU's.
-    cmdline : str
-        Kernel parameters that go with it.
     clock : str
         What the guest's time is, for provenance.
-    note : str
-        What else there is to know, for provenance.
+    emulated : bool
+        Whether accessed bits stay as they are until something flushes the emulator's TLB.
     """
 
     name: str
     options: tuple[str, ...]
-    cmdline: str
     clock: str
-    note: str
+    emulated: bool
+
+    def cmdline(self, kernel: Kernel) -> str:
+        """Kernel parameters that keep accessed bits true; docs/decisions/0001 has the measurements."""
+        if not self.emulated:
+            return ""
+        # pti=on makes each return to user space load CR3, which empties QEMU's TLB: an access after DAMON has cleared
+        # a page's accessed bit then sets it again, as on hardware. A kernel with our patch flushes just the page.
+        return "damon.flush_tlb=1 pti=off" if kernel.flush_tlb else "pti=on"
+
+    def note(self, kernel: Kernel) -> str:
+        """What else there is to know, for provenance."""
+        if not self.emulated:
+            return "hardware virtualisation"
+        return f"software emulation; {self.cmdline(kernel).split()[0]} keeps accessed bits true"
 
 
 class QemuProcess:
@@ -58,28 +72,40 @@ class QemuProcess:
     Parameters
     ----------
     image : Image
+    kernel : Kernel
     accelerator : Accelerator
     vcpus : int
     mem_bytes : int
     extra_cmdline : str
-        Kernel parameters beyond those of the accelerator.
+        Kernel parameters beyond those that every guest has.
+    options : tuple of str
+        Further options of QEMU's (memory nodes, say).
     """
 
     def __init__(
-        self, image: Image, accelerator: Accelerator, vcpus: int, mem_bytes: int, extra_cmdline: str = ""
+        self,
+        image: Image,
+        kernel: Kernel,
+        accelerator: Accelerator,
+        vcpus: int,
+        mem_bytes: int,
+        extra_cmdline: str = "",
+        options: tuple[str, ...] = (),
     ) -> None:
         sweep()
         self.place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._console = self.place / "console"
         self._console.touch()
         self.port = _free_port()
-        cmdline = f"console=ttyS0 quiet panic=-1 tsc=reliable {accelerator.cmdline} {extra_cmdline}"
+        cmdline = f"{_CMDLINE} {accelerator.cmdline(kernel)} {extra_cmdline}"
         argv = [
             "qemu-system-x86_64",
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35"),
             *accelerator.options,
             *("-smp", str(vcpus), "-m", f"size={mem_bytes // (1 << 20)}M"),
-            *("-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", cmdline),
+            *options,
+            *("-kernel", str(kernel.bootable), "-append", cmdline),
+            *(("-initrd", str(kernel.initrd)) if kernel.initrd else ()),
             *("-drive", f"file={image.disk},if=virtio,format=raw,snapshot=on"),
             *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:22"),
             *("-device", "virtio-net-pci,netdev=net,romfile="),
@@ -116,17 +142,21 @@ class QemuProcess:
         MachineLost : QEMU ended or the deadline passed; with the tail of the console
         """
         end = time.monotonic() + deadline_s
-        while text not in self._console.read_text(errors="replace"):
+        while text not in self.console():
             if self._process.poll() is not None:
                 raise MachineLost(f"QEMU ended with {self._process.returncode} while booting: {self.last_words()}")
             if time.monotonic() > end:
                 raise MachineLost(f"the guest did not boot within {deadline_s:g} s: {self.last_words()}")
             time.sleep(0.02)
 
+    def console(self) -> str:
+        """All that the guest has written to its console."""
+        return self._console.read_text(errors="replace")
+
     def last_words(self) -> str:
         """What QEMU and the guest's console said last, in one line."""
         said = (self.place / "qemu.err").read_text(errors="replace").strip()
-        console = self._console.read_text(errors="replace").strip().splitlines()[-3:]
+        console = self.console().strip().splitlines()[-3:]
         state = "QEMU is gone" if self._process.poll() is not None else "QEMU runs"
         return " | ".join(part for part in (state, said, *console) if part)
 

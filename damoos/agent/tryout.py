@@ -1,0 +1,118 @@
+"""What an action really does here, found by trying it on memory of our own.
+
+The kernel accepts any action for any operations set and says nothing when it cannot do it; nor does it say that pageout
+has nowhere to page out to. So a small process is made, and each action is applied to its memory alone: by its virtual
+addresses, or by the physical pages that they have.
+"""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from damoos.agent import proc
+from damoos.agent.undo import UndoLog
+from damoos.damon.interface import kdamond
+from damoos.damon.scheme import Attrs, Context, Scheme
+from damoos.errors import DamoosError, MachineError
+
+SZ_BYTES = 8 << 20
+# Quick intervals; regions are given, and an update would look for others.
+ATTRS = Attrs(sample_us=2_000, aggr_us=20_000, update_us=60_000_000)
+TRIED_WITHIN_S = 3.0
+APPLIED_WITHIN_S = 0.5
+MAX_SPANS = 64
+_MEMORY = f"""
+import ctypes, mmap, sys
+memory = mmap.mmap(-1, {SZ_BYTES})
+for at in range(0, {SZ_BYTES}, 4096):
+    memory[at : at + 8] = at.to_bytes(8, "little")
+print(ctypes.addressof(ctypes.c_char.from_buffer(memory)), flush=True)
+sys.stdin.read()
+"""
+_PRESENT, _PFN = 1 << 63, (1 << 55) - 1
+
+
+def tryout(operations: str, actions: Sequence[str], log: UndoLog) -> dict[str, int]:
+    """Bytes that each action was applied to; 0 for one that does nothing here.
+
+    Pageout counts what really left memory.
+    """
+    found = {}
+    for action in actions:
+        with suppress(DamoosError):
+            found[action] = _applied(operations, action, log)
+        found.setdefault(action, 0)
+    return found
+
+
+def _applied(operations: str, action: str, log: UndoLog) -> int:
+    mark = len(log)
+    with _memory() as (pid, address):
+        one = kdamond()
+        one.create(about_to=lambda former: log.record("kdamond", **former))
+        try:
+            spans = [(address, address + SZ_BYTES)] if operations != "paddr" else _physical(pid, address)
+            node = _other_node() if action.startswith("migrate_") else None
+            rss_bytes = proc.rss_bytes(pid)
+            one.configure(Context((Scheme(action, target_nid=node),), operations, ATTRS), [pid], spans)
+            one.start()
+            tried, applied = 0, 0
+            end = time.monotonic() + TRIED_WITHIN_S
+            while not applied and time.monotonic() < end:
+                time.sleep(0.05)
+                (stats,) = one.stats()
+                if stats.sz_tried_bytes and not tried:
+                    end = time.monotonic() + APPLIED_WITHIN_S
+                tried, applied = stats.sz_tried_bytes, stats.sz_applied_bytes
+            if action == "stat":
+                return tried
+            return min(applied, max(0, rss_bytes - proc.rss_bytes(pid))) if action == "pageout" else applied
+        finally:
+            log.restore(keep=mark)
+
+
+@contextmanager
+def _memory() -> Iterator[tuple[int, int]]:
+    """A process that holds memory and does nothing: its pid, and where the memory lies."""
+    argv = [sys.executable, "-S", "-c", _MEMORY]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout
+            yield child.pid, int(child.stdout.readline())
+        finally:
+            child.kill()
+
+
+def _physical(pid: int, address: int) -> list[tuple[int, int]]:
+    """Ranges of physical addresses behind a process's memory, the largest ones.
+
+    References
+    ----------
+    Documentation/admin-guide/mm/pagemap.rst; page frame numbers are shown to root only
+    """
+    with open(Path(f"/proc/{pid}/pagemap"), "rb") as pagemap:
+        pagemap.seek(address // proc.PAGE * 8)
+        words = struct.unpack(f"={SZ_BYTES // proc.PAGE}Q", pagemap.read(SZ_BYTES // proc.PAGE * 8))
+    frames = sorted(word & _PFN for word in words if word & _PRESENT)
+    spans: list[tuple[int, int]] = []
+    for frame in frames:
+        start = frame * proc.PAGE
+        if spans and spans[-1][1] == start:
+            spans[-1] = (spans[-1][0], start + proc.PAGE)
+        elif frame:
+            spans.append((start, start + proc.PAGE))
+    if not spans:
+        raise MachineError("this machine does not show physical addresses, so paddr cannot be tried")
+    return sorted(sorted(spans, key=lambda span: span[0] - span[1])[:MAX_SPANS])
+
+
+def _other_node() -> int:
+    """A memory node that is not the first, if there is one."""
+    nodes = sorted(int(path.name[4:]) for path in Path("/sys/devices/system/node").glob("node[0-9]*"))
+    return nodes[-1] if nodes else 0

@@ -1,0 +1,147 @@
+"""The commands about kernels: which there are, what each has, and how they differ."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from damoos.cli.common import RESULTS, Format, Results, check_format, comma_separated, say, scheme_text
+from damoos.errors import ConfigError
+
+FAILED = 1
+
+app = typer.Typer()
+kernel = typer.Typer(help="Kernels that guests can boot: Debian's, damoos's own, yours.", no_args_is_help=True)
+
+
+@kernel.command("add")
+def kernel_add(
+    name: Annotated[str, typer.Argument(help="What to call it: letters, digits, '-' and '.'.")],
+    bzimage: Annotated[Path, typer.Option(help="arch/x86/boot/bzImage of a build.")],
+    modules: Annotated[
+        Path | None, typer.Option(help="Its modules, as 'make modules_install' lays them; none if all is built in.")
+    ] = None,
+) -> None:
+    """Take a kernel of your own into the cache; the same name again replaces it.
+
+    Example: damoos kernel add mine --bzimage ~/linux/arch/x86/boot/bzImage
+    """
+    from damoos.machines.guest import kernels
+
+    found = kernels.add(bzimage, modules, name)
+    print(f"{found.name}: Linux {found.release}, {found.path}")
+
+
+@kernel.command("list")
+def kernel_list(
+    form: Annotated[str, typer.Option("--format", help="text, json or markdown.")] = "text",
+) -> None:
+    """List the kernels and what each has; one that has not been probed yet is booted for it, about 20 s.
+
+    Example: damoos kernel list
+    """
+    from damoos.machines.guest import kernels
+    from damoos.machines.guest.features import features
+
+    check_format(form, "markdown")
+    names = kernels.names()
+    table = features(names, say)
+    about = {name: {"release": kernels.kernel(name).release, **table[name]} for name in names}
+    if form == "json":
+        print(json.dumps([{"name": name, **features} for name, features in about.items()], indent=2))
+    elif form == "markdown":
+        print("\n".join(_markdown(about)))
+    else:
+        for name, found in about.items():
+            print(name)
+            print("\n".join(f"  {feature:<38} {value}" for feature, value in found.items()))
+
+
+@kernel.command("test")
+def kernel_test(
+    name: Annotated[str, typer.Argument(help="A name that 'damoos kernel list' shows.")] = "damoos",
+    form: Format = "text",
+) -> None:
+    """Boot a kernel with DAMON's KUnit tests and print one line for each; exit with 1 if one has failed.
+
+    Example: damoos kernel test damoos
+    """
+    from damoos.machines.guest import kunit
+
+    check_format(form)
+    found = kunit.run(name, say)
+    failed = [one for one in found if one.state == "not ok"]
+    if form == "json":
+        print(json.dumps([asdict(one) for one in found], indent=2))
+    else:
+        print("\n".join(map(str, found)))
+        print(f"{len(found)} tests, {len(failed)} failed")
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+@kernel.command("remove")
+def kernel_remove(name: Annotated[str, typer.Argument(help="A name that 'damoos kernel list' shows.")]) -> None:
+    """Forget a kernel.
+
+    Example: damoos kernel remove mine
+    """
+    from damoos.machines.guest import kernels
+
+    kernels.remove(name)
+
+
+@app.command()
+def evaluate(
+    workload: Annotated[str | None, typer.Option(help="Workload name or TOML file; see 'damoos workloads'.")] = None,
+    command: Annotated[str | None, typer.Option(help="Run this command line instead.")] = None,
+    machine: Annotated[str, typer.Option(help="Guest name or TOML file; see 'damoos machines'.")] = "guest",
+    kernels: Annotated[str, typer.Option(help="Comma-separated names; see 'damoos kernel list'.")] = "debian",
+    scheme: Annotated[
+        str | None, typer.Option(help="Scheme text or file (default: the workload's hand-made prcl).")
+    ] = None,
+    operations: Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).")] = "vaddr",
+    repeats: Annotated[int, typer.Option(help="Rounds; each runs every kernel without and under the scheme.")] = 5,
+    tolerance: Annotated[
+        str | None,
+        typer.Option(help="Exit with 1 if the last kernel is surely slower than the first by more, e.g. 2%."),
+    ] = None,
+    results: Results = RESULTS,
+    form: Format = "text",
+) -> None:
+    """Run a workload without and under a scheme on several kernels in turn, and tell how they differ.
+
+    Example: damoos evaluate --workload synthetic/hot-cold --kernels debian,damoos --repeats 5
+    """
+    from damoos.evaluate import Evaluation, slower_by, text
+    from damoos.units import parse_percent
+
+    check_format(form)
+    allowed = None if tolerance is None else float(parse_percent(tolerance)) / 100
+    evaluation = Evaluation(
+        workload=workload,
+        command=command,
+        machine=machine,
+        kernels=comma_separated(kernels, "--kernels"),
+        scheme=None if scheme is None else scheme_text(scheme),
+        operations=operations,
+        repeats=repeats,
+    )
+    if allowed is not None and len(evaluation.kernels) < 2:
+        raise ConfigError("--tolerance compares kernels: give two or more with --kernels")
+    found = evaluation.run(results, say)
+    print(json.dumps(found, indent=2) if form == "json" else text(found))
+    if allowed is not None and slower_by(found) > allowed:
+        raise typer.Exit(FAILED)
+
+
+def _markdown(about: dict[str, dict[str, Any]]) -> list[str]:
+    names = list(about)
+    lines = [f"| | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+    for feature in next(iter(about.values())):
+        lines.append(f"| {feature} | {' | '.join(about[name][feature] for name in names)} |")
+    return lines

@@ -1,0 +1,221 @@
+"""A kdamond, whichever of the kernel's interfaces it is driven through.
+
+DAMON has had two: debugfs (5.15 to 6.12 or so) and sysfs (since 5.18). `damoos.damon.interface` chooses by looking, and
+the agent knows this class only.
+
+References
+----------
+Documentation/admin-guide/mm/damon/usage.rst
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from damoos.damon.files import read
+from damoos.damon.scheme import Context, DamosStats
+from damoos.errors import MachineBusy, MachineError, UnsupportedError
+
+REMOVE_S = 10.0
+PAGE = 4096
+# Modules that start a kdamond of their own, which no interface shows.
+_MODULES = ("damon_reclaim", "damon_lru_sort", "damon_stat")
+
+AboutTo = Callable[[Mapping[str, Any]], None]
+Spans = Sequence[tuple[int, int]]
+
+
+class Kdamond(ABC):
+    """The one kdamond that damoos makes on a machine.
+
+    Parameters
+    ----------
+    root : Path
+        ``/`` on a machine; a fake tree in unit tests.
+    """
+
+    interface: str
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+        self._context: Context | None = None
+        self._running: Context | None = None
+        self._spans: list[tuple[int, int]] = []
+        # What the schemes had done before the kernel forgot it, because they were made anew.
+        self._before: list[DamosStats] = []
+
+    @classmethod
+    @abstractmethod
+    def is_here(cls, root: Path) -> bool:
+        """Whether this kernel has the interface."""
+
+    @abstractmethod
+    def used_by_others(self) -> str:
+        """What shows that somebody else uses DAMON through this interface; empty if nobody does."""
+
+    def create(self, about_to: AboutTo = lambda _: None) -> None:
+        """Take DAMON, if it is free.
+
+        Parameters
+        ----------
+        about_to : callable
+            Called when the machine has been found free and just before it is changed, with what `restore` needs. A
+            kdamond of somebody else is never noted, so it is never undone either.
+
+        Raises
+        ------
+        MachineBusy : there is a kdamond already, which is not ours to touch
+        """
+        sign = self.used_by_others() or module_that_runs(self._root)
+        if sign:
+            raise MachineBusy(f"DAMON is in use on this machine by somebody else ({sign}), so damoos leaves it alone")
+        about_to({"interface": self.interface, **self._former()})
+        self._make()
+
+    def remove(self, former: Mapping[str, Any] | None = None) -> None:
+        """Stop the kdamond and put the interface back to what it was.
+
+        A kdamond also ends by itself when its last target does, maybe between a look at its state and the next
+        command, so only the outcome counts.
+        """
+        deadline = time.monotonic() + REMOVE_S
+        while True:
+            try:
+                if self.is_on():
+                    self._stop()
+                self._take_away(former or {})
+                return
+            except MachineError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    def configure(self, context: Context, pids: list[int], spans: Spans = ()) -> None:
+        """Write everything that a context says; takes effect with `start` or `commit`.
+
+        Parameters
+        ----------
+        spans : sequence of (int, int)
+            Ranges of addresses to watch at first, end excluded; empty for all memory of the processes (vaddr) or of the
+            machine (paddr).
+        """
+        self._spans = list(spans)
+        if context.operations == "paddr" and not spans:
+            self._spans = system_ram(self._root)
+        self._context = context
+        self._write(context)
+        self.set_targets(pids)
+
+    def start(self) -> None:
+        """Turn the kdamond on and check that it runs."""
+        self._start()
+        if not self.is_on():
+            raise MachineError("the kernel accepted the scheme but its kdamond did not start")
+        self._running = self._context
+
+    def commit(self) -> None:
+        """Make changes take effect on the running kdamond, and check that it lived through it."""
+        self._commit()
+        if not self.is_on():
+            raise MachineError("the kdamond died of a commit that the kernel had reported as done")
+        self._running = self._context
+
+    @abstractmethod
+    def set_targets(self, pids: list[int]) -> None:
+        """Name the processes to watch; for paddr all memory, which the kernel does not find by itself."""
+
+    @abstractmethod
+    def is_on(self) -> bool:
+        """Whether the kdamond runs now."""
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """Process id of the kdamond's thread, or -1 when it does not run."""
+
+    def stats(self) -> list[DamosStats]:
+        """What each scheme tried and applied since `start`, fresh from the running kdamond."""
+        found = self._stats()
+        if len(found) != len(self._before):
+            return found
+        return [one + before for one, before in zip(found, self._before, strict=True)]
+
+    @abstractmethod
+    def regions(self) -> list[tuple[int, int, int, int]]:
+        """The regions that schemes matched in the next apply interval: (start, end, nr_accesses, age).
+
+        Raises
+        ------
+        UnsupportedError : the interface cannot tell
+        """
+
+    @abstractmethod
+    def accepted(self) -> dict[str, str]:
+        """What the kernel took, read back and named as sysfs names it: provenance of a run."""
+
+    @abstractmethod
+    def features(self) -> dict[str, list[str]]:
+        """What this interface offers, found by trying on a kdamond that is never started; see `interface.probe`."""
+
+    def _former(self) -> dict[str, Any]:
+        """What `remove` must put back."""
+        return {}
+
+    @abstractmethod
+    def _stats(self) -> list[DamosStats]: ...
+
+    @abstractmethod
+    def _make(self) -> None: ...
+
+    @abstractmethod
+    def _take_away(self, former: Mapping[str, Any]) -> None: ...
+
+    @abstractmethod
+    def _write(self, context: Context) -> None: ...
+
+    @abstractmethod
+    def _start(self) -> None: ...
+
+    @abstractmethod
+    def _stop(self) -> None: ...
+
+    @abstractmethod
+    def _commit(self) -> None: ...
+
+
+def module_that_runs(root: Path) -> str:
+    """A module whose own kdamond runs, which neither interface shows; empty if there is none.
+
+    References
+    ----------
+    Documentation/admin-guide/mm/damon/reclaim.rst, kdamond_pid
+    """
+    for module in _MODULES:
+        where = root / f"sys/module/{module}/parameters/kdamond_pid"
+        if where.exists() and read(where) != "-1":
+            return f"{module} runs"
+    return ""
+
+
+def system_ram(root: Path = Path("/")) -> list[tuple[int, int]]:
+    """Ranges of physical addresses that are memory: (start, end), end excluded, in whole pages.
+
+    References
+    ----------
+    /proc/iomem, which shows addresses to root only
+    """
+    found = []
+    for line in read(root / "proc/iomem").splitlines():
+        span, _, what = line.partition(" : ")
+        if what == "System RAM" and not line.startswith(" "):
+            start, end = (int(word, 16) for word in span.split("-"))
+            start, end = -(-start // PAGE) * PAGE, (end + 1) // PAGE * PAGE
+            if start < end:
+                found.append((start, end))
+    if not found:
+        raise UnsupportedError(f"{root / 'proc/iomem'} names no System RAM; paddr needs root")
+    return found

@@ -1,0 +1,296 @@
+"""A listed scheme on several kernels: runs in turn, and how the kernels differ, with intervals.
+
+Nothing is searched here. Each round runs every kernel without and under the scheme, and the order turns from round to
+round, so that what drifts on the host falls on all alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from damoos import __version__, places
+from damoos.damon.text import parse_schemes
+from damoos.dispatch.local import Lease
+from damoos.errors import ConfigError, NothingFeasible
+from damoos.machines import catalog as machines
+from damoos.model.trial import Measurement
+from damoos.policies.base import DamosPolicy, NonePolicy
+from damoos.runner import check_schemes
+from damoos.store.artifacts import Artifacts
+from damoos.study import Study, manual_policy
+from damoos.verdict import ALPHA, interval
+from damoos.workloads import catalog as workloads
+from damoos.workloads.base import Tuning, Workload
+
+WITHOUT, UNDER = "without", "under"
+MIN_REPEATS = 3
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that is compared: its value in one round of one kernel; kernels differ by a ratio or by points."""
+
+    name: str
+    value: Callable[[Measurement, Measurement], float]
+    relative: bool
+
+
+QUANTITIES = (
+    Quantity("runtime without, s", lambda base, under: base.metric("runtime_s"), relative=True),
+    Quantity("runtime under the scheme, s", lambda base, under: under.metric("runtime_s"), relative=True),
+    Quantity("slowdown", lambda base, under: under.metric("runtime_s") / base.metric("runtime_s") - 1, relative=False),
+    Quantity(
+        "RSS saving",
+        lambda base, under: 1 - under.metric("rss_avg_bytes") / base.metric("rss_avg_bytes"),
+        relative=False,
+    ),
+    Quantity(
+        "kdamond CPU", lambda base, under: under.metric("kdamond_cpu_s") / under.metric("runtime_s"), relative=False
+    ),
+)
+_RUNTIME_UNDER = QUANTITIES[1].name
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is run.
+
+    Parameters
+    ----------
+    workload, command : str or None
+        A catalogue name (or file), or a command line; one of the two.
+    machine : str
+        A guest, which is given each of the kernels.
+    kernels : sequence of str
+    scheme : str or None
+        Scheme text; None for the workload's hand-made prcl.
+    schemes : mapping of str to str
+        A kernel's own scheme text, for those that have one.
+    repeats : int
+        Rounds.
+    """
+
+    workload: str | None
+    command: str | None
+    machine: str
+    kernels: Sequence[str]
+    scheme: str | None = None
+    operations: str = "vaddr"
+    repeats: int = 5
+    schemes: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what could only fail later, on a machine."""
+        if (self.workload is None) == (self.command is None):
+            raise ConfigError("give either a workload or a command")
+        if self.repeats < MIN_REPEATS:
+            raise ConfigError(f"--repeats {self.repeats} give no interval to speak of; give {MIN_REPEATS} or more")
+        if self.workload:
+            workloads.find(self.workload)
+        for name in self.kernels:
+            machines.machine(self.machine, name)
+        for text in (self.scheme, *self.schemes.values()):
+            if text is not None:
+                parse_schemes(text)
+
+    def run(self, results: Path, say: Say) -> dict[str, Any]:
+        """Do all rounds; each finished run is kept as it ends, in the folder that is named in what is returned.
+
+        Raises
+        ------
+        DamoosError : as the machine or the workload has it; what had finished stays
+        """
+        started = datetime.now(UTC)
+        what = Path(self.workload or "command").stem if (self.workload or "").endswith(".toml") else self.workload
+        label = (what or "command").replace("/", "-")
+        place = results / f"evaluate-{label}-{started:%Y%m%d-%H%M%S}"
+        artifacts = Artifacts(place)
+        with ExitStack() as stack:
+            leases = {
+                name: stack.enter_context(Lease(machines.machine(self.machine, name), say)) for name in self.kernels
+            }
+            on = {name: self._workload(lease) for name, lease in leases.items()}
+            policies = {name: self._policy(name, on[name].tuning) for name in self.kernels}
+            for name, lease in leases.items():
+                check_schemes(lease.call, lease.machine.name, policies[name])
+            runs = self._rounds(leases, on, policies, artifacts, say)
+            facts = {name: lease.facts for name, lease in leases.items()}
+        found = {
+            "evaluation": place.name,
+            "workload": self.workload or self.command,
+            "variant": next(iter(on.values())).variant,
+            "note": next(iter(on.values())).note,
+            "machine": self.machine,
+            "rounds": self.repeats,
+            "started": started.isoformat(timespec="seconds"),
+            "provenance": {"damoos": __version__, "commit": places.commit()},
+            "kernels": [_kernel_json(name, facts[name], policies[name], runs[name]) for name in self.kernels],
+            "differences": _differences(self.kernels, runs),
+        }
+        artifacts.write_json("result.json", found)
+        return found
+
+    def _workload(self, lease: Lease) -> Workload:
+        if self.workload:
+            return workloads.workload(self.workload, lambda program: lease.call("which", program=program))
+        return workloads.command(self.command or "", Tuning())
+
+    def _policy(self, kernel: str, tuning: Tuning) -> DamosPolicy:
+        text = self.schemes.get(kernel, self.scheme)
+        return (
+            manual_policy(tuning.manual_us, self.operations)
+            if text is None
+            else DamosPolicy(parse_schemes(text), self.operations)
+        )
+
+    def _rounds(
+        self,
+        leases: Mapping[str, Lease],
+        on: Mapping[str, Workload],
+        policies: Mapping[str, DamosPolicy],
+        artifacts: Artifacts,
+        say: Say,
+    ) -> dict[str, list[dict[str, Measurement]]]:
+        """Measurements by kernel, then by round, then by what was in force."""
+        runs: dict[str, list[dict[str, Measurement]]] = {name: [] for name in self.kernels}
+        slots = [(name, arm) for name in self.kernels for arm in (WITHOUT, UNDER)]
+        kept: list[str] = []
+        for number in range(self.repeats):
+            turn = number % len(slots)
+            for name in self.kernels:
+                runs[name].append({})
+            for name, arm in [*slots[turn:], *slots[:turn]]:
+                policy = NonePolicy() if arm == WITHOUT else policies[name]
+                measured, samples = leases[name].run(on[name], policy, on[name].tuning.limit_s)
+                artifacts.write_samples(f"{name}-{arm}-{number}", samples)
+                kept.append(json.dumps({"round": number, "kernel": name, "arm": arm, **_run_json(measured)}))
+                artifacts.write_text("runs.jsonl", "\n".join(kept) + "\n")
+                runs[name][number][arm] = measured
+            said = (f"{name} {_shown(runs[name][number])}" for name in self.kernels)
+            say(f"round {number + 1} of {self.repeats}: {'; '.join(said)}")
+        return runs
+
+
+def evaluation_of(studies: Mapping[str, Study]) -> Evaluation:
+    """What compares finished studies of one workload that differ in their kernel, each under its own tuned scheme.
+
+    Raises
+    ------
+    NothingFeasible : a study recommends nothing
+    """
+    schemes = {}
+    for name, study in studies.items():
+        best = (study.record.result or {}).get("recommended")
+        if best is None:
+            raise NothingFeasible(f"study '{study.name}': none of its trials kept the limits of the score")
+        schemes[name] = best["scheme"]
+    config = next(iter(studies.values())).config
+    return Evaluation(
+        workload=config.workload,
+        command=config.command,
+        machine=config.machine,
+        kernels=list(studies),
+        operations=config.operations,
+        repeats=max(MIN_REPEATS, config.repeats),
+        schemes=schemes,
+    )
+
+
+def slower_by(found: Mapping[str, Any]) -> float:
+    """By how much the last kernel is surely slower than the first under the scheme: the interval's lower end."""
+    last = found["kernels"][-1]["name"]
+    (one,) = (d for d in found["differences"] if d["kernel"] == last and d["quantity"] == _RUNTIME_UNDER)
+    return float(one["interval"][0])
+
+
+def text(found: Mapping[str, Any]) -> str:
+    """An evaluation for a terminal."""
+    lines = [f"{found['workload']} ({found['variant']}) on {found['machine']}, {found['rounds']} rounds"]
+    if found["note"]:
+        lines.append(found["note"])
+    for one in found["kernels"]:
+        lines.append(f"{one['name']}: Linux {one['release']}, {one['emulation']}; {one['scheme']}")
+        for name, value in one["quantities"].items():
+            low, high = value["ci95"]
+            lines.append(
+                f"  {name:<30} {_number(name, value['mean']):>9} [{_number(name, low)}, {_number(name, high)}]"
+            )
+    for one in found["differences"]:
+        low, high = one["interval"]
+        unit = "" if one["relative"] else " points"
+        said = f"{one['difference']:+.2%}{unit} [{low:+.2%}, {high:+.2%}]"
+        verdict = "differs" if one["differs"] else "cannot be told apart"
+        lines.append(f"{one['kernel']} against {one['than']}: {one['quantity']:<30} {said}  {verdict}")
+    return "\n".join(lines)
+
+
+def _number(name: str, value: float) -> str:
+    return f"{value:.3f}" if name.endswith(", s") else f"{value:.2%}"
+
+
+def _shown(pair: Mapping[str, Measurement]) -> str:
+    return f"{pair[WITHOUT].metric('runtime_s'):.2f} s without, {pair[UNDER].metric('runtime_s'):.2f} s under"
+
+
+def _run_json(measured: Measurement) -> dict[str, Any]:
+    return {
+        "metrics": dict(measured.metrics),
+        "damos": [one.as_dict() for one in measured.damos],
+        "provenance": dict(measured.provenance),
+    }
+
+
+def _values(quantity: Quantity, rounds: Sequence[Mapping[str, Measurement]]) -> list[float]:
+    return [quantity.value(one[WITHOUT], one[UNDER]) for one in rounds]
+
+
+def _kernel_json(
+    name: str, facts: Mapping[str, Any], policy: DamosPolicy, rounds: Sequence[Mapping[str, Measurement]]
+) -> dict[str, Any]:
+    quantities = {}
+    for quantity in QUANTITIES:
+        values = _values(quantity, rounds)
+        quantities[quantity.name] = {"mean": float(np.mean(values)), "ci95": list(interval(values)), "values": values}
+    return {
+        "name": name,
+        "release": facts["kernel"],
+        **{
+            key: facts.get(key) for key in ("kernel_id", "accel", "clock", "emulation", "vcpus", "mem_bytes", "cmdline")
+        },
+        "scheme": "; ".join(str(scheme) for scheme in policy.schemes),
+        "quantities": quantities,
+    }
+
+
+def _differences(names: Sequence[str], runs: Mapping[str, Sequence[Mapping[str, Measurement]]]) -> list[dict[str, Any]]:
+    """Each kernel against the first, by rounds. All intervals together hold with 95 % (Bonferroni)."""
+    first, *others = names
+    level = 1 - ALPHA / max(1, len(QUANTITIES) * len(others))
+    found = []
+    for name in others:
+        for quantity in QUANTITIES:
+            pairs = zip(_values(quantity, runs[first]), _values(quantity, runs[name]), strict=True)
+            gaps = [b / a - 1 if quantity.relative else b - a for a, b in pairs]
+            low, high = interval(gaps, level)
+            found.append(
+                {
+                    "kernel": name,
+                    "than": first,
+                    "quantity": quantity.name,
+                    "relative": quantity.relative,
+                    "difference": float(np.mean(gaps)),
+                    "interval": [low, high],
+                    "level": level,
+                    "differs": not low <= 0 <= high,
+                }
+            )
+    return found

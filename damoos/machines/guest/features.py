@@ -1,0 +1,40 @@
+"""The feature table of kernels: each is booted once in a small guest, asked what it has, and the answer is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from damoos.machines.base import Swap
+from damoos.machines.bundle import agent_bundle
+from damoos.machines.guest import GuestMachine
+from damoos.machines.guest.kernels import Kernel, kernel
+
+MEM_BYTES = 512 << 20
+Table = dict[str, dict[str, str]]
+
+
+def features(names: Sequence[str], say: Callable[[str], None]) -> Table:
+    """Features of each kernel by its name; a kernel is asked again only when the agent that asks has changed."""
+    return {name: _features(kernel(name, say), say) for name in names}
+
+
+def _features(one: Kernel, say: Callable[[str], None]) -> dict[str, str]:
+    memory, agent = one.path / "features.json", agent_bundle().stem
+    try:
+        kept = json.loads(memory.read_text())
+        if kept["agent"] == agent:
+            return dict(kept["features"])
+    except (OSError, ValueError, KeyError):
+        pass
+    say(f"probing kernel '{one.name}' ({one.release})")
+    swap = Swap(kind="zram", size="64M", algorithm="lz4")
+    guest = GuestMachine("probe", "", 1, MEM_BYTES, swap, "madvise", kernel=one.name, nodes=2)
+    session = guest.open()
+    try:
+        session.agent.call("prepare", **guest.setting)
+        found: dict[str, str] = session.agent.call("features")
+    finally:
+        session.close()
+    memory.write_text(json.dumps({"agent": agent, "features": found}, indent=2) + "\n")
+    return found

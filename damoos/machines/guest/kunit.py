@@ -1,0 +1,70 @@
+"""DAMON's own unit tests (KUnit), run by a kernel at its boot and read from its console.
+
+References
+----------
+Documentation/dev-tools/ktap.rst
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from damoos.errors import UnsupportedError
+from damoos.machines.guest.accel import choose
+from damoos.machines.guest.image import image
+from damoos.machines.guest.kernels import DEBIAN, kernel
+from damoos.machines.guest.qemu import BOOT_S, READY, QemuProcess
+
+MEM_BYTES = 512 << 20
+# All suites of DAMON's have names that begin so; the word wins over "quiet", which would hide the results.
+_CMDLINE = "kunit.enable=1 kunit.filter_glob=damon* loglevel=7"
+_TIME = r"^(?:\[\s*\d+\.\d+\] )?"
+_SUITE = re.compile(_TIME + r"\s+# Subtest: (\S+)$")
+_RESULT = re.compile(_TIME + r"(\s+)(ok|not ok) \d+ (?:- )?(\S+?)(?: # (SKIP.*))?$")
+
+
+@dataclass(frozen=True)
+class KunitResult:
+    """One test: ``ok``, ``not ok`` or ``skip``."""
+
+    suite: str
+    name: str
+    state: str
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return f"{self.state:<7} {self.suite}: {self.name}"
+
+
+def run(name: str, say: Callable[[str], None] = lambda _: None) -> list[KunitResult]:
+    """Boot a kernel with its tests switched on.
+
+    Raises
+    ------
+    UnsupportedError : the kernel has no KUnit tests of DAMON's
+    MachineLost : it did not come up
+    """
+    built, boots = image(say), kernel(name, say)
+    accelerator = choose("auto", built, lambda: kernel(DEBIAN, say), say)
+    guest = QemuProcess(built, boots, accelerator, 1, MEM_BYTES, _CMDLINE)
+    try:
+        guest.wait_for(READY, BOOT_S)
+        found = parse(guest.console())
+    finally:
+        guest.end()
+    if not found:
+        raise UnsupportedError(f"kernel '{name}' has no KUnit tests of DAMON's; 'damoos' does (make kernel)")
+    return found
+
+
+def parse(console: str) -> list[KunitResult]:
+    """Results of all tests that a console shows, in their order."""
+    found, suite = [], ""
+    for line in console.splitlines():
+        if match := _SUITE.match(line.rstrip()):
+            suite = match[1]
+        elif match := _RESULT.match(line.rstrip()):
+            found.append(KunitResult(suite, match[3], "skip" if match[4] else match[2]))
+    return found

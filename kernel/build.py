@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Builds damoos's kernel from Debian's source and lays it into the cache, where guests find it by its name.
+
+Each step leaves what it made, so a build that was cut goes on where it stopped. The finished kernel's record names the
+source, the patches and the configuration by their hashes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from damoos import places
+from damoos.errors import ConfigError, DamoosError, MachineError, UnsupportedError, nearest
+from damoos.machines.guest import debian, kernels
+
+HERE = Path(__file__).resolve().parent
+FRAGMENTS = ("base", "damon", "swap", "numa", "debug", "kunit")
+"""Merged in this order; the fragment of the version's own comes last and has the last word."""
+NEEDS = {
+    "make": "make",
+    "gcc": "gcc",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "perl": "perl",
+    "patch": "patch",
+    "xz": "xz-utils",
+    "zstd": "zstd",
+    "dpkg-deb": "dpkg",
+    "apt-get": "apt",
+    "/usr/include/libelf.h": "libelf-dev",
+    "/usr/include/openssl/ssl.h": "libssl-dev",
+}
+FREE_BYTES = 6 << 30
+LAST_LINES = 8
+
+
+def main() -> None:
+    """Build one kernel, or say in one line why not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    versions = sorted(kernels.OURS.values())
+    parser.add_argument("--version", default="6.12", metavar="|".join(versions), help="6.12 by default")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at a time (default: all cores)")
+    parser.add_argument("--keep", action="store_true", help="keep the built tree (3 GB) for the next change")
+    words = parser.parse_args()
+    try:
+        if words.version not in versions:
+            raise ConfigError(f"no kernel of version '{words.version}' here{nearest(words.version, versions)}")
+        with places.locked(places.cache() / "kernels/build"):
+            build(words.version, words.jobs, words.keep)
+    except DamoosError as error:
+        sys.exit(_said(error))
+    except KeyboardInterrupt:
+        print("kernel: interrupted; the same command goes on from here", file=sys.stderr)
+        sys.exit(130)
+
+
+def build(version: str, jobs: int, keep: bool) -> None:
+    """Everything from the signed package to the named kernel; nothing if that is there and was made so."""
+    (name,) = [name for name, of in kernels.OURS.items() if of == version]
+    recipe = _recipe(version)
+    if name in kernels.names() and kernels.kernel(name).about["recipe"] == recipe:
+        say(f"'{name}' is up to date: {kernels.kernel(name).path}")
+        return
+    _check_needs()
+    started = time.monotonic()
+    place = places.cache() / "kernels/build"
+    say(f"fetching linux-source-{version} from Debian")
+    debian.refresh()
+    package = debian.fetch(f"linux-source-{version}", place)
+    tree = place / f"{version}-{package.sha256[:8]}-{recipe[:8]}"
+    patches = _patches(version)
+    if not (tree / ".patched").exists():
+        shutil.rmtree(tree, ignore_errors=True)
+        say(f"unpacking {package.path.name}, whose SHA-256 is the one that Debian signs")
+        _unpack(package.path, version, tree)
+        for patch in patches:
+            _run(["patch", "-p1", "--batch", "--forward", "-i", str(patch)], tree)
+        (tree / ".patched").touch()
+    unknown = configure(tree, version)
+    compiler = ["ccache", "gcc"] if shutil.which("ccache") else ["gcc"]
+    say(f"compiling with {jobs} jobs{', through ccache' if len(compiler) > 1 else ''}; about 6 minutes on 2 cores")
+    _make(tree, f"-j{jobs}", f"CC={shlex.join(compiler)}", "bzImage")
+    config = (tree / ".config").read_bytes()
+    about = {
+        "origin": "built",
+        "recipe": recipe,
+        "source": {"package": package.path.name, "version": package.version, "sha256": package.sha256},
+        "patches": {patch.name: _sha256(patch.read_bytes()) for patch in patches},
+        "config_sha256": _sha256(config),
+        "unknown_options": unknown,
+        "compiler": _run(["gcc", "--version"], tree).splitlines()[0],
+        "built_in_s": round(time.monotonic() - started),
+    }
+    found = kernels.store(tree / "arch/x86/boot/bzImage", None, about, name)
+    (found.path / "config").write_bytes(config)
+    if not keep:
+        shutil.rmtree(tree)
+        package.path.unlink()
+    say(f"'{name}' is {found.path}, Linux {found.release}, in {about['built_in_s']} s")
+
+
+def configure(tree: Path, version: str) -> list[str]:
+    """Write ``.config``; returns options of the fragments that this version has never heard of.
+
+    Raises
+    ------
+    MachineError : an option that the version knows was not taken, so something that it needs is missing
+    """
+    fragments = [HERE / f"fragments/{name}.config" for name in (*FRAGMENTS, version)]
+    wanted: dict[str, str] = {}
+    for fragment in fragments:
+        wanted |= options(fragment.read_text())
+    before = (tree / ".config").read_bytes() if (tree / ".config").exists() else None
+    _make(tree, "tinyconfig")
+    with open(tree / ".config", "a") as config:
+        config.writelines(_line(name, value) + "\n" for name, value in wanted.items())
+    _make(tree, "olddefconfig")
+    taken = options((tree / ".config").read_text())
+    missed = {name: value for name, value in wanted.items() if taken.get(name, "n") != value}
+    known = _known(tree)
+    refused = sorted(name for name in missed if name in known)
+    if refused:
+        raise MachineError(f"Linux {version} did not take {', '.join(f'{n}={wanted[n]}' for n in refused)}")
+    if before == (tree / ".config").read_bytes():
+        say("the configuration is as before")
+    return sorted(missed)
+
+
+def options(text: str) -> dict[str, str]:
+    """Options and their values in a configuration; ``n`` for "is not set"."""
+    found = {}
+    for line in text.splitlines():
+        if match := re.fullmatch(r"(CONFIG_\w+)=(.*)", line):
+            found[match[1]] = match[2]
+        elif match := re.fullmatch(r"# (CONFIG_\w+) is not set", line):
+            found[match[1]] = "n"
+    return found
+
+
+def _line(name: str, value: str) -> str:
+    return f"# {name} is not set" if value == "n" else f"{name}={value}"
+
+
+def _known(tree: Path) -> set[str]:
+    """Every option that this version's Kconfig files define."""
+    found = set()
+    for file in tree.rglob("Kconfig*"):
+        found |= {f"CONFIG_{name}" for name in re.findall(r"^\s*(?:menu)?config (\w+)", file.read_text(), re.M)}
+    return found
+
+
+def _patches(version: str) -> list[Path]:
+    """The patches whose range holds this version, in the order of the table."""
+
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split(".")]
+
+    table: list[dict[str, Any]] = tomllib.loads((HERE / "patches/patches.toml").read_text())["patch"]
+    fits = [one for one in table if numbers(one["from"]) <= numbers(version) <= numbers(one["to"])]
+    return [HERE / "patches" / one["file"] for one in fits]
+
+
+def _recipe(version: str) -> str:
+    """Hash of everything in this folder that decides what is built."""
+    files = [*(HERE / f"fragments/{name}.config" for name in (*FRAGMENTS, version)), *_patches(version)]
+    return _sha256(b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in files))[:16]
+
+
+def _check_needs() -> None:
+    missing = sorted({package for need, package in NEEDS.items() if not (shutil.which(need) or Path(need).is_file())})
+    if missing:
+        raise UnsupportedError(f"building a kernel needs packages: apt-get install {' '.join(missing)}")
+    if shutil.disk_usage(places.cache()).free < FREE_BYTES:
+        raise MachineError(f"{places.cache()}: less than 6 GB free to build in; set DAMOOS_CACHE elsewhere")
+
+
+def _unpack(package: Path, version: str, tree: Path) -> None:
+    """Debian's package holds one archive, which holds the tree."""
+    tree.mkdir(parents=True)
+    archive = f"./usr/src/linux-source-{version}.tar.xz"
+    pipe = (
+        f"dpkg-deb --fsys-tarfile {shlex.quote(str(package))} | tar -xO {archive}"
+        f" | tar -xJ -C {shlex.quote(str(tree))} --strip-components=1"
+    )
+    _run(["bash", "-o", "pipefail", "-c", pipe], tree)
+
+
+def _make(tree: Path, *targets: str) -> None:
+    # Names and times of the builder's do not belong into a kernel that is named by its content.
+    same = {"KBUILD_BUILD_USER": "damoos", "KBUILD_BUILD_HOST": "damoos", "KBUILD_BUILD_TIMESTAMP": "1970-01-01"}
+    _run(["make", "-s", *targets], tree, same)
+
+
+def _run(argv: list[str], place: Path, environment: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        argv, cwd=place, env={**os.environ, "LC_ALL": "C", **(environment or {})},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        last = " | ".join((done.stdout + done.stderr).strip().splitlines()[-LAST_LINES:])
+        raise MachineError(f"{argv[0]} ended with {done.returncode} in {place}: {last}")
+    return done.stdout
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def say(text: str) -> None:
+    """A line of news."""
+    print(f"kernel: {text}", file=sys.stderr, flush=True)
+
+
+def _said(error: DamoosError) -> int:
+    print(f"kernel: {error}", file=sys.stderr)
+    return error.exit_code
+
+
+if __name__ == "__main__":
+    main()
