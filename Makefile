@@ -8,10 +8,13 @@ ARGS ?=
 # What the host must have: to build guests and to compile the access program; shellcheck for make lint.
 APT := qemu-system-x86 mmdebstrap uidmap e2fsprogs kmod cpio xz-utils zstd openssh-client gcc libc6-dev python3-venv \
 	debian-archive-keyring procps shellcheck
+# To build kernels.
+APT_KERNEL := make gcc flex bison bc perl patch libelf-dev libssl-dev xz-utils zstd
+VERSION ?= 6.12
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
-.PHONY: help tune test setup build image lint types unit guest bench docs clean
+.PHONY: help tune test setup build image kernel kernels kernel-test lint types unit guest bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -20,7 +23,7 @@ help: ## list the targets
 tune: setup image ## tune a scheme on a real kernel: make tune WORKLOAD=parsec3/raytrace ARGS='--trials 10'
 	$(BIN)/damoos tune --workload $(WORKLOAD) $(ARGS)
 
-test: setup image lint types ## lint, types, and all tests, those on a real kernel included
+test: setup image kernels lint types ## lint, types, and all tests, those on three real kernels included
 	$(BIN)/pytest
 
 setup: $(VENV)/.installed build ## install what is missing: Debian packages, .venv, the access program
@@ -38,10 +41,12 @@ $(VENV)/.installed: requirements.txt pyproject.toml | build/.packages
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
+build/.packages: packages := $(APT)
+build/.kernel-packages: packages := $(APT_KERNEL)
 # apt is asked only for what dpkg does not have, so a machine that is set up needs no network and no sudo.
-build/.packages:
+build/.packages build/.kernel-packages:
 	mkdir -p build
-	@missing="$$(for p in $(APT); do dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || echo $$p; done)"; \
+	@missing="$$(for p in $(packages); do dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || echo $$p; done)"; \
 	if [ -n "$$missing" ]; then \
 		echo "installing Debian packages:" $$missing; \
 		$(SUDO) apt-get -qq update && \
@@ -51,6 +56,17 @@ build/.packages:
 
 image: setup ## build the guest's kernel and image into the cache (DAMOOS_CACHE)
 	@$(BIN)/damoos setup
+
+kernel: setup build/.kernel-packages ## build damoos's own kernel into the cache: make kernel, make kernel VERSION=6.1
+	$(MAKE) -C kernel VERSION=$(VERSION) PYTHON=$(abspath $(BIN))/python
+
+kernels: setup build/.kernel-packages ## build all of damoos's kernels that the cache does not have
+	$(MAKE) -C kernel all PYTHON=$(abspath $(BIN))/python
+
+kernel-test: setup image kernels ## DAMON's own KUnit tests, then damoos's, on three kernels
+	$(BIN)/damoos kernel test damoos
+	$(BIN)/damoos kernel test damoos-6.1
+	$(BIN)/pytest tests/kernel
 
 lint: setup ## ruff, import-linter, shellcheck
 	$(BIN)/ruff check .

@@ -200,6 +200,7 @@ def _unpack(package: Path, version: str, tree: Path) -> None:
 def _make(tree: Path, *targets: str) -> None:
     # Names and times of the builder's do not belong into a kernel that is named by its content.
     same = {"KBUILD_BUILD_USER": "damoos", "KBUILD_BUILD_HOST": "damoos", "KBUILD_BUILD_TIMESTAMP": "1970-01-01"}
+    same["CCACHE_DEPEND"] = "1"  # a file that ccache does not know yet is not run through the preprocessor for it
     _run(["make", "-s", *targets], tree, same)
 
 

@@ -65,6 +65,7 @@ class Service:
         if alive and self._scheme.kdamond.is_on():
             state["rss_bytes"] = sum(map(proc.rss_bytes, pids))
             state["damos"] = [one.as_dict() for one in self._scheme.kdamond.stats()]
+            state["effective_bytes"] = self._scheme.kdamond.effective_bytes()
         return state
 
     def commit(self, document: dict[str, Any]) -> dict[str, str]:

@@ -153,6 +153,10 @@ class Kdamond(ABC):
         UnsupportedError : the interface cannot tell
         """
 
+    def effective_bytes(self) -> list[int]:
+        """Quota in force of each scheme after its tuning, bytes per reset interval; empty if it is not told."""
+        return []
+
     @abstractmethod
     def accepted(self) -> dict[str, str]:
         """What the kernel took, read back and named as sysfs names it: provenance of a run."""

@@ -30,7 +30,7 @@ from damoos.damon.scheme import (
     Scheme,
     kernel_pattern,
 )
-from damoos.errors import DamoosError
+from damoos.errors import DamoosError, MachineError
 
 ADMIN = "sys/kernel/mm/damon/admin"
 
@@ -134,11 +134,13 @@ class SysfsKdamond(Kdamond):
             write(where / f"{index}/target_value", goal.target_value)
             write(where / f"{index}/current_value", goal.current_value)
 
-    @staticmethod
-    def _write_filter(where: Path, one: Filter) -> None:
+    def _write_filter(self, where: Path, one: Filter) -> None:
         write(where / "type", one.type)
         write(where / "matching", "Y" if one.matching else "N")
         if one.type == "memcg":
+            group = self._root / "sys/fs/cgroup" / one.memcg_path.lstrip("/")
+            if not (group / "memory.stat").exists():  # the kernel would say "Cannot allocate memory" at the start
+                raise MachineError(f"memcg filter: {group} is not there, or has no memory controller")
             write(where / "memcg_path", one.memcg_path)
         elif one.type == "addr":
             write(where / "addr_start", one.addr_start)
@@ -207,11 +209,12 @@ class SysfsKdamond(Kdamond):
         return sorted(found)
 
     def effective_bytes(self) -> list[int]:
-        """Quota in force of each scheme, bytes per reset interval, after the kernel's tuning."""
+        """Quota in force of each scheme after its tuning, bytes per reset interval; empty if it is not told."""
+        files = [self._files / f"schemes/{index}/quotas/effective_bytes" for index in range(self._nr_schemes())]
+        if not all(file.exists() for file in files):
+            return []
         self._command("update_schemes_effective_quotas")
-        return [
-            int(read(self._files / f"schemes/{index}/quotas/effective_bytes")) for index in range(self._nr_schemes())
-        ]
+        return [int(read(file)) for file in files]
 
     def accepted(self) -> dict[str, str]:
         """What the kernel took, read back from its files: provenance of a run."""

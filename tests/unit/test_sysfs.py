@@ -84,6 +84,10 @@ def test_quotas_watermarks_and_filters(root: Path) -> None:
     )
     kdamond = SysfsKdamond(root)
     kdamond.create()
+    with pytest.raises(MachineError, match=r"memcg filter: .*/workload is not there"):
+        kdamond.configure(Context((Scheme("stat", filters=scheme.filters),)), [1])
+    (root / "sys/fs/cgroup/workload").mkdir(parents=True)
+    (root / "sys/fs/cgroup/workload/memory.stat").touch()
     (root / "proc").mkdir()
     (root / "proc/iomem").write_text(
         "00000000-00000fff : Reserved\n00001000-0009fbff : System RAM\n"

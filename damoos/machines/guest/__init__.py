@@ -9,7 +9,7 @@ from damoos.machines.base import Machine, Swap, setting_of
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.image import check_tools, image
 from damoos.machines.guest.kernels import DEBIAN, check, kernel
-from damoos.machines.guest.qemu import BOOT_S, READY, QemuProcess
+from damoos.machines.guest.qemu import BOOT_S, READY, Accelerator, QemuProcess
 from damoos.machines.ssh import SshEndpoint, SshSession
 
 
@@ -103,13 +103,20 @@ class GuestMachine(Machine):
             "kernel_name": self._kernel,
             "kernel_id": boots.identity,
         }
-        if accelerator.emulated and not session.facts["flushes_tlb"]:
+        try:
+            self._check_accessed_bits(accelerator, session)
+        except BaseException:
             session.close()
+            raise
+        return session
+
+    def _check_accessed_bits(self, accelerator: Accelerator, session: GuestSession) -> None:
+        """Refuse a guest in which DAMON would see hot memory as cold."""
+        if accelerator.emulated and not session.facts["flushes_tlb"]:
             raise UnsupportedError(
-                f"kernel '{self._kernel}' has neither page-table isolation nor damon.flush_tlb: under software"
+                f"kernel '{self._kernel}' has neither page-table isolation nor damon.flush_tlb in force: under software"
                 " emulation DAMON would see hot memory as cold; build it with CONFIG_MITIGATION_PAGE_TABLE_ISOLATION"
             )
-        return session
 
     def _cmdline(self) -> str:
         thp = "transparent_hugepage=never" if self.setting.get("thp") == "never" else ""

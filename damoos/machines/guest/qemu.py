@@ -25,6 +25,7 @@ from damoos.machines.guest.kernels import Kernel
 BOOT_S = 120.0
 # Seen on the console when sshd has its socket; knocking earlier would only meet slow retries of QEMU's user network.
 READY = "Server listening on"
+USER_SPACE = "damoos: user space"
 _PR_SET_PDEATHSIG = 1
 _PREFIX = "damoos-guest-"
 # A kernel without an initial RAM disk mounts the root disk and makes its zram devices by itself, by these words.

@@ -1,0 +1,287 @@
+"""Each kernel's own tests, and what damoos asks of it beyond the contract of its interface."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from damoos.damon.damo_json import context_to_json
+from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Goal, Quotas, Scheme
+from damoos.errors import MachineBusy, MachineError, MachineLost, SchemeError, UnsupportedError
+from damoos.machines.base import Swap
+from damoos.machines.guest import GuestMachine, GuestSession
+from damoos.machines.guest.features import features
+from damoos.machines.guest.kunit import run as run_kunit
+from damoos.policies.base import DamosPolicy
+from damoos.runner import check_schemes
+from damoos.workloads.catalog import workload
+from tests.conftest import KERNELS, open_guest, prcl, shell
+
+MIB = 1 << 20
+COLD_MIB, HOT_MIB = 60, 4  # of synthetic/idle
+SYSFS_KERNELS = ("debian", "damoos")
+DEBUGFS = "/sys/kernel/debug/damon"
+
+
+@pytest.fixture(scope="module", params=SYSFS_KERNELS)
+def sysfs_guest(request: pytest.FixtureRequest, guest_image: None) -> Iterator[GuestSession]:
+    session = open_guest(request.param)
+    yield session
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def old_guest(guest_image: None) -> Iterator[GuestSession]:
+    session = open_guest("damoos-6.1")
+    yield session
+    session.close()
+
+
+def open_with(kernel: str, **settings) -> GuestSession:
+    """A guest of the test's own making."""
+    swap = settings.pop("swap", Swap(size="128M"))
+    machine = GuestMachine("test", "", 1, 512 * MIB, swap, "never", kernel=kernel, **settings)
+    session = machine.open()
+    session.agent.call("prepare", **machine.setting)
+    return session
+
+
+def idle(session: GuestSession) -> list[str]:
+    return workload("synthetic/idle", lambda program: None).argv(session.copy)
+
+
+def start(session: GuestSession, context: Context, argv: list[str] | None = None) -> int:
+    spec = {"argv": argv or idle(session), "env": {}, "context": context_to_json(context)}
+    return session.agent.call("apply", **spec)["pid"]
+
+
+def wait(session: GuestSession, fulfilled: Callable[[dict], bool] = lambda _: False, within_s: float = 20.0) -> dict:
+    """The status of what is in service once it fulfils a condition, or when the guest's time is up."""
+    first = session.agent.call("status")
+    while True:
+        status = session.agent.call("status")
+        if fulfilled(status) or status["for_s"] - first["for_s"] > within_s:
+            return status
+        time.sleep(0.05)
+
+
+def swapped_mib(session: GuestSession, pid: int) -> float:
+    return int(shell(session, f"sed -n 's/^VmSwap:[^0-9]*\\([0-9]*\\) kB/\\1/p' /proc/{pid}/status")) / 1024
+
+
+@pytest.mark.parametrize(("kernel", "count"), [("damoos", 26), ("damoos-6.1", 18)])
+def test_the_kernels_own_unit_tests_pass(kernel: str, count: int, guest_image: None) -> None:
+    found = run_kunit(kernel)
+    assert len(found) >= count
+    assert {"damon", "damon-operations"} <= {one.suite for one in found}
+    assert [str(one) for one in found if one.state != "ok"] == []
+
+
+def test_a_kernel_without_unit_tests_says_so(guest_image: None) -> None:
+    with pytest.raises(UnsupportedError, match="kernel 'debian' has no KUnit tests"):
+        run_kunit("debian")
+
+
+def test_the_table_in_the_docs_is_what_the_kernels_have(guest_image: None) -> None:
+    text = (Path(__file__).parents[2] / "docs/kernel.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    start = next(n for n, row in enumerate(rows) if row[1:] == list(KERNELS))
+    written = {row[0]: dict(zip(KERNELS, row[1:], strict=True)) for row in rows[start + 1 :] if len(row) == 4}
+    probed = features(KERNELS, print)
+    for feature in probed["debian"]:
+        assert written.get(feature) == {name: probed[name][feature] for name in KERNELS}, feature
+
+
+# Quota goals
+
+
+def goal_context(current: int, metric: str = "user_input") -> Context:
+    quotas = Quotas(reset_interval_ms=200, goals=(Goal(metric, 1000, current),))
+    return Context((replace(Scheme.parse("4K max  min min  1h max  pageout"), quotas=quotas),))
+
+
+def test_a_goal_that_is_missed_widens_the_quota_and_one_that_is_exceeded_narrows_it(sysfs_guest: GuestSession) -> None:
+    start(sysfs_guest, goal_context(current=100))
+    try:
+        early = wait(sysfs_guest, within_s=1.0)["effective_bytes"][0]
+        late = wait(sysfs_guest, lambda status: status["effective_bytes"][0] > 10 * early, 20)["effective_bytes"][0]
+        assert late > 10 * early > 0
+        # A goal that comes by a commit has lost its current value; were it not written again, the quota would widen.
+        sysfs_guest.agent.call("commit", context=context_to_json(goal_context(current=1_000_000)))
+        after = wait(sysfs_guest, lambda status: status["effective_bytes"][0] < late / 10, 20)["effective_bytes"][0]
+        assert after < late / 10
+    finally:
+        sysfs_guest.agent.call("stop")
+
+
+def test_a_goal_by_pressure_is_taken(sysfs_guest: GuestSession) -> None:
+    start(sysfs_guest, goal_context(0, "some_mem_psi_us"))
+    try:
+        assert wait(sysfs_guest, lambda status: status["effective_bytes"][0] > 0)["effective_bytes"][0] > 0
+    finally:
+        sysfs_guest.agent.call("stop")
+
+
+# Filters
+
+COLD = "4K max  min min  500ms max  pageout"
+ALL_OF_IT = Filter("addr", addr_start=0, addr_end=1 << 47)
+
+
+@pytest.mark.parametrize(
+    ("operations", "one", "goes"),
+    [
+        ("paddr", None, True),
+        ("paddr", Filter("anon"), False),
+        ("paddr", Filter("anon", matching=False), True),
+        ("paddr", Filter("memcg", memcg_path="/theirs"), True),
+        ("paddr", Filter("memcg", matching=False, memcg_path="/theirs"), False),
+        ("vaddr", ALL_OF_IT, False),
+        ("vaddr", replace(ALL_OF_IT, matching=False), True),
+        ("vaddr", Filter("target", target_idx=0), False),
+    ],
+)
+def test_filters_leave_out_what_they_match(
+    sysfs_guest: GuestSession, operations: str, one: Filter | None, goes: bool
+) -> None:
+    """Cold memory of a process in the root group leaves it, unless the filter keeps it."""
+    shell(sysfs_guest, "echo +memory > /sys/fs/cgroup/cgroup.subtree_control; mkdir -p /sys/fs/cgroup/theirs")
+    scheme = replace(Scheme.parse(COLD), filters=(one,) if one else ())
+    pid = start(sysfs_guest, Context((scheme,), operations))
+    try:
+        wait(sysfs_guest, lambda _: goes and swapped_mib(sysfs_guest, pid) > 0.8 * COLD_MIB, within_s=20 if goes else 4)
+        left = swapped_mib(sysfs_guest, pid)
+    finally:
+        sysfs_guest.agent.call("stop")
+    assert left > 0.8 * COLD_MIB if goes else left < 1, left
+
+
+def test_the_young_filter_keeps_what_was_just_used(sysfs_guest: GuestSession) -> None:
+    """A scheme for all memory, hot or not, that leaves out young pages pages out the cold ones."""
+    scheme = replace(Scheme.parse("4K max  min max  min max  pageout"), filters=(Filter("young"),))
+    pid = start(sysfs_guest, Context((scheme,), "paddr"))
+    try:
+        status = wait(sysfs_guest, lambda _: swapped_mib(sysfs_guest, pid) > 0.8 * COLD_MIB)
+        assert swapped_mib(sysfs_guest, pid) > 0.8 * COLD_MIB
+        assert status["rss_bytes"] > 0.8 * HOT_MIB * MIB
+    finally:
+        sysfs_guest.agent.call("stop")
+
+
+# Memory nodes
+
+
+@pytest.mark.parametrize("settings", [{"nodes": 2}, {"cmdline": "numa=fake=2"}])
+def test_pages_move_between_nodes(guest_image: None, settings: dict) -> None:
+    """Nodes of QEMU's, and nodes that the kernel makes of one; Debian's has no memory nodes."""
+    session = open_with("damoos", **settings)
+    try:
+        assert shell(session, "ls -d /sys/devices/system/node/node[0-9]* | wc -l") == "2"
+        moved = session.agent.call("tryout", operations="paddr", actions=["migrate_cold", "migrate_hot"])
+        assert moved["migrate_cold"] > MIB, moved
+        assert moved["migrate_hot"] > 0, moved
+    finally:
+        session.close()
+
+
+# What goes wrong without a word
+
+
+def test_a_kernel_whose_accessed_bits_would_lie_is_refused(guest_image: None) -> None:
+    with pytest.raises(UnsupportedError, match="neither page-table isolation nor damon"):
+        open_with("damoos", cmdline="damon.flush_tlb=0 pti=off")
+
+
+@pytest.mark.parametrize("operations", ["vaddr", "paddr"])
+def test_pageout_without_swap_is_refused(guest_image: None, operations: str) -> None:
+    session = open_with("damoos", swap=None)
+    try:
+        policy = DamosPolicy((Scheme("pageout"),), operations)
+        with pytest.raises(
+            UnsupportedError, match=f"'pageout' on {operations} and applies it to nothing; it has no swap"
+        ):
+            check_schemes(session.agent.call, "test", policy)
+    finally:
+        session.close()
+
+
+def test_an_action_that_the_operations_set_cannot_do_is_refused(sysfs_guest: GuestSession) -> None:
+    with pytest.raises(UnsupportedError, match="accepts action 'lru_prio' on vaddr and applies it to nothing"):
+        check_schemes(sysfs_guest.agent.call, "guest", DamosPolicy((Scheme("lru_prio"),), "vaddr"))
+    check_schemes(sysfs_guest.agent.call, "guest", DamosPolicy((Scheme("lru_prio"),), "paddr"))
+
+
+def test_a_bad_commit_that_kills_the_kdamond_does_not_go_unnoticed(sysfs_guest: GuestSession) -> None:
+    place = "/sys/kernel/mm/damon/admin/kdamonds/0"
+    document = prcl("5s")
+    document["kdamonds"][0]["contexts"][0]["nr_regions"] = {"min": "10", "max": "5"}
+    start(sysfs_guest, Context((Scheme("stat"),)))
+    try:
+        with pytest.raises(SchemeError, match="nr_regions"):
+            sysfs_guest.agent.call("commit", context=document)
+        # The same by hand: the kernel reports success.
+        shell(sysfs_guest, f"echo 5 > {place}/contexts/0/monitoring_attrs/nr_regions/max")
+        shell(sysfs_guest, f"echo commit > {place}/state")
+        assert shell(sysfs_guest, f"cat {place}/state") == "off"
+        with pytest.raises(MachineError):
+            sysfs_guest.agent.call("commit", context=prcl("5s"))
+    finally:
+        sysfs_guest.agent.call("stop")
+
+
+def test_an_action_makes_its_regions_young_again(sysfs_guest: GuestSession) -> None:
+    """All actions but stat reset ages, so two schemes on one region disturb each other."""
+    oldest = {}
+    for action in ("stat", "cold"):
+        start(sysfs_guest, Context((Scheme(action, AccessPattern(max_freq=None)),), attrs=Attrs(update_us=10_000_000)))
+        wait(sysfs_guest, within_s=4)
+        oldest[action] = max(age for *_, age in sysfs_guest.agent.call("regions"))
+        sysfs_guest.agent.call("stop")
+    assert oldest["stat"] > 20, oldest
+    assert oldest["cold"] < 10, oldest
+
+
+def test_a_module_that_runs_damon_is_left_alone(guest_image: None) -> None:
+    session = open_with("debian")
+    try:
+        shell(session, "echo Y > /sys/module/damon_reclaim/parameters/enabled")
+        with pytest.raises(MachineBusy, match="damon_reclaim runs"):
+            session.agent.call("probe")
+    finally:
+        session.close()
+
+
+# The interface of the older kernels
+
+
+def test_somebody_elses_scheme_in_debugfs_is_left_alone(old_guest: GuestSession) -> None:
+    line = "0 4096 0 0 10 20 5 0 0 0 0 0 0 0 0 0 0 0"
+    shell(old_guest, f"echo {line} > {DEBUGFS}/schemes")
+    try:
+        with pytest.raises(MachineBusy, match="schemes is not empty"):
+            start(old_guest, Context((Scheme("stat"),)), ["sleep", "9"])
+        assert shell(old_guest, f"cat {DEBUGFS}/schemes").startswith("0 4096 0 0 10 20 5")
+    finally:
+        shell(old_guest, f"echo > {DEBUGFS}/schemes")
+
+
+def test_a_killed_agent_is_cleaned_up_after_in_debugfs(guest_image: None) -> None:
+    session = open_guest("damoos-6.1")
+    try:
+        attrs = shell(session, f"cat {DEBUGFS}/attrs")
+        start(session, Context((Scheme("stat"),)), ["sleep", "1000"])
+        assert shell(session, f"cat {DEBUGFS}/monitor_on") == "on"
+        shell(session, "kill -9 $(pgrep -of damoos-agent)")
+        with pytest.raises(MachineLost):
+            session.agent.call("status")
+        look = f"cat {DEBUGFS}/monitor_on; wc -c < {DEBUGFS}/schemes; cat {DEBUGFS}/attrs; pgrep -x sleep | wc -l"
+        deadline = time.monotonic() + 30
+        while (left := shell(session, look).splitlines()) != ["off", "0", attrs, "0"] and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert left == ["off", "0", attrs, "0"]
+    finally:
+        session.close()

@@ -1,0 +1,231 @@
+"""Kernels in the cache, their parts, and what their own tests say; no kernel is booted here."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import lzma
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from damoos.errors import ConfigError, UnsupportedError
+from damoos.machines import catalog
+from damoos.machines.guest import initrd, kernels
+from damoos.machines.guest.image import Image
+from damoos.machines.guest.kunit import parse
+from damoos.machines.guest.qemu import Accelerator
+
+KERNEL = Path(__file__).parents[2] / "kernel"
+ELF = b"\x7fELF of a kernel"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DAMOOS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def bzimage(path: Path, plain: bytes = ELF, release: str = "6.99.0-mine") -> Path:
+    """The least that is a bzImage: its header, its version, a packed kernel with its size behind it."""
+    header = bytearray(1024)
+    payload = lzma.compress(plain) + struct.pack("<I", len(plain))
+    version = f"{release} (me@here) #1 SMP".encode() + b"\0"
+    header[0x1F1] = 1
+    header[0x202:0x206] = b"HdrS"
+    struct.pack_into("<H", header, 0x20E, 0x300 - 0x200)
+    header[0x300 : 0x300 + len(version)] = version
+    struct.pack_into("<II", header, 0x248, 0, len(payload))
+    path.write_bytes(bytes(header) + payload)
+    return path
+
+
+def test_a_kernel_of_ones_own_is_kept_by_its_content_and_found_by_its_name(tmp_path: Path) -> None:
+    added = kernels.add(bzimage(tmp_path / "bzImage"), None, "mine")
+    assert kernels.names() == ["debian", "mine"]
+    found = kernels.kernel("mine")
+    assert (found.release, found.flush_tlb, found.initrd) == ("6.99.0-mine", False, None)
+    assert found.bootable.read_bytes() == ELF
+    assert found.identity == added.identity
+    assert found.identity.startswith("6.99.0-mine-")
+    (tmp_path / "bzImage").unlink()
+    assert kernels.kernel("mine").bootable.exists()
+
+
+def test_the_same_name_again_is_the_new_kernel_and_a_name_can_be_forgotten(tmp_path: Path) -> None:
+    first = kernels.add(bzimage(tmp_path / "one"), None, "mine")
+    second = kernels.add(bzimage(tmp_path / "two", b"\x7fELF damon.flush_tlb\0"), None, "mine")
+    assert kernels.kernel("mine").identity == second.identity != first.identity
+    assert second.flush_tlb
+    kernels.add(tmp_path / "two", None, "other")
+    kernels.remove("mine")
+    assert kernels.kernel("other").bootable.exists()
+    kernels.remove("other")
+    assert not second.path.exists()
+    with pytest.raises(ConfigError, match="unknown kernel 'other'"):
+        kernels.remove("other")
+
+
+def test_a_path_is_a_name_too(tmp_path: Path) -> None:
+    path = bzimage(tmp_path / "bzImage")
+    assert kernels.kernel(str(path)).release == "6.99.0-mine"
+    assert kernels.names() == ["debian"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("debain", "unknown kernel 'debain'; did you mean 'debian'"),
+        ("damoos", "kernel 'damoos' is not built yet: make kernel, about 6 minutes"),
+        ("damoos-6.1", "not built yet: make kernel VERSION=6.1"),
+        ("./nothing", "nothing: No such file or directory"),
+    ],
+)
+def test_a_kernel_that_is_not_there_is_told_before_a_guest_is_made(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        catalog.machine("guest", name)
+
+
+def test_only_guests_can_be_given_a_kernel() -> None:
+    with pytest.raises(ConfigError, match="machine 'local' runs the kernel it has"):
+        catalog.machine("local", "debian")
+
+
+@pytest.mark.parametrize("name", ["debian", "damoos", "damoos-6.1", "a,b", "../a", ""])
+def test_names_that_are_not_free(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="a kernel cannot be called"):
+        kernels.add(bzimage(tmp_path / "bzImage"), None, name)
+
+
+def test_what_is_no_kernel(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("not a kernel")
+    with pytest.raises(ConfigError, match="text: not an x86 bzImage"):
+        kernels.add(tmp_path / "text", None, "mine")
+    with pytest.raises(ConfigError, match=r"holds no modules of 6\.99\.0-mine"):
+        kernels.add(bzimage(tmp_path / "bzImage"), tmp_path, "mine")
+    assert kernels.names() == ["debian"]
+
+
+def test_a_kernel_that_only_unpacks_itself_is_booted_as_it_is(tmp_path: Path) -> None:
+    found = kernels.add(bzimage(tmp_path / "bzImage", b"LZ4 or so"), None, "mine")
+    assert found.bootable.name == "bzImage"
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bytes])
+def test_what_is_packed_is_unpacked(pack) -> None:
+    assert initrd.unpacked(pack(ELF)) == ELF
+
+
+def test_modules_are_laid_out_in_load_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = tmp_path / "lib/modules/6.99.0-mine"
+    (modules / "kernel").mkdir(parents=True)
+    for name in ("virtio_blk.ko.xz", "virtio.ko", "virtio_ring.ko", "zram.ko"):
+        content = name.encode()
+        (modules / "kernel" / name).write_bytes(lzma.compress(content) if name.endswith("xz") else content)
+    (modules / "modules.dep").write_text(
+        "kernel/virtio_blk.ko.xz: kernel/virtio_ring.ko kernel/virtio.ko\nkernel/virtio_ring.ko: kernel/virtio.ko\n"
+        "kernel/virtio.ko:\nkernel/zram.ko:\n"
+    )
+    (tmp_path / "busybox").write_bytes(b"busybox")
+    monkeypatch.setattr(kernels, "image", lambda: Image(tmp_path))
+    found = kernels.add(bzimage(tmp_path / "bzImage"), tmp_path, "mine")
+    assert found.initrd is not None
+    with open(found.initrd, "rb") as archive:
+        subprocess.run(["cpio", "-i", "-d", "--quiet"], stdin=archive, cwd=tmp_path, check=True)
+    order = (tmp_path / "modules/order").read_text().splitlines()
+    assert [line.strip() for line in order] == ["virtio.ko", "virtio_ring.ko", "virtio_blk.ko", "zram.ko num_devices=0"]
+    assert (tmp_path / "modules/virtio_blk.ko").read_bytes() == b"virtio_blk.ko.xz"
+
+
+def test_what_keeps_accessed_bits_true_depends_on_the_kernel() -> None:
+    tcg = Accelerator("tcg", (), "instructions", emulated=True)
+    kvm = Accelerator("kvm", (), "host", emulated=False)
+    plain = kernels.Kernel("debian", Path("a"), "6.12", flush_tlb=False)
+    ours = kernels.Kernel("damoos", Path("b"), "6.12", flush_tlb=True)
+    assert tcg.cmdline(plain) == "pti=on"
+    assert tcg.cmdline(ours) == "damon.flush_tlb=1 pti=off"
+    assert kvm.cmdline(plain) == kvm.cmdline(ours) == ""
+
+
+CONSOLE = """\
+[    0.71] KTAP version 1
+[    0.71] 1..2
+[    0.71]     KTAP version 1
+[    0.71]     # Subtest: damon
+[    0.71]     # module: damon
+[    0.71]     1..3
+[    0.72]     ok 1 damon_test_target
+[    0.72]     # damon_test_regions: EXPECTATION FAILED at mm/damon/tests/core-kunit.h:42
+[    0.72]     not ok 2 damon_test_regions
+[    0.72]     ok 3 damon_test_aggregate # SKIP not here
+[    0.72] # damon: pass:1 fail:1 skip:1 total:3
+[    0.72] not ok 1 damon
+    # Subtest: damon-operations
+    1..1
+    ok 1 - damon_test_three_regions_in_vmas
+ok 2 - damon-operations
+Server listening on :: port 22.
+"""
+
+
+def test_kunit_results_are_one_line_each() -> None:
+    assert [str(one) for one in parse(CONSOLE)] == [
+        "ok      damon: damon_test_target",
+        "not ok  damon: damon_test_regions",
+        "skip    damon: damon_test_aggregate",
+        "ok      damon-operations: damon_test_three_regions_in_vmas",
+    ]
+
+
+# The build script
+
+
+@pytest.fixture
+def build() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("build", KERNEL / "build.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_options_are_read_as_kconfig_writes_them(build: ModuleType) -> None:
+    text = 'CONFIG_A=y\n# CONFIG_B is not set\n# a comment\nCONFIG_C="x"\n'
+    assert build.options(text) == {"CONFIG_A": "y", "CONFIG_B": "n", "CONFIG_C": '"x"'}
+
+
+@pytest.mark.parametrize("version", ["6.12", "6.1"])
+def test_each_version_has_its_fragment_and_its_patch_and_a_recipe(build: ModuleType, version: str) -> None:
+    (patch,) = build._patches(version)
+    assert "SPDX-License-Identifier: GPL-2.0" in patch.read_text()
+    for name in (*build.FRAGMENTS, version):
+        lines = (KERNEL / f"fragments/{name}.config").read_text().splitlines()
+        assert lines[0].startswith("# "), "a fragment begins by saying what it is for"
+        assert build.options("\n".join(lines))
+    assert build._recipe(version) == build._recipe(version)
+    assert build._recipe("6.12") != build._recipe("6.1")
+
+
+def test_every_patch_says_where_it_goes_and_why(build: ModuleType) -> None:
+    table = build.tomllib.loads((KERNEL / "patches/patches.toml").read_text())["patch"]
+    assert {one["file"] for one in table} == {path.name for path in (KERNEL / "patches").glob("*.patch")}
+    assert all(one["from"] and one["to"] and len(one["reason"]) > 40 for one in table)
+
+
+def test_the_build_names_what_is_missing(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "NEEDS", {"no-such-tool": "its-package", "/no/such.h": "its-headers", "sh": "dash"})
+    with pytest.raises(UnsupportedError, match="apt-get install its-headers its-package"):
+        build._check_needs()
+
+
+def test_the_build_refuses_a_version_that_it_does_not_know() -> None:
+    done = subprocess.run(
+        [sys.executable, KERNEL / "build.py", "--version", "6.7"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "kernel: no kernel of version '6.7' here; did you mean '6.1'?\n"
