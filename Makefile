@@ -77,6 +77,7 @@ lint: setup ## ruff, import-linter, shellcheck
 
 types: setup ## mypy --strict
 	$(BIN)/mypy
+	$(BIN)/mypy kernel/build.py
 
 unit: setup ## only the tests that need no guest; under a minute
 	$(BIN)/pytest tests/unit tests/contract

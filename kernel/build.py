@@ -92,6 +92,10 @@ def build(version: str, jobs: int, keep: bool) -> None:
     compiler = ["ccache", "gcc"] if shutil.which("ccache") else ["gcc"]
     say(f"compiling with {jobs} jobs{', through ccache' if len(compiler) > 1 else ''}; about 6 minutes on 2 cores")
     _make(tree, f"-j{jobs}", f"CC={shlex.join(compiler)}", "bzImage")
+    bzimage = tree / "arch/x86/boot/bzImage"
+    release = kernels.release_of(bzimage)
+    if not re.fullmatch(rf"{re.escape(version)}\.\d+-damoos", release):
+        raise MachineError(f"what was built calls itself '{release}', which is no {version}")
     config = (tree / ".config").read_bytes()
     about = {
         "origin": "built",
@@ -103,7 +107,7 @@ def build(version: str, jobs: int, keep: bool) -> None:
         "compiler": _run(["gcc", "--version"], tree).splitlines()[0],
         "built_in_s": round(time.monotonic() - started),
     }
-    found = kernels.store(tree / "arch/x86/boot/bzImage", None, about, name)
+    found = kernels.store(bzimage, None, about, name)
     (found.path / "config").write_bytes(config)
     if not keep:
         shutil.rmtree(tree)
@@ -205,8 +209,10 @@ def _make(tree: Path, *targets: str) -> None:
 
 
 def _run(argv: list[str], place: Path, environment: dict[str, str] | None = None) -> str:
+    # Variables of a make that called this script (VERSION) would become those of the kernel's own make.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
     done = subprocess.run(
-        argv, cwd=place, env={**os.environ, "LC_ALL": "C", **(environment or {})},
+        argv, cwd=place, env={**inherited, "LC_ALL": "C", **(environment or {})},
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode != 0:

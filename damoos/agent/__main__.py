@@ -115,7 +115,7 @@ class Agent:
             "swap_bytes": memory["SwapTotal"],
             "cmdline": Path("/proc/cmdline").read_text().strip(),
             "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
-            "damon_in_use": interface.used_by_others(),
+            "damon_in_use": _damon_in_use(),
             "flushes_tlb": proc.flushes_tlb(),
             "metrics": machine_metrics(),
         }
@@ -179,6 +179,13 @@ class Agent:
         """Undo everything; the last call."""
         self.stop()
         return self._log.undo()
+
+
+def _damon_in_use() -> str:
+    try:
+        return interface.used_by_others()
+    except errors.MachineError as error:  # it takes root to tell
+        return str(error)
 
 
 def _answer(agent: Agent, call: Call) -> dict[str, Any]:

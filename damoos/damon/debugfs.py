@@ -11,6 +11,7 @@ Documentation/admin-guide/mm/damon/usage.rst of Linux 6.1, "debugfs Interface"; 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,7 +47,7 @@ class DebugfsKdamond(Kdamond):
     @classmethod
     def is_here(cls, root: Path) -> bool:
         """Whether debugfs is mounted and has DAMON's folder."""
-        return (root / PLACE / "attrs").exists()
+        return os.path.exists(root / PLACE / "attrs")  # and False for who may not look into debugfs
 
     def used_by_others(self) -> str:
         """A running kdamond, or one that somebody has prepared."""

@@ -23,3 +23,5 @@ def read(path: Path) -> str:
         return path.read_text().strip()
     except FileNotFoundError:
         raise UnsupportedError(f"this kernel has no {path}") from None
+    except OSError as error:
+        raise MachineError(f"{path}: cannot be read: {error.strerror}") from None

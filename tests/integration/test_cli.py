@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from damoos.damon.sysfs import nr_kdamonds
+from damoos.damon.interface import used_by_others
 from tests.conftest import damoos
 
 HOST_DAMON = Path("/sys/kernel/mm/damon/admin")
 RAYTRACE = ["tune", "--workload", "parsec3/raytrace"]
 
 
-COMMANDS = ["tune", "resume", "apply", "stop", "studies", "show", "workloads", "machines", "setup"]
-GROUPS = {"bench": ["searchers", "aa"], "plugin": ["new"]}
+COMMANDS = ["tune", "resume", "apply", "stop", "studies", "show", "evaluate", "workloads", "machines", "setup"]
+GROUPS = {"bench": ["searchers", "aa"], "plugin": ["new"], "kernel": ["add", "list", "test", "remove"]}
 
 
 def test_help_names_every_command() -> None:
@@ -55,7 +55,7 @@ def test_the_race_of_searchers(tmp_path: Path) -> None:
 def test_lists(tmp_path: Path) -> None:
     names = {row["name"] for row in json.loads(damoos("workloads", "--format", "json").stdout)}
     assert names >= {"parsec3/raytrace"} | {
-        f"synthetic/{n}" for n in ("hot-cold", "stairs", "zigzag", "phases", "thrash")
+        f"synthetic/{n}" for n in ("hot-cold", "idle", "stairs", "zigzag", "phases", "thrash")
     }
     machines = {row["name"]: row["description"] for row in json.loads(damoos("machines", "--format", "json").stdout)}
     assert set(machines) == {"guest", "i3", "m5d", "z1d", "local"}
@@ -133,15 +133,15 @@ def test_wrong_machine_files(text: str, message: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(
-    HOST_DAMON.exists() and nr_kdamonds(Path("/")) == 0, reason="this host's DAMON is free, and tests must not use it"
+    HOST_DAMON.exists() and not used_by_others(), reason="this host's DAMON is free, and tests must not use it"
 )
 def test_the_hosts_own_damon_is_refused_and_left_alone(tmp_path: Path) -> None:
     """Busy by somebody else, or not there at all: either way exit code 3 and nothing touched."""
-    before = nr_kdamonds(Path("/"))
+    before = used_by_others()
     done = damoos("tune", "--command", "true", "--machine", "local", "--results", tmp_path)
     assert done.returncode == 3
     assert ("in use on this machine by somebody else" in done.stderr) or ("has no DAMON" in done.stderr)
-    assert nr_kdamonds(Path("/")) == before
+    assert used_by_others() == before
 
 
 def test_a_scheme_that_broke_the_limits_is_not_put_into_service(

@@ -46,7 +46,7 @@ def run(name: str, say: Callable[[str], None] = lambda _: None) -> list[KunitRes
     UnsupportedError : the kernel has no KUnit tests of DAMON's
     MachineLost : it did not come up
     """
-    built, boots = image(say), kernel(name, say)
+    boots, built = kernel(name, say), image(say)
     accelerator = choose("auto", built, lambda: kernel(DEBIAN, say), say)
     guest = QemuProcess(built, boots, accelerator, 1, MEM_BYTES, _CMDLINE)
     try:

@@ -1,0 +1,98 @@
+"""The commands about kernels, as people run them, on real ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from damoos.machines.guest import kernels
+from tests.conftest import damoos
+
+# 3 s: long enough for a scheme to do something.
+PATTERN = (
+    "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n2500\nhot, 1, 8, 100\n"
+)
+
+
+@pytest.fixture
+def short(tmp_path: Path) -> Path:
+    (tmp_path / "short.pattern").write_text(PATTERN)
+    (tmp_path / "short.toml").write_text(
+        'description = "short"\n[tune]\nmin_age = "0s:2s"\nmanual_min_age = "500ms"\nunit_work = "3s"\n'
+        '[pattern]\nfile = "short.pattern"\nrate = 10000\n'
+    )
+    return tmp_path / "short.toml"
+
+
+@pytest.fixture
+def mine(guest_image: None) -> str:
+    """Our kernel once more, as a user would bring it."""
+    name = "test-mine"
+    done = damoos("kernel", "add", name, "--bzimage", kernels.kernel("damoos").path / "bzImage")
+    assert done.returncode == 0, done.stderr
+    yield name
+    assert damoos("kernel", "remove", name).returncode == 0
+    assert kernels.kernel("damoos").bootable.exists(), "another name still leads to it"
+
+
+def test_a_kernel_does_not_differ_from_itself(short: Path, mine: str, tmp_path: Path) -> None:
+    words = ["--workload", short, "--kernels", f"damoos,{mine}", "--repeats", "3", "--tolerance", "5%"]
+    done = damoos("evaluate", *words, "--results", tmp_path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [one["kernel_id"] for one in found["kernels"]] == [kernels.kernel("damoos").identity] * 2
+    assert all("damon.flush_tlb=1" in one["emulation"] for one in found["kernels"] if one["accel"] == "tcg")
+    by_name = {one["quantity"]: one for one in found["differences"]}
+    assert abs(by_name["runtime without, s"]["difference"]) < 0.02
+    assert by_name["RSS saving"]["interval"][0] <= 0 <= by_name["RSS saving"]["interval"][1]
+    assert all(one["quantities"]["RSS saving"]["mean"] > 0.1 for one in found["kernels"])
+    assert len(list(tmp_path.glob("evaluate-short-*/*.parquet"))) == 12
+
+
+def test_a_study_on_two_kernels_and_how_they_differ(short: Path, guest_image: None, tmp_path: Path) -> None:
+    """One of them is driven through debugfs."""
+    words = [
+        "--workload",
+        short,
+        "--kernels",
+        "damoos-6.1,damoos",
+        "--trials",
+        "2",
+        "--repeats",
+        "2",
+        "--candidates",
+        "1",
+    ]
+    limits = ["--score", "weighted", "--weight", "memory_saving=1"]
+    done = damoos("tune", *words, *limits, "--results", tmp_path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    old, new = found["studies"]
+    assert (old["machine"]["kernel_name"], new["machine"]["kernel_name"]) == ("damoos-6.1", "damoos")
+    assert old["machine"]["kernel"].startswith("6.1.")
+    assert new["machine"]["kernel"].startswith("6.12.")
+    assert all(trial["damos"]["sz_tried_bytes"] > 0 for trial in old["trials"])
+    compared = found["evaluation"]
+    assert [one["name"] for one in compared["kernels"]] == ["damoos-6.1", "damoos"]
+    assert [one["scheme"] for one in compared["kernels"]] == [one["recommended"]["scheme"] for one in (old, new)]
+    assert len(compared["differences"]) == 5
+
+
+def test_wrong_words_about_kernels(tmp_path: Path) -> None:
+    for words, message in (
+        (["kernel", "add", "mine", "--bzimage", tmp_path / "none"], f"{tmp_path}/none: No such file or directory"),
+        (["kernel", "add", "damoos", "--bzimage", "/bin/sh"], "a kernel cannot be called 'damoos'"),
+        (["kernel", "remove", "debain"], "unknown kernel 'debain'"),
+        (["kernel", "test", "debain"], "unknown kernel 'debain'; did you mean 'debian'?"),
+        (["evaluate", "--command", "true", "--kernels", "debian,debain"], "unknown kernel 'debain'"),
+        (["evaluate", "--command", "true", "--machine", "local", "--kernels", "debian"], "machine 'local' runs the"),
+        (["evaluate", "--command", "true", "--tolerance", "1%"], "--tolerance compares kernels"),
+        (["tune", "--command", "true", "--kernels", ","], "--kernels: expected different names, got ','"),
+        (["kernel", "list", "--format", "markdwon"], "unknown format 'markdwon'; did you mean 'markdown'?"),
+    ):
+        done = damoos(*words)
+        assert done.returncode == 2, words
+        assert done.stderr.startswith(f"damoos: {message}"), done.stderr
+        assert len(done.stderr.splitlines()) == 1
