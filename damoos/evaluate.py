@@ -19,7 +19,7 @@ import numpy as np
 from damoos import __version__, places
 from damoos.damon.text import parse_schemes
 from damoos.dispatch.local import Lease
-from damoos.errors import ConfigError, NothingFeasible
+from damoos.errors import ConfigError
 from damoos.machines import catalog as machines
 from damoos.model.trial import Measurement
 from damoos.policies.base import DamosPolicy, NonePolicy
@@ -185,13 +185,13 @@ def evaluation_of(studies: Mapping[str, Study]) -> Evaluation:
 
     Raises
     ------
-    NothingFeasible : a study recommends nothing
+    ConfigError : a study is not finished, or recommends nothing
     """
     schemes = {}
     for name, study in studies.items():
         best = (study.record.result or {}).get("recommended")
         if best is None:
-            raise NothingFeasible(f"study '{study.name}': none of its trials kept the limits of the score")
+            raise ConfigError(f"study '{study.name}' has no recommended scheme")
         schemes[name] = best["scheme"]
     config = next(iter(studies.values())).config
     return Evaluation(

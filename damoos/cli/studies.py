@@ -108,6 +108,8 @@ def tune(
             _print_result(one, form, results)
     if len(names) > 1:
         _compare(found, form, results)
+    for one in found.values():
+        _check_feasible(one)
 
 
 @app.command()
@@ -122,6 +124,7 @@ def resume(study: StudyName, results: Results = RESULTS, storage: Storage = None
     with _Watching() as watcher:
         found = api.resume(study, results=results, storage=storage, watcher=watcher)
     _print_result(found, form, results)
+    _check_feasible(found)
 
 
 @app.command()
@@ -254,18 +257,23 @@ def _print_result(found: TunedStudy, form: str, results: Path) -> None:
     else:
         print(repr(found))
         print(f"figure: {results / found.name / 'figure.png'}")
+
+
+def _check_feasible(found: TunedStudy) -> None:
+    """A study without a recommendation has an exit code of its own; what it has to say has been printed."""
     if found.best is None:
         raise NothingFeasible(f"study '{found.name}': none of its trials kept the limits of the score")
 
 
 def _compare(found: dict[str, TunedStudy], form: str, results: Path) -> None:
-    """Each kernel under its own tuned scheme, in turn."""
+    """Each kernel under its own tuned scheme, in turn; nothing to compare where a kernel has none."""
     from damoos.evaluate import evaluation_of, text
 
-    compared = evaluation_of({name: one.study for name, one in found.items()}).run(results, say)
+    feasible = all(one.best for one in found.values())
+    compared = evaluation_of({name: one.study for name, one in found.items()}).run(results, say) if feasible else None
     if form == "json":
         print(json.dumps({"studies": [one.result for one in found.values()], "evaluation": compared}, indent=2))
-    else:
+    elif compared:
         print(text(compared))
 
 

@@ -65,7 +65,7 @@ def test_a_study_on_two_kernels_and_how_they_differ(short: Path, guest_image: No
         "--candidates",
         "1",
     ]
-    limits = ["--score", "weighted", "--weight", "memory_saving=1"]
+    limits = ["--score", "weighted", "--weight", "memory_saving=1", "--limit", "slowdown<=0.5"]
     done = damoos("tune", *words, *limits, "--results", tmp_path, "--format", "json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos.errors import ConfigError, NothingFeasible, UnsupportedError
+from damoos.errors import ConfigError, UnsupportedError
 from damoos.evaluate import QUANTITIES, Evaluation, evaluation_of, slower_by, text
 from damoos.machines import catalog
 from damoos.testing.fake import FakeAgent, FakeMachine
@@ -124,5 +124,5 @@ def test_a_study_without_a_recommendation_has_nothing_to_compare() -> None:
         name = "study"
         record = Record()
 
-    with pytest.raises(NothingFeasible):
+    with pytest.raises(ConfigError, match="has no recommended scheme"):
         evaluation_of({"a": Unfinished()})  # type: ignore[dict-item]
