@@ -149,7 +149,19 @@ class _Execution:
             self._study.record.set("setting", setting.to_json())
         elif stored["workload_identity"] != workload.identity:
             raise ConfigError(f"study '{self._study.name}' began with another '{workload.name}'; start a new study")
+        else:
+            self._check_kernel(stored["facts"], lease)
         return workload
+
+    def _check_kernel(self, before: dict[str, Any], lease: Lease) -> None:
+        """Runs on different kernels cannot be compared within one study."""
+        for name in ("kernel", "kernel_id"):
+            now = lease.facts.get(name)
+            if name in before and before[name] != now:
+                raise ConfigError(
+                    f"study '{self._study.name}' began on kernel {before[name]}, and machine '{lease.machine.name}' has"
+                    f" {now} now; start a new study"
+                )
 
     def _search(self, lease: Lease, workload: Workload) -> None:
         study, failures = self._study, 0

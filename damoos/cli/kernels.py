@@ -142,6 +142,6 @@ def evaluate(
 def _markdown(about: dict[str, dict[str, Any]]) -> list[str]:
     names = list(about)
     lines = [f"| | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
-    for feature in next(iter(about.values())):
-        lines.append(f"| {feature} | {' | '.join(about[name][feature] for name in names)} |")
+    for feature in max(about.values(), key=len):
+        lines.append(f"| {feature} | {' | '.join(about[name].get(feature, '?') for name in names)} |")
     return lines

@@ -42,6 +42,7 @@ class FakeMachine(Machine):
 
     name = "fake"
     description = "no machine: numbers from a curve"
+    kernel = "6.12.0-fake"
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class FakeSession(Session):
 
     def __init__(self, machine: FakeMachine) -> None:
         self._machine = machine
-        self.facts = {"kernel": "6.12.0-fake", "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
+        self.facts = {"kernel": machine.kernel, "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
         self.facts["metrics"] = ["cgroup_avg_bytes", "psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
         self.agent = FakeAgent(machine, self.facts)  # type: ignore[assignment]
 
@@ -95,7 +96,12 @@ class FakeAgent:
             return self._run(args["context"], args.get("abort_s"))
         answers: dict[str, Any] = {
             "facts": self._facts,
-            "probe": {"operations": ["vaddr", "paddr"], "actions": list(ACTIONS), "scheme_files": []},
+            "probe": {
+                "interfaces": ["sysfs"],
+                "operations": ["vaddr", "paddr"],
+                "actions": list(ACTIONS),
+                "scheme_files": [],
+            },
             "tryout": {action: 1 << 20 for action in args.get("actions", ())},
             "which": None,
             "prepare": {"zram": None},

@@ -336,6 +336,19 @@ def test_a_candidate_that_breaks_the_limit_in_an_extra_round_gives_way(fake, tmp
     assert found.result["verdict"] == "tuned"
 
 
+def test_a_study_stays_on_its_kernel(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(failures={3: Stop()}))  # type: ignore[dict-item]
+    with pytest.raises(Stop):
+        tune(tmp_path)
+    (name,) = study_names(tmp_path)
+    updated = FakeMachine()
+    updated.kernel = "6.13.0-fake"
+    fake(updated)
+    with pytest.raises(ConfigError, match=r"began on kernel 6\.12\.0-fake, and machine 'fake' has 6\.13\.0-fake now"):
+        api.resume(name, results=tmp_path)
+    assert updated.nr_runs == 0
+
+
 def test_two_writers_are_refused(fake, tmp_path: Path) -> None:
     fake(FakeMachine(failures={3: Stop()}))  # type: ignore[dict-item]
     with pytest.raises(Stop):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
+from damoos.errors import MachineError
 from damoos.machines.base import Swap
 from damoos.machines.bundle import agent_bundle
 from damoos.machines.guest import GuestMachine
@@ -15,8 +16,18 @@ Table = dict[str, dict[str, str]]
 
 
 def features(names: Sequence[str], say: Callable[[str], None]) -> Table:
-    """Features of each kernel by its name; a kernel is asked again only when the agent that asks has changed."""
-    return {name: _features(kernel(name, say), say) for name in names}
+    """Features of each kernel by its name; none for one that does not come up, which is told.
+
+    A kernel is asked again only when the agent that asks has changed.
+    """
+    found: Table = {}
+    for name in names:
+        try:
+            found[name] = _features(kernel(name, say), say)
+        except MachineError as error:
+            say(f"kernel '{name}': {error}")
+            found[name] = {}
+    return found
 
 
 def _features(one: Kernel, say: Callable[[str], None]) -> dict[str, str]:
