@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,8 @@ from damoos.model.trial import Measurement
 from damoos.policies.base import DamosPolicy, NonePolicy
 from damoos.runner import check_schemes
 from damoos.store.artifacts import Artifacts
-from damoos.study import Study, manual_policy
+from damoos.study import Study, StudyConfig, manual_policy
 from damoos.verdict import ALPHA, interval
-from damoos.workloads import catalog as workloads
 from damoos.workloads.base import Tuning, Workload
 
 WITHOUT, UNDER = "without", "under"
@@ -66,10 +65,9 @@ class Evaluation:
 
     Parameters
     ----------
-    workload, command : str or None
-        A catalogue name (or file), or a command line; one of the two.
-    machine : str
-        A guest, which is given each of the kernels.
+    config : StudyConfig
+        Workload or command, machine (a guest, which is given each of the kernels) and operations set; what it says of a
+        search is not used.
     kernels : sequence of str
     scheme : str or None
         Scheme text; None for the workload's hand-made prcl.
@@ -79,25 +77,18 @@ class Evaluation:
         Rounds.
     """
 
-    workload: str | None
-    command: str | None
-    machine: str
+    config: StudyConfig
     kernels: Sequence[str]
     scheme: str | None = None
-    operations: str = "vaddr"
-    repeats: int = 5
     schemes: Mapping[str, str] = field(default_factory=dict)
+    repeats: int = 5
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later, on a machine."""
-        if (self.workload is None) == (self.command is None):
-            raise ConfigError("give either a workload or a command")
         if self.repeats < MIN_REPEATS:
             raise ConfigError(f"--repeats {self.repeats} give no interval to speak of; give {MIN_REPEATS} or more")
-        if self.workload:
-            workloads.find(self.workload)
         for name in self.kernels:
-            machines.machine(self.machine, name)
+            replace(self.config, kernel=name).check()
         for text in (self.scheme, *self.schemes.values()):
             if text is not None:
                 parse_schemes(text)
@@ -110,13 +101,12 @@ class Evaluation:
         DamoosError : as the machine or the workload has it; what had finished stays
         """
         started = datetime.now(UTC)
-        what = Path(self.workload or "command").stem if (self.workload or "").endswith(".toml") else self.workload
-        label = (what or "command").replace("/", "-")
-        place = results / f"evaluate-{label}-{started:%Y%m%d-%H%M%S}"
+        place = results / f"evaluate-{self.config.label.replace('/', '-')}-{started:%Y%m%d-%H%M%S}"
         artifacts = Artifacts(place)
         with ExitStack() as stack:
             leases = {
-                name: stack.enter_context(Lease(machines.machine(self.machine, name), say)) for name in self.kernels
+                name: stack.enter_context(Lease(machines.machine(self.config.machine, name), say))
+                for name in self.kernels
             }
             on = {name: self._workload(lease) for name, lease in leases.items()}
             policies = {name: self._policy(name, on[name].tuning) for name in self.kernels}
@@ -126,10 +116,10 @@ class Evaluation:
             facts = {name: lease.facts for name, lease in leases.items()}
         found = {
             "evaluation": place.name,
-            "workload": self.workload or self.command,
+            "workload": self.config.workload or self.config.command,
             "variant": next(iter(on.values())).variant,
             "note": next(iter(on.values())).note,
-            "machine": self.machine,
+            "machine": self.config.machine,
             "rounds": self.repeats,
             "started": started.isoformat(timespec="seconds"),
             "provenance": {"damoos": __version__, "commit": places.commit()},
@@ -140,16 +130,14 @@ class Evaluation:
         return found
 
     def _workload(self, lease: Lease) -> Workload:
-        if self.workload:
-            return workloads.workload(self.workload, lambda program: lease.call("which", program=program))
-        return workloads.command(self.command or "", Tuning())
+        return self.config.workload_on(lambda program: lease.call("which", program=program))
 
     def _policy(self, kernel: str, tuning: Tuning) -> DamosPolicy:
         text = self.schemes.get(kernel, self.scheme)
         return (
-            manual_policy(tuning.manual_us, self.operations)
+            manual_policy(tuning.manual_us, self.config.operations)
             if text is None
-            else DamosPolicy(parse_schemes(text), self.operations)
+            else DamosPolicy(parse_schemes(text), self.config.operations)
         )
 
     def _rounds(
@@ -194,15 +182,7 @@ def evaluation_of(studies: Mapping[str, Study]) -> Evaluation:
             raise ConfigError(f"study '{study.name}' has no recommended scheme")
         schemes[name] = best["scheme"]
     config = next(iter(studies.values())).config
-    return Evaluation(
-        workload=config.workload,
-        command=config.command,
-        machine=config.machine,
-        kernels=list(studies),
-        operations=config.operations,
-        repeats=max(MIN_REPEATS, config.repeats),
-        schemes=schemes,
-    )
+    return Evaluation(config, list(studies), schemes=schemes, repeats=max(MIN_REPEATS, config.repeats))
 
 
 def slower_by(found: Mapping[str, Any]) -> float:

@@ -118,17 +118,15 @@ def evaluate(
     Example: damoos evaluate --workload synthetic/hot-cold --kernels debian,damoos --repeats 5
     """
     from damoos.evaluate import Evaluation, slower_by, text
+    from damoos.study import StudyConfig
     from damoos.units import parse_percent
 
     check_format(form)
     allowed = None if tolerance is None else float(parse_percent(tolerance)) / 100
     evaluation = Evaluation(
-        workload=workload,
-        command=command,
-        machine=machine,
-        kernels=comma_separated(kernels, "--kernels"),
-        scheme=None if scheme is None else scheme_text(scheme),
-        operations=operations,
+        StudyConfig(workload=workload, command=command, machine=machine, nr_samples=2, operations=operations),
+        comma_separated(kernels, "--kernels"),
+        None if scheme is None else scheme_text(scheme),
         repeats=repeats,
     )
     if allowed is not None and len(evaluation.kernels) < 2:

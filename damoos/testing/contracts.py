@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -261,6 +262,18 @@ class MachineContract:
 _COLD_BYTES = 60 << 20  # of synthetic/idle
 
 
+def until(
+    session: Session, fulfilled: Callable[[dict[str, Any]], bool] = lambda _: False, within_s: float = 30.0
+) -> dict[str, Any]:
+    """The status of what is in service once it fulfils a condition, or when the machine's time is up."""
+    first = session.agent.call("status")
+    while True:
+        status: dict[str, Any] = session.agent.call("status")
+        if fulfilled(status) or status["for_s"] - first["for_s"] > within_s:
+            return status
+        time.sleep(0.05)
+
+
 class KernelInterfaceContract:
     """What DAMON must do on a kernel, whichever of its interfaces the agent drives it through.
 
@@ -285,17 +298,8 @@ class KernelInterfaceContract:
         """A process under schemes; yields a call that waits until its status fulfils a condition."""
         words = list(argv) or workload("synthetic/idle", lambda program: None).argv(session.copy)
         session.agent.call("apply", argv=words, env={}, context=context_to_json(context))
-
-        def until(fulfilled: Callable[[dict[str, Any]], bool] = lambda _: False, within_s: float = 30.0) -> Any:
-            start = session.agent.call("status")
-            while True:
-                status = session.agent.call("status")
-                if fulfilled(status) or status["for_s"] - start["for_s"] > within_s:
-                    return status
-                time.sleep(0.05)
-
         try:
-            yield until
+            yield partial(until, session)
         finally:
             session.agent.call("stop")
             assert session.agent.call("facts")["damon_in_use"] == ""

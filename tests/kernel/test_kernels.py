@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from damoos.machines.guest.features import features
 from damoos.machines.guest.kunit import run as run_kunit
 from damoos.policies.base import DamosPolicy
 from damoos.runner import check_schemes
+from damoos.testing.contracts import until
 from damoos.workloads.catalog import workload
 from tests.conftest import KERNELS, open_guest, prcl, shell
 
@@ -59,16 +60,6 @@ def start(session: GuestSession, context: Context, argv: list[str] | None = None
     return session.agent.call("apply", **spec)["pid"]
 
 
-def wait(session: GuestSession, fulfilled: Callable[[dict], bool] = lambda _: False, within_s: float = 20.0) -> dict:
-    """The status of what is in service once it fulfils a condition, or when the guest's time is up."""
-    first = session.agent.call("status")
-    while True:
-        status = session.agent.call("status")
-        if fulfilled(status) or status["for_s"] - first["for_s"] > within_s:
-            return status
-        time.sleep(0.05)
-
-
 def swapped_mib(session: GuestSession, pid: int) -> float:
     return int(shell(session, f"sed -n 's/^VmSwap:[^0-9]*\\([0-9]*\\) kB/\\1/p' /proc/{pid}/status")) / 1024
 
@@ -107,12 +98,12 @@ def goal_context(current: int, metric: str = "user_input") -> Context:
 def test_a_goal_that_is_missed_widens_the_quota_and_one_that_is_exceeded_narrows_it(sysfs_guest: GuestSession) -> None:
     start(sysfs_guest, goal_context(current=100))
     try:
-        early = wait(sysfs_guest, within_s=1.0)["effective_bytes"][0]
-        late = wait(sysfs_guest, lambda status: status["effective_bytes"][0] > 10 * early, 20)["effective_bytes"][0]
+        early = until(sysfs_guest, within_s=1.0)["effective_bytes"][0]
+        late = until(sysfs_guest, lambda status: status["effective_bytes"][0] > 10 * early, 20)["effective_bytes"][0]
         assert late > 10 * early > 0
         # A goal that comes by a commit has lost its current value; were it not written again, the quota would widen.
         sysfs_guest.agent.call("commit", context=context_to_json(goal_context(current=1_000_000)))
-        after = wait(sysfs_guest, lambda status: status["effective_bytes"][0] < late / 10, 20)["effective_bytes"][0]
+        after = until(sysfs_guest, lambda status: status["effective_bytes"][0] < late / 10, 20)["effective_bytes"][0]
         assert after < late / 10
     finally:
         sysfs_guest.agent.call("stop")
@@ -121,7 +112,7 @@ def test_a_goal_that_is_missed_widens_the_quota_and_one_that_is_exceeded_narrows
 def test_a_goal_by_pressure_is_taken(sysfs_guest: GuestSession) -> None:
     start(sysfs_guest, goal_context(0, "some_mem_psi_us"))
     try:
-        assert wait(sysfs_guest, lambda status: status["effective_bytes"][0] > 0)["effective_bytes"][0] > 0
+        assert until(sysfs_guest, lambda status: status["effective_bytes"][0] > 0)["effective_bytes"][0] > 0
     finally:
         sysfs_guest.agent.call("stop")
 
@@ -153,7 +144,9 @@ def test_filters_leave_out_what_they_match(
     scheme = replace(Scheme.parse(COLD), filters=(one,) if one else ())
     pid = start(sysfs_guest, Context((scheme,), operations))
     try:
-        wait(sysfs_guest, lambda _: goes and swapped_mib(sysfs_guest, pid) > 0.8 * COLD_MIB, within_s=20 if goes else 4)
+        until(
+            sysfs_guest, lambda _: goes and swapped_mib(sysfs_guest, pid) > 0.8 * COLD_MIB, within_s=20 if goes else 4
+        )
         left = swapped_mib(sysfs_guest, pid)
     finally:
         sysfs_guest.agent.call("stop")
@@ -165,7 +158,7 @@ def test_the_young_filter_keeps_what_was_just_used(sysfs_guest: GuestSession) ->
     scheme = replace(Scheme.parse("4K max  min max  min max  pageout"), filters=(Filter("young"),))
     pid = start(sysfs_guest, Context((scheme,), "paddr"))
     try:
-        status = wait(sysfs_guest, lambda _: swapped_mib(sysfs_guest, pid) > 0.8 * COLD_MIB)
+        status = until(sysfs_guest, lambda _: swapped_mib(sysfs_guest, pid) > 0.8 * COLD_MIB)
         assert swapped_mib(sysfs_guest, pid) > 0.8 * COLD_MIB
         assert status["rss_bytes"] > 0.8 * HOT_MIB * MIB
     finally:
@@ -238,7 +231,7 @@ def test_an_action_makes_its_regions_young_again(sysfs_guest: GuestSession) -> N
     oldest = {}
     for action in ("stat", "cold"):
         start(sysfs_guest, Context((Scheme(action, AccessPattern(max_freq=None)),), attrs=Attrs(update_us=10_000_000)))
-        wait(sysfs_guest, within_s=4)
+        until(sysfs_guest, within_s=4)
         oldest[action] = max(age for *_, age in sysfs_guest.agent.call("regions"))
         sysfs_guest.agent.call("stop")
     assert oldest["stat"] > 20, oldest

@@ -10,6 +10,7 @@ import pytest
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.evaluate import QUANTITIES, Evaluation, evaluation_of, slower_by, text
 from damoos.machines import catalog
+from damoos.study import StudyConfig
 from damoos.testing.fake import FakeAgent, FakeMachine
 
 RESULT = {"a": 0.02, "b": 0.02, "slow": 0.08}
@@ -26,8 +27,12 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMachine]:
 
 
 def evaluation(*kernels: str, **settings) -> Evaluation:
-    words = {"workload": None, "command": "true", "machine": "guest", "repeats": 5, **settings}
-    return Evaluation(kernels=kernels, **words)
+    what = {
+        "workload": None,
+        "command": "true",
+        **{k: settings.pop(k) for k in ("workload", "command") if k in settings},
+    }
+    return Evaluation(StudyConfig(machine="guest", nr_samples=2, **what), kernels, **settings)
 
 
 def difference(found: dict, quantity: str) -> dict:
