@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from damoos.agent import proc
-from damoos.agent.run import pressure_files
+from damoos.agent.run import make_cgroup, pressure_files, usable_cgroups
 from damoos.agent.tryout import tryout
 from damoos.agent.undo import UndoLog
 from damoos.damon import interface
@@ -52,7 +52,7 @@ def features(log: UndoLog) -> dict[str, str]:
         "zram": _there((_SYS / "class/zram-control").exists()),
         "zswap": _there((_SYS / "module/zswap").exists()),
         "memory nodes of the test guest (2)": str(len(list((_SYS / "devices/system/node").glob("node[0-9]*"))) or 1),
-        "cgroup v2 memory.reclaim": _there(_has_reclaim()),
+        "cgroup v2 memory.reclaim": _there(_has_reclaim(log)),
         "pressure (PSI)": _there(pressure_files(None)[0].exists()),
         "KUnit": _there((_SYS / "module/kunit").exists()),
     }
@@ -71,19 +71,12 @@ def _path(name: str) -> str:
     return _there((_KERNEL / name).exists())
 
 
-def _has_reclaim() -> bool:
+def _has_reclaim(log: UndoLog) -> bool:
     """The file is in every group but the root's, so one is made to look at it."""
-    group = Path("/sys/fs/cgroup") / "damoos-look"
-    control = group.parent / "cgroup.subtree_control"
-    if not control.exists():
+    if not usable_cgroups():
         return False
-    before = control.read_text().split()
-    if "memory" not in before:
-        control.write_text("+memory")
-    group.mkdir()
+    mark = len(log)
     try:
-        return (group / "memory.reclaim").exists()
+        return (make_cgroup(log) / "memory.reclaim").exists()
     finally:
-        group.rmdir()
-        if "memory" not in before:
-            control.write_text("-memory")
+        log.restore(keep=mark)

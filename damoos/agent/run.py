@@ -42,6 +42,19 @@ def usable_cgroups() -> bool:
     return (CGROUPS / "cgroup.controllers").exists() and os.access(CGROUPS, os.W_OK)
 
 
+def make_cgroup(log: UndoLog) -> Path:
+    """A group of the agent's own, with the controllers that a run is measured by; undone with the log."""
+    control = CGROUPS / "cgroup.subtree_control"
+    wanted = {"memory", "cpu"} & set((CGROUPS / "cgroup.controllers").read_text().split())
+    for controller in wanted - set(control.read_text().split()):
+        log.record("controller", path=str(control), name=controller)
+        control.write_text(f"+{controller}")
+    group = CGROUPS / f"damoos-{os.getpid()}"
+    log.record("cgroup", path=str(group))
+    group.mkdir()
+    return group
+
+
 def machine_metrics() -> list[str]:
     """Metrics of a run that not every machine has."""
     found = ["cgroup_avg_bytes"] if usable_cgroups() else []
@@ -150,7 +163,8 @@ class Run:
         try:
             if self._spec["drop_caches"]:
                 drop_caches()
-            self._make_cgroup()
+            if usable_cgroups():  # else the tree is found by its parents
+                self._cgroup = make_cgroup(self._log)
             document = self._spec["context"]
             if document is None:
                 return self._measured(place, None)
@@ -159,18 +173,6 @@ class Run:
         finally:
             self._log.restore(keep=mark)
             shutil.rmtree(place, ignore_errors=True)
-
-    def _make_cgroup(self) -> None:
-        if not usable_cgroups():
-            return  # the tree is found by its parents
-        control = CGROUPS / "cgroup.subtree_control"
-        wanted = {"memory", "cpu"} & set((CGROUPS / "cgroup.controllers").read_text().split())
-        for controller in wanted - set(control.read_text().split()):
-            self._log.record("controller", path=str(control), name=controller)
-            control.write_text(f"+{controller}")
-        self._cgroup = CGROUPS / f"damoos-{os.getpid()}"
-        self._log.record("cgroup", path=str(self._cgroup))
-        self._cgroup.mkdir()
 
     def _measured(self, place: Path, scheme: SchemeOnProcess | None) -> dict[str, Any]:
         before, pressure_before = proc.vmstat(), self._pressure()

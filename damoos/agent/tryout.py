@@ -12,14 +12,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from damoos.agent import proc
 from damoos.agent.undo import UndoLog
 from damoos.damon.interface import kdamond
 from damoos.damon.scheme import Attrs, Context, Scheme
-from damoos.errors import DamoosError, MachineError
+from damoos.errors import MachineError
 
 SZ_BYTES = 8 << 20
 # Quick intervals; regions are given, and an update would look for others.
@@ -44,13 +44,12 @@ def tryout(operations: str, actions: Sequence[str], log: UndoLog) -> dict[str, i
     """Bytes that each action was applied to; 0 for one that does nothing here.
 
     Pageout counts what really left memory.
+
+    Raises
+    ------
+    MachineError : it could not be tried, which says nothing of the action
     """
-    found = {}
-    for action in actions:
-        with suppress(DamoosError):
-            found[action] = _applied(operations, action, log)
-        found.setdefault(action, 0)
-    return found
+    return {action: _applied(operations, action, log) for action in actions}
 
 
 def _applied(operations: str, action: str, log: UndoLog) -> int:
