@@ -70,7 +70,7 @@ def build(version: str, jobs: int, keep: bool) -> None:
     """Everything from the signed package to the named kernel; nothing if that is there and was made so."""
     (name,) = [name for name, of in kernels.OURS.items() if of == version]
     recipe = _recipe(version)
-    if name in kernels.names() and kernels.kernel(name).about["recipe"] == recipe:
+    if name in kernels.names() and kernels.kernel(name).about.get("recipe") == recipe:
         say(f"'{name}' is up to date: {kernels.kernel(name).path}")
         return
     _check_needs()

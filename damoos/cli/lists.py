@@ -45,5 +45,5 @@ def setup() -> None:
     from damoos.machines.guest.kernels import DEBIAN, kernel
 
     built, boots = image(say), kernel(DEBIAN, say)
-    accelerator = choose("auto", built, lambda: boots, say)
+    accelerator = choose("auto", built, say)
     say(f"guest image {built.path}, kernel {boots.path}, accelerator {accelerator.name}")

@@ -19,6 +19,7 @@ from damoos.dispatch.local import Lease
 from damoos.machines.catalog import machine
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.image import image
+from damoos.machines.guest.kernels import DEBIAN, kernel
 from damoos.machines.guest.qemu import BOOT_S, READY, QemuProcess
 from damoos.model.space import Param
 from damoos.model.trial import Run, Score
@@ -65,10 +66,11 @@ def help_text() -> list[float]:
 
 def boot_to_ssh() -> list[float]:
     built = image()
+    boots = kernel(DEBIAN)
     accelerator = choose("auto", built, print)
 
     def boot() -> None:
-        guest = QemuProcess(built, accelerator, vcpus=1, mem_bytes=1 << 30)
+        guest = QemuProcess(built, boots, accelerator, vcpus=1, mem_bytes=1 << 30)
         try:
             guest.wait_for(READY, BOOT_S)
         finally:

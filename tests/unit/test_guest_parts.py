@@ -31,11 +31,9 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Image:
     monkeypatch.setenv("DAMOOS_CACHE", str(tmp_path))
     (tmp_path / "guest").mkdir()
     monkeypatch.setattr(accel.os, "access", lambda path, mode: True)
+    debian = Kernel("debian", Path("6.12.0-abc"), "6.12.0", flush_tlb=False)
+    monkeypatch.setattr(accel, "kernel", lambda name, say: debian)
     return Image(tmp_path / "guest/image")
-
-
-def debian() -> Kernel:
-    return Kernel("debian", Path("6.12.0-abc"), "6.12.0", flush_tlb=False)
 
 
 @pytest.mark.parametrize(("boots", "chosen"), [(True, "kvm"), (False, "tcg")])
@@ -45,7 +43,7 @@ def test_kvm_is_trusted_only_after_a_boot_and_the_answer_is_kept(
     asked: list[Image] = []
     monkeypatch.setattr(accel, "_boots", lambda built, kernel: asked.append(built) or boots)
     said: list[str] = []
-    assert [accel.choose("auto", image, debian, said.append).name for _ in range(3)] == [chosen] * 3
+    assert [accel.choose("auto", image, said.append).name for _ in range(3)] == [chosen] * 3
     assert len(asked) == 1
     assert bool(said) == (not boots)
 
@@ -53,9 +51,9 @@ def test_kvm_is_trusted_only_after_a_boot_and_the_answer_is_kept(
 def test_kvm_that_was_asked_for_is_not_replaced_in_silence(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accel, "_boots", lambda built, kernel: False)
     with pytest.raises(UnsupportedError, match="KVM does not boot a kernel on this host"):
-        accel.choose("kvm", image, debian, print)
+        accel.choose("kvm", image, print)
     with pytest.raises(ConfigError, match="did you mean 'tcg'"):
-        accel.choose("tgc", image, debian, print)
+        accel.choose("tgc", image, print)
 
 
 def test_the_host_key_is_pinned_to_the_forwarded_port(tmp_path: Path) -> None:

@@ -70,6 +70,22 @@ def test_the_same_name_again_is_the_new_kernel_and_a_name_can_be_forgotten(tmp_p
         kernels.remove("other")
 
 
+def test_a_kernel_that_was_built_keeps_its_record_when_it_is_added_too(tmp_path: Path) -> None:
+    kernels.store(bzimage(tmp_path / "bzImage"), None, {"origin": "built", "recipe": "abc"}, "damoos")
+    kernels.add(tmp_path / "bzImage", None, "mine")
+    assert kernels.kernel("damoos").about == kernels.kernel("mine").about == {"origin": "built", "recipe": "abc"}
+    kernels.store(tmp_path / "bzImage", None, {"origin": "built", "recipe": "def"}, "damoos")
+    assert kernels.kernel("damoos").about["recipe"] == "def"
+
+
+def test_a_broken_payload_is_left_to_the_kernel_itself(tmp_path: Path) -> None:
+    path = bzimage(tmp_path / "bzImage")
+    content = bytearray(path.read_bytes())
+    content[1024 + 20 : 1024 + 30] = b"\xff" * 10
+    path.write_bytes(bytes(content))
+    assert kernels.add(path, None, "mine").bootable.name == "bzImage"
+
+
 def test_a_path_is_a_name_too(tmp_path: Path) -> None:
     path = bzimage(tmp_path / "bzImage")
     assert kernels.kernel(str(path)).release == "6.99.0-mine"

@@ -79,7 +79,7 @@ class GuestMachine(Machine):
         check_tools()
         built = image(say)
         boots = kernel(self._kernel, say)
-        accelerator = choose(self._accel, built, lambda: kernel(DEBIAN, say), say)
+        accelerator = choose(self._accel, built, say)
         qemu = QemuProcess(
             built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), self._numa_options()
         )

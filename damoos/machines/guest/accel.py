@@ -11,7 +11,7 @@ from pathlib import Path
 from damoos import places
 from damoos.errors import ConfigError, MachineLost, UnsupportedError, nearest
 from damoos.machines.guest.image import Image
-from damoos.machines.guest.kernels import Kernel
+from damoos.machines.guest.kernels import DEBIAN, Kernel, kernel
 from damoos.machines.guest.qemu import Accelerator, QemuProcess
 
 BOOT_TEST_S = 10.0
@@ -30,13 +30,8 @@ TCG = Accelerator(
 ACCELERATORS = {"kvm": KVM, "tcg": TCG}
 
 
-def choose(wanted: str, image: Image, kernel: Callable[[], Kernel], say: Callable[[str], None]) -> Accelerator:
+def choose(wanted: str, image: Image, say: Callable[[str], None]) -> Accelerator:
     """The accelerator for a machine file's word: ``auto``, ``kvm`` or ``tcg``.
-
-    Parameters
-    ----------
-    kernel : callable
-        Gives the kernel to try KVM with: Debian's, which is known to boot; asked for only where KVM is there.
 
     Raises
     ------
@@ -46,7 +41,7 @@ def choose(wanted: str, image: Image, kernel: Callable[[], Kernel], say: Callabl
         return TCG
     if wanted not in ("auto", "kvm"):
         raise ConfigError(f"unknown accel '{wanted}'{nearest(wanted, ['auto', *ACCELERATORS])}")
-    if kvm_boots(image, kernel):
+    if kvm_boots(image, say):
         return KVM
     if wanted == "kvm":
         raise UnsupportedError('KVM does not boot a kernel on this host; accel = "tcg" runs anywhere')
@@ -54,12 +49,12 @@ def choose(wanted: str, image: Image, kernel: Callable[[], Kernel], say: Callabl
     return TCG
 
 
-def kvm_boots(image: Image, kernel: Callable[[], Kernel]) -> bool:
-    """Whether a tiny guest boots under KVM here; tried once per guest kernel and host kernel, then remembered."""
+def kvm_boots(image: Image, say: Callable[[str], None]) -> bool:
+    """Whether Debian's kernel boots under KVM here; tried once per guest kernel and host kernel, then remembered."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
     memory = places.cache() / "guest/kvm.json"
-    boots = kernel()
+    boots = kernel(DEBIAN, say)
     key = f"{boots.identity} {platform.release()} {platform.node()}"
     answers = _remembered(memory)
     if key not in answers:
@@ -77,8 +72,8 @@ def _remembered(memory: Path) -> dict[str, bool]:
         return {}
 
 
-def _boots(image: Image, kernel: Kernel) -> bool:
-    guest = QemuProcess(image, kernel, KVM, vcpus=1, mem_bytes=256 << 20, extra_cmdline="damoos.boot_test")
+def _boots(image: Image, boots: Kernel) -> bool:
+    guest = QemuProcess(image, boots, KVM, vcpus=1, mem_bytes=256 << 20, extra_cmdline="damoos.boot_test")
     try:
         # A KVM that cannot run the kernel leaves QEMU hanging, not ended, so the deadline decides.
         guest.wait_for(BOOT_TEST_OK, BOOT_TEST_S)

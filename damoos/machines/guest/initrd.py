@@ -7,6 +7,7 @@ import lzma
 import shutil
 import subprocess
 import tempfile
+import zlib
 from pathlib import Path
 
 from damoos.errors import ConfigError, MachineError
@@ -65,11 +66,19 @@ def build(modules: Path, busybox: Path, target: Path) -> None:
 
 
 def unpacked(content: bytes) -> bytes:
-    """Plain bytes of what may be packed by gzip, xz or zstd; anything else comes back as it is."""
-    if content.startswith(b"\x1f\x8b"):
-        return gzip.decompress(content)
-    if content.startswith(b"\xfd7zXZ\0"):
-        return lzma.decompress(content)
+    """Plain bytes of what may be packed by gzip, xz or zstd; anything else comes back as it is.
+
+    Raises
+    ------
+    MachineError : it is packed so, and broken
+    """
+    try:
+        if content.startswith(b"\x1f\x8b"):
+            return gzip.decompress(content)
+        if content.startswith(b"\xfd7zXZ\0"):
+            return lzma.decompress(content)
+    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        raise MachineError(f"cannot be unpacked: {error}") from None
     if content.startswith(b"\x28\xb5\x2f\xfd"):
         done = subprocess.run(["zstd", "-dcq"], input=content, capture_output=True, check=False)
         if done.returncode != 0:

@@ -153,10 +153,10 @@ def store(bzimage: Path, modules: Path | None, about: dict[str, Any], name: str 
         target = _place() / f"{release}-{digest.hexdigest()[:12]}"
         shown = {"release": release, "flush_tlb": _FLUSH_TLB in (plain or b""), "about": about}
         (draft / "kernel.json").write_text(json.dumps(shown, indent=2) + "\n")
-        if target.exists():
-            (draft / "kernel.json").replace(target / "kernel.json")
-        else:
+        if not target.exists():
             draft.replace(target)
+        elif about["origin"] != "added":  # one that was built or fetched keeps the record of it under any name
+            (draft / "kernel.json").replace(target / "kernel.json")
     if name is not None:
         _link(name, target)
     return _load(name or str(bzimage), target)
@@ -193,8 +193,11 @@ def unpack(bzimage: bytes) -> bytes | None:
     setup_bytes = ((bzimage[0x1F1] or 4) + 1) * 512
     offset, length = struct.unpack_from("<II", bzimage, 0x248)
     payload = bzimage[setup_bytes + offset : setup_bytes + offset + length]
-    # All but gzip are followed by the plain size, one word of four bytes.
-    plain = initrd.unpacked(payload if payload.startswith(b"\x1f\x8b") else payload[:-4])
+    try:
+        # All but gzip are followed by the plain size, one word of four bytes.
+        plain = initrd.unpacked(payload if payload.startswith(b"\x1f\x8b") else payload[:-4])
+    except MachineError:
+        return None
     return plain if plain.startswith(b"\x7fELF") else None
 
 

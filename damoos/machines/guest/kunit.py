@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from damoos.errors import UnsupportedError
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.image import image
-from damoos.machines.guest.kernels import DEBIAN, kernel
+from damoos.machines.guest.kernels import kernel
 from damoos.machines.guest.qemu import BOOT_S, READY, QemuProcess
 
 MEM_BYTES = 512 << 20
@@ -47,7 +47,7 @@ def run(name: str, say: Callable[[str], None] = lambda _: None) -> list[KunitRes
     MachineLost : it did not come up
     """
     boots, built = kernel(name, say), image(say)
-    accelerator = choose("auto", built, lambda: kernel(DEBIAN, say), say)
+    accelerator = choose("auto", built, say)
     guest = QemuProcess(built, boots, accelerator, 1, MEM_BYTES, _CMDLINE)
     try:
         guest.wait_for(READY, BOOT_S)
