@@ -444,9 +444,9 @@ def test_wrong_words_are_found_before_a_machine_starts(fake, tmp_path: Path, wor
 def test_scores_come_from_the_baselines_on_both_sides(fake, tmp_path: Path) -> None:
     fake(FakeMachine(noise=0.02, seed=5))
     found = tune(tmp_path, trials=4)
-    runs = found._study.runs()
+    runs = found.study.runs()
     before, after = (run.measurement for run in runs if run.kind == "baseline" and run.number in (1, 2))
     trial = next(run for run in runs if run.kind == "trial")
     between = study.mean_measurement([before, after])
-    expected = found._study.scorer.score(trial.measurement, between, [])
+    expected = found.study.scorer.score(trial.measurement, between, [])
     assert found.result["trials"][0]["score"] == expected.value
