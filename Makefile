@@ -57,10 +57,10 @@ build/.packages build/.kernel-packages:
 image: setup ## build the guest's kernel and image into the cache (DAMOOS_CACHE)
 	@$(BIN)/damoos setup
 
-kernel: setup build/.kernel-packages ## build damoos's own kernel into the cache: make kernel, make kernel VERSION=6.1
+kernel: image build/.kernel-packages ## build damoos's own kernel into the cache: make kernel, make kernel VERSION=6.1
 	$(MAKE) -C kernel VERSION=$(VERSION) PYTHON=$(abspath $(BIN))/python
 
-kernels: setup build/.kernel-packages ## build all of damoos's kernels that the cache does not have
+kernels: image build/.kernel-packages ## build all of damoos's kernels that the cache does not have
 	$(MAKE) -C kernel all PYTHON=$(abspath $(BIN))/python
 
 kernel-test: setup image kernels ## DAMON's own KUnit tests, then damoos's, on three kernels

@@ -23,6 +23,7 @@ from typing import Any
 from damoos import places
 from damoos.errors import ConfigError, DamoosError, MachineError, UnsupportedError, nearest
 from damoos.machines.guest import debian, kernels
+from damoos.machines.guest.image import image
 
 HERE = Path(__file__).resolve().parent
 FRAGMENTS = ("base", "damon", "swap", "numa", "debug", "kunit")
@@ -77,7 +78,7 @@ def build(version: str, jobs: int, keep: bool) -> None:
     started = time.monotonic()
     place = places.cache() / "kernels/build"
     say(f"fetching linux-source-{version} from Debian")
-    debian.refresh()
+    debian.refresh(image(say).sources)
     package = debian.fetch(f"linux-source-{version}", place)
     tree = place / f"{version}-{package.sha256[:8]}-{recipe[:8]}"
     patches = _patches(version)

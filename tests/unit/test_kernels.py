@@ -150,6 +150,9 @@ def test_modules_are_laid_out_in_load_order(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(kernels, "image", lambda: Image(tmp_path))
     found = kernels.add(bzimage(tmp_path / "bzImage"), tmp_path, "mine")
     assert found.initrd is not None
+    first = found.initrd.read_bytes()
+    kernels.remove("mine")
+    assert kernels.add(tmp_path / "bzImage", tmp_path, "mine").initrd.read_bytes() == first
     with open(found.initrd, "rb") as archive:
         subprocess.run(["cpio", "-i", "-d", "--quiet"], stdin=archive, cwd=tmp_path, check=True)
     order = (tmp_path / "modules/order").read_text().splitlines()

@@ -11,14 +11,6 @@ from pathlib import Path
 from damoos import places
 from damoos.errors import MachineError, UnsupportedError
 
-SUITE = "bookworm"
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-_ARCHIVES = (
-    ("http://deb.debian.org/debian", SUITE),
-    ("http://deb.debian.org/debian", f"{SUITE}-updates"),
-    ("http://deb.debian.org/debian-security", f"{SUITE}-security"),
-)
-
 
 @dataclass(frozen=True)
 class Package:
@@ -34,7 +26,6 @@ def fetch(name: str, folder: Path) -> Package:
 
     Raises
     ------
-    UnsupportedError : the keyring that the archive's signature is checked with is missing
     MachineError : the archive has no such package, cannot be reached, or the file is not what it signed
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,17 +49,20 @@ def newest_of(meta: str) -> str:
         word = line.split()[-1]
         if "Depends:" in line and word.startswith(stem):
             return word
-    raise MachineError(f"Debian's {SUITE} has no package behind '{meta}'")
+    raise MachineError(f"Debian's archive has no package behind '{meta}'")
 
 
-def refresh() -> None:
-    """Read the archive's signed indices anew."""
-    if not KEYRING.exists():
-        raise UnsupportedError(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
+def refresh(sources: str) -> None:
+    """Read an archive's signed indices anew.
+
+    Parameters
+    ----------
+    sources : str
+        Lines of a sources.list: where the guest's own packages came from, so that kernels come from there, too.
+    """
     for part in ("state/lists/partial", "cache/archives/partial"):
         (_place() / part).mkdir(parents=True, exist_ok=True)
-    lines = [f"deb [signed-by={KEYRING} arch=amd64] {url} {suite} main\n" for url, suite in _ARCHIVES]
-    (_place() / "sources.list").write_text("".join(lines))
+    (_place() / "sources.list").write_text(sources)
     _apt("apt-get", "-q", "update", "-o", "APT::Update::Error-Mode=any")
 
 

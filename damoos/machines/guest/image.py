@@ -18,9 +18,9 @@ from pathlib import Path
 
 from damoos import places
 from damoos.errors import MachineError, UnsupportedError
-from damoos.machines.guest.debian import SUITE
 
 ROOTFS = Path(__file__).parent / "rootfs"
+SUITE = "bookworm"
 PACKAGES = ("openssh-server", "python3-minimal", "libpython3-stdlib", "busybox-static")
 TOOLS = {
     "mmdebstrap": "mmdebstrap",
@@ -42,7 +42,7 @@ set -eu
 tree=$1 out=$2 rootfs=$3
 tar -x --no-same-owner --exclude='./dev/*' -f "$out/root.tar" -C "$tree"
 mkdir "$tree/etc/damoos"
-cp "$tree/bin/busybox" "$out/"
+cp "$tree/bin/busybox" "$tree/etc/apt/sources.list" "$out/"
 ln -s ../bin/busybox "$tree/sbin/init"
 install -m 755 "$rootfs/rc" "$tree/etc/damoos/rc"
 install -m 644 "$rootfs/sshd_config" "$tree/etc/damoos/sshd_config"
@@ -66,6 +66,11 @@ class Image:
     def busybox(self) -> Path:
         """The guest's init and shell, statically linked; initial RAM disks hold it too."""
         return self.path / "busybox"
+
+    @property
+    def sources(self) -> str:
+        """The archives that mmdebstrap took the image's packages from, as lines of a sources.list."""
+        return (self.path / "sources.list").read_text()
 
     @property
     def disk(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import shutil
 import subprocess
 import tempfile
@@ -57,9 +58,12 @@ def build(modules: Path, busybox: Path, target: Path) -> None:
                     order.append(plain)
                     (tree / f"modules/{plain}.ko").write_bytes(unpacked((modules / file).read_bytes()))
         (tree / "modules/order").write_text("".join(f"{one}.ko {_OPTIONS.get(one, '')}\n" for one in order))
+        paths = sorted(tree.rglob("*"))
+        for path in paths:
+            os.utime(path, (0, 0))  # the same files give the same archive, by which a kernel is named
         with open(target, "wb") as out:
-            files = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
-            argv = ["cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0"]
+            files = "\n".join(str(path.relative_to(tree)) for path in paths)
+            argv = ["cpio", "--quiet", "--reproducible", "-o", "-H", "newc", "-R", "0:0"]
             done = subprocess.run(argv, cwd=tree, input=files.encode(), stdout=out, stderr=subprocess.PIPE, check=False)
         if done.returncode != 0:
             raise MachineError(f"cpio: {done.stderr.decode(errors='replace').strip()}")

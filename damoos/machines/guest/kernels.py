@@ -212,7 +212,7 @@ def _debian(say: Callable[[str], None]) -> Kernel:
 
 
 def _fetch_debian() -> None:
-    debian.refresh()
+    debian.refresh(image().sources)
     package = debian.fetch(debian.newest_of(DEBIAN_PACKAGE), _made(_place() / "source"))
     with tempfile.TemporaryDirectory(prefix="deb-", dir=_made(_place())) as folder:
         done = subprocess.run(["dpkg-deb", "-x", package.path, folder], capture_output=True, text=True, check=False)
