@@ -46,7 +46,8 @@ def test_a_kernel_does_not_differ_from_itself(short: Path, mine: str, tmp_path: 
     assert all("damon.flush_tlb=1" in one["emulation"] for one in found["kernels"] if one["accel"] == "tcg")
     by_name = {one["quantity"]: one for one in found["differences"]}
     assert abs(by_name["runtime without, s"]["difference"]) < 0.02
-    assert by_name["RSS saving"]["interval"][0] <= 0 <= by_name["RSS saving"]["interval"][1]
+    # By design one interval in a hundred misses a difference of nothing, so the size of it is what is asked here.
+    assert abs(by_name["RSS saving"]["difference"]) < 0.1
     assert all(one["quantities"]["RSS saving"]["mean"] > 0.1 for one in found["kernels"])
     assert len(list(tmp_path.glob("evaluate-short-*/*.parquet"))) == 12
 
