@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from damoos import __version__, places
+from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.damon.text import parse_schemes
 from damoos.dispatch.local import Lease
 from damoos.errors import ConfigError
@@ -71,8 +72,8 @@ class Evaluation:
     kernels : sequence of str
     scheme : str or None
         Scheme text; None for the workload's hand-made prcl.
-    schemes : mapping of str to str
-        A kernel's own scheme text, for those that have one.
+    policies : mapping of str to DamosPolicy
+        A kernel's own schemes, for those that have some.
     repeats : int
         Rounds.
     """
@@ -80,7 +81,7 @@ class Evaluation:
     config: StudyConfig
     kernels: Sequence[str]
     scheme: str | None = None
-    schemes: Mapping[str, str] = field(default_factory=dict)
+    policies: Mapping[str, DamosPolicy] = field(default_factory=dict)
     repeats: int = 5
 
     def __post_init__(self) -> None:
@@ -89,9 +90,8 @@ class Evaluation:
             raise ConfigError(f"--repeats {self.repeats} give no interval to speak of; give {MIN_REPEATS} or more")
         for name in self.kernels:
             replace(self.config, kernel=name).check()
-        for text in (self.scheme, *self.schemes.values()):
-            if text is not None:
-                parse_schemes(text)
+        if self.scheme is not None:
+            parse_schemes(self.scheme)
 
     def run(self, results: Path, say: Say) -> dict[str, Any]:
         """Do all rounds; each finished run is kept as it ends, in the folder that is named in what is returned.
@@ -133,12 +133,11 @@ class Evaluation:
         return self.config.workload_on(lambda program: lease.call("which", program=program))
 
     def _policy(self, kernel: str, tuning: Tuning) -> DamosPolicy:
-        text = self.schemes.get(kernel, self.scheme)
-        return (
-            manual_policy(tuning.manual_us, self.config.operations)
-            if text is None
-            else DamosPolicy(parse_schemes(text), self.config.operations)
-        )
+        if kernel in self.policies:
+            return self.policies[kernel]
+        if self.scheme is not None:
+            return DamosPolicy(parse_schemes(self.scheme), self.config.operations)
+        return manual_policy(tuning.manual_us, self.config.operations)
 
     def _rounds(
         self,
@@ -175,14 +174,15 @@ def evaluation_of(studies: Mapping[str, Study]) -> Evaluation:
     ------
     ConfigError : a study is not finished, or recommends nothing
     """
-    schemes = {}
+    policies = {}
     for name, study in studies.items():
         best = (study.record.result or {}).get("recommended")
         if best is None:
             raise ConfigError(f"study '{study.name}' has no recommended scheme")
-        schemes[name] = best["scheme"]
+        context = context_from_json(best["damo"])  # the scheme's text would lack a tuned quota
+        policies[name] = DamosPolicy(context.schemes, context.operations)
     config = next(iter(studies.values())).config
-    return Evaluation(config, list(studies), schemes=schemes, repeats=max(MIN_REPEATS, config.repeats))
+    return Evaluation(config, list(studies), policies=policies, repeats=max(MIN_REPEATS, config.repeats))
 
 
 def slower_by(found: Mapping[str, Any]) -> float:
@@ -247,6 +247,7 @@ def _kernel_json(
             key: facts.get(key) for key in ("kernel_id", "accel", "clock", "emulation", "vcpus", "mem_bytes", "cmdline")
         },
         "scheme": "; ".join(str(scheme) for scheme in policy.schemes),
+        "damo": context_to_json(policy.context),
         "quantities": quantities,
     }
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from damoos.damon.damo_json import context_to_json
+from damoos.damon.scheme import Context, Quotas, Scheme
+from damoos.damon.text import parse_schemes
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.evaluate import QUANTITIES, Evaluation, evaluation_of, slower_by, text
 from damoos.machines import catalog
+from damoos.policies.base import DamosPolicy
 from damoos.study import StudyConfig
 from damoos.testing.fake import FakeAgent, FakeMachine
 
@@ -75,8 +81,8 @@ def test_every_run_is_kept_and_the_order_turns(tmp_path: Path) -> None:
 
 
 def test_a_kernel_may_have_a_scheme_of_its_own(tmp_path: Path) -> None:
-    schemes = {"b": "4K max  min min  9s max  pageout"}
-    found = evaluation("a", "b", schemes=schemes).run(tmp_path, print)
+    own = DamosPolicy(parse_schemes("4K max  min min  9s max  pageout"), "vaddr")
+    found = evaluation("a", "b", policies={"b": own}).run(tmp_path, print)
     assert [one["scheme"] for one in found["kernels"]] == [
         "4K max  min min  5s max  pageout",
         "4K max  min min  9s max  pageout",
@@ -119,6 +125,21 @@ def test_an_action_that_does_nothing_is_found_before_the_first_run(
 def test_wrong_words_are_found_before_a_machine_is_started(settings: dict, message: str) -> None:
     with pytest.raises(Exception, match=message):
         evaluation("a", "b", **settings)
+
+
+def test_a_tuned_quota_is_compared_with_the_scheme() -> None:
+    scheme = replace(Scheme.parse("4K max  min min  9s max  pageout"), quotas=Quotas(0, 1 << 20, 1000))
+
+    class Record:
+        result: ClassVar = {"recommended": {"damo": context_to_json(Context((scheme,)))}}
+
+    class Finished:
+        name = "study"
+        record = Record()
+        config = StudyConfig(None, "true", machine="guest", nr_samples=2)
+
+    made = evaluation_of({"a": Finished()})  # type: ignore[dict-item]
+    assert made.policies["a"].schemes == (scheme,)
 
 
 def test_a_study_without_a_recommendation_has_nothing_to_compare() -> None:

@@ -139,12 +139,13 @@ def remove(name: str) -> None:
 def store(bzimage: Path, modules: Path | None, about: dict[str, Any], name: str | None) -> Kernel:
     """Lay a kernel into the cache, unpacked, with an initial RAM disk if it has modules."""
     release = release_of(bzimage)
-    digest = hashlib.sha256(bzimage.read_bytes())
+    content = bzimage.read_bytes()
+    digest = hashlib.sha256(content)
     with tempfile.TemporaryDirectory(prefix="kernel-", dir=_made(_place())) as folder:
         draft = Path(folder) / "draft"
         draft.mkdir()
-        shutil.copyfile(bzimage, draft / "bzImage")
-        plain = unpack(bzimage.read_bytes())
+        (draft / "bzImage").write_bytes(content)
+        plain = unpack(content)
         if plain:
             (draft / "vmlinux").write_bytes(plain)
         if modules:
