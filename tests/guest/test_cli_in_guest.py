@@ -12,26 +12,16 @@ from pathlib import Path
 import pytest
 
 from damoos.machines.guest import GuestSession
-from tests.conftest import DAMOOS, damoos, shell
+from tests.conftest import DAMOOS, damoos, shell, short_workload
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 HOST_KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
-# A pattern of 3 s that gives a scheme something to do: short enough for tests, long enough for DAMON.
-PATTERN = (
-    "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n2500\nhot, 1, 8, 100\n"
-)
 
 
 @pytest.fixture
 def short(tmp_path: Path) -> Path:
     """A workload file of a user's own."""
-    (tmp_path / "short.pattern").write_text(PATTERN)
-    file = tmp_path / "short.toml"
-    file.write_text(
-        'description = "short"\n[tune]\nmin_age = "0s:2s"\nmanual_min_age = "10s"\nunit_work = "3s"\n'
-        '[pattern]\nfile = "short.pattern"\nrate = 10000\n'
-    )
-    return file
+    return short_workload(tmp_path, manual_min_age="10s")
 
 
 def qemus_of(pid: int) -> list[int]:

@@ -8,22 +8,12 @@ from pathlib import Path
 import pytest
 
 from damoos.machines.guest import kernels
-from tests.conftest import damoos
-
-# 3 s: long enough for a scheme to do something.
-PATTERN = (
-    "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n2500\nhot, 1, 8, 100\n"
-)
+from tests.conftest import damoos, short_workload
 
 
 @pytest.fixture
 def short(tmp_path: Path) -> Path:
-    (tmp_path / "short.pattern").write_text(PATTERN)
-    (tmp_path / "short.toml").write_text(
-        'description = "short"\n[tune]\nmin_age = "0s:2s"\nmanual_min_age = "500ms"\nunit_work = "3s"\n'
-        '[pattern]\nfile = "short.pattern"\nrate = 10000\n'
-    )
-    return tmp_path / "short.toml"
+    return short_workload(tmp_path, manual_min_age="500ms")
 
 
 @pytest.fixture
@@ -46,8 +36,9 @@ def test_a_kernel_does_not_differ_from_itself(short: Path, mine: str, tmp_path: 
     assert all("damon.flush_tlb=1" in one["emulation"] for one in found["kernels"] if one["accel"] == "tcg")
     by_name = {one["quantity"]: one for one in found["differences"]}
     assert abs(by_name["runtime without, s"]["difference"]) < 0.02
-    # By design one interval in a hundred misses a difference of nothing, so the size of it is what is asked here.
-    assert abs(by_name["RSS saving"]["difference"]) < 0.1
+    # DAMON is random, and one interval in a hundred misses a difference of nothing; a large one besides is no chance.
+    saving = by_name["RSS saving"]
+    assert not (saving["differs"] and abs(saving["difference"]) > 0.1), saving
     assert all(one["quantities"]["RSS saving"]["mean"] > 0.1 for one in found["kernels"])
     assert len(list(tmp_path.glob("evaluate-short-*/*.parquet"))) == 12
 
