@@ -262,6 +262,15 @@ class MachineContract:
 _COLD_BYTES = 60 << 20  # of synthetic/idle
 
 
+def paged_out(status: dict[str, Any]) -> bool:
+    """Whether the process has lost its cold memory, by its resident set.
+
+    Not by bytes applied: on vaddr a region that holds a hole between two mappings counts as applied 0 although its
+    pages went, and where the regions fall is the kernel's dice (docs/kernel.md).
+    """
+    return bool(status["rss_bytes"] < 0.3 * _COLD_BYTES)
+
+
 def until(
     session: Session, fulfilled: Callable[[dict[str, Any]], bool] = lambda _: False, within_s: float = 30.0
 ) -> dict[str, Any]:
@@ -338,10 +347,10 @@ class KernelInterfaceContract:
         """A process that leaves its memory alone loses it, and the statistics say so."""
         with self._served(session, Context((Scheme.parse("4K max  min min  500ms max  pageout"),))) as until:
             filled = until(lambda status: status["rss_bytes"] > 0.8 * _COLD_BYTES)
-            status = until(lambda status: status["rss_bytes"] < 0.3 * _COLD_BYTES)
+            status = until(paged_out)
         assert filled["rss_bytes"] > 0.5 * _COLD_BYTES
-        assert status["rss_bytes"] < 0.3 * _COLD_BYTES
-        assert status["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES
+        assert paged_out(status), status
+        assert status["damos"][0]["sz_tried_bytes"] > 0.5 * _COLD_BYTES
 
     def test_all_memory_can_be_watched(self, session: Session) -> None:
         """Paddr sees what the machine has, which the kernel does not find by itself."""
@@ -355,21 +364,22 @@ class KernelInterfaceContract:
         with self._served(session, never) as until:
             before = until(within_s=3.0)
             accepted = session.agent.call("commit", context=context_to_json(soon))
-            after = until(lambda status: status["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES)
+            after = until(paged_out)
             session.agent.call("commit", context=context_to_json(never))
             kept = session.agent.call("status")
-        assert before["damos"][0]["sz_applied_bytes"] == 0
+        assert before["damos"][0]["sz_tried_bytes"] == 0
         assert accepted["schemes/0/access_pattern/age/min"] == "5"
-        assert after["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES
-        assert kept["damos"][0]["sz_applied_bytes"] >= after["damos"][0]["sz_applied_bytes"]
+        assert paged_out(after), after
+        assert kept["damos"][0]["sz_tried_bytes"] >= after["damos"][0]["sz_tried_bytes"] > 0.5 * _COLD_BYTES
 
     def test_children_come_under_the_scheme(self, session: Session) -> None:
         """What a shell starts is watched too, as soon as it is looked at."""
         inner = shlex.join(workload("synthetic/idle", lambda program: None).argv(session.copy))
         context = Context((Scheme.parse("4K max  min min  500ms max  pageout"),))
         with self._served(session, context, ["sh", "-c", f"{inner}; exit 0"]) as until:
-            status = until(lambda status: status["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES)
-        assert status["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES
+            status = until(lambda status: paged_out(status) and status["damos"][0]["sz_tried_bytes"] > _COLD_BYTES / 2)
+        assert paged_out(status), status
+        assert status["damos"][0]["sz_tried_bytes"] > 0.5 * _COLD_BYTES
 
     def test_a_quota_holds(self, session: Session) -> None:
         """Bytes applied per reset interval are within 5 % of the quota while there is more to do.
@@ -406,9 +416,9 @@ class KernelInterfaceContract:
         with self._served(session, Context((replace(scheme, watermarks=plenty),))) as until:
             asleep = until(within_s=3.0)
             session.agent.call("commit", context=context_to_json(Context((replace(scheme, watermarks=scarce),))))
-            awake = until(lambda status: status["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES)
-        assert asleep["damos"][0]["sz_applied_bytes"] == 0
-        assert awake["damos"][0]["sz_applied_bytes"] > 0.5 * _COLD_BYTES
+            awake = until(paged_out)
+        assert asleep["damos"][0]["sz_tried_bytes"] == 0
+        assert paged_out(awake), awake
 
     def test_actions_do_something_or_are_known_to_do_nothing(
         self, session: Session, offered: dict[str, list[str]]

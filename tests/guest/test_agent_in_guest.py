@@ -82,7 +82,7 @@ def test_pageout_leaves_the_hot_set(guest: GuestSession) -> None:
     last = column(raw, "rss_bytes")[-3:]
     assert all(abs(size - HOT_BYTES) <= 0.05 * HOT_BYTES for size in last), [size / MIB for size in last]
     assert min(column(baseline, "rss_bytes")[-3:]) > 200 * MIB
-    assert raw["damos"][0]["sz_applied_bytes"] > 100 * MIB
+    assert raw["damos"][0]["sz_tried_bytes"] > 100 * MIB  # applied is no proof: docs/kernel.md
     assert raw["damos"][0]["nr_tried"] >= raw["damos"][0]["nr_applied"] > 0
     assert raw["counters"]["pswpout"] * 4096 > 100 * MIB
     assert max(column(raw, "zram_bytes")) > 0
@@ -121,7 +121,7 @@ def test_children_come_under_the_scheme(guest: GuestSession) -> None:
     """A program that a shell script starts is watched too."""
     script = f"{' '.join(hot_cold(guest))}; exit 0"
     raw = run(guest, ["sh", "-c", script], prcl("1s"))
-    assert raw["damos"][0]["sz_applied_bytes"] > 50 * MIB
+    assert min(column(raw, "rss_bytes")[-3:]) < 150 * MIB
     assert_clean(guest)
 
 
