@@ -26,11 +26,13 @@ tune: setup image ## tune a scheme on a real kernel: make tune WORKLOAD=parsec3/
 test: setup image kernels lint types ## lint, types, and all tests, those on three real kernels included
 	$(BIN)/pytest
 
-setup: $(VENV)/.installed build ## install what is missing: Debian packages, .venv, the access program
+setup: $(VENV)/.installed build ## install what is missing: Debian packages, .venv, the programs below
 
-build: build/mempat ## compile the access program
+build: build/mempat build/kvload ## compile damoos's own programs: one makes accesses, one asks key-value servers
 
 build/mempat: workloads/mempat/mempat.c
+build/kvload: workloads/kvload/kvload.c
+build/mempat build/kvload:
 	mkdir -p build
 	$(CC) -O2 -Wall -Wextra -Werror -static -s -o $@ $<
 

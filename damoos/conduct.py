@@ -22,7 +22,6 @@ from damoos.errors import (
     WorkloadError,
     nearest,
 )
-from damoos.machines import catalog as machines
 from damoos.model.space import Params
 from damoos.model.trial import Run, Score, Trial
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy
@@ -93,8 +92,7 @@ class _Execution:
 
     def whole(self) -> None:
         """Everything that is left."""
-        machine = machines.machine(self._config.machine, self._config.kernel)
-        with Lease(machine, self._watcher.say) as lease:
+        with Lease(self._config.machine_for(), self._watcher.say) as lease:
             workload = self._resolve(lease)
             self._check_machine(lease)
             self._check_metrics(lease, workload)
@@ -130,7 +128,7 @@ class _Execution:
     def _resolve(self, lease: Lease) -> Workload:
         """The workload that this machine can run; it must be the one that the study began with."""
         config = self._config
-        workload = config.workload_on(lambda program: lease.call("which", program=program))
+        workload = config.workload_on(lease.which)
         stored = self._study.record.get("setting")
         if stored is None:
             setting = Setting(
@@ -141,8 +139,7 @@ class _Execution:
                 manual_us=workload.tuning.manual_us,
                 facts={
                     **lease.facts,
-                    "swap": lease.machine.setting.get("swap"),
-                    "thp": lease.machine.setting.get("thp"),
+                    **lease.machine.conditions.model_dump(),
                 },
                 commit=places.commit(),
             )

@@ -21,7 +21,6 @@ from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.damon.text import parse_schemes
 from damoos.dispatch.local import Lease
 from damoos.errors import ConfigError
-from damoos.machines import catalog as machines
 from damoos.model.trial import Measurement
 from damoos.policies.base import DamosPolicy, NonePolicy
 from damoos.runner import check_schemes
@@ -105,7 +104,7 @@ class Evaluation:
         artifacts = Artifacts(place)
         with ExitStack() as stack:
             leases = {
-                name: stack.enter_context(Lease(machines.machine(self.config.machine, name), say))
+                name: stack.enter_context(Lease(replace(self.config, kernel=name).machine_for(), say))
                 for name in self.kernels
             }
             on = {name: self._workload(lease) for name, lease in leases.items()}
@@ -130,7 +129,7 @@ class Evaluation:
         return found
 
     def _workload(self, lease: Lease) -> Workload:
-        return self.config.workload_on(lambda program: lease.call("which", program=program))
+        return self.config.workload_on(lease.which)
 
     def _policy(self, kernel: str, tuning: Tuning) -> DamosPolicy:
         if kernel in self.policies:

@@ -38,6 +38,15 @@ def cache() -> Path:
     return Path(os.environ.get("DAMOOS_CACHE") or Path.home() / ".cache/damoos")
 
 
+def tree(name: str) -> Path | None:
+    """Folder of a suite that ``damoos workloads install`` has built: its ``about.json`` and ``overlay.ext4``.
+
+    None if there is none.
+    """
+    place = cache() / "trees" / name
+    return place.resolve() if (place / "about.json").is_file() else None
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder of the cache against other processes that would fill it; makes it if need be."""

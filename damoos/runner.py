@@ -90,8 +90,8 @@ def run_once(
     MachineError : the machine failed, not the workload
     """
     spec = {
-        "argv": workload.argv(session.copy),
-        "env": dict(workload.env),
+        **workload.spec(session.copy, session.facts.get("vcpus", 1)),
+        "cpus": list(machine.conditions.cpu_list()),
         "limit_s": limit_s,
         "abort_s": abort_s,
         "sample_s": SAMPLE_S,
@@ -99,13 +99,13 @@ def run_once(
         **policy.spec(),
     }
     started = datetime.now(UTC)
-    raw = session.agent.call("run", **spec)
+    raw = session.agent.call(workload.call, **spec)
     if raw["exit_status"] != 0 and not raw["aborted"]:
         last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
         raise WorkloadError(f"{workload.name} ended with {_ending(raw['exit_status'])}{': ' + last if last else ''}")
     samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
     measurement = Measurement(
-        metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | workload.metrics(raw["stdout"]),
+        metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | workload.metrics(raw),
         damos=tuple(DamosStats(**one) for one in raw["damos"]),
         provenance={
             "started": started.isoformat(timespec="seconds"),

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -139,13 +140,13 @@ def _keep(spec: dict[str, Any]) -> None:
     study = Study(Store(results, spec["storage"]).load(spec["study"]))
     chosen = (study.record.result or {})[ARMS[spec["arm"]]]
     document = chosen["damo"]
-    with Lease(machines.machine(spec["machine"])) as lease:
+    with Lease(replace(study.config, machine=spec["machine"]).machine_for()) as lease:
         call: dict[str, Any] = {"context": document}
         if spec["pid"]:
             call["pid"] = spec["pid"]
         else:
-            workload = study.config.workload_on(lambda program: lease.call("which", program=program))
-            call["argv"], call["env"] = workload.argv(lease.copy), dict(workload.env)
+            workload = study.config.workload_on(lease.which)
+            call |= workload.spec(lease.copy, lease.facts.get("vcpus", 1))
         begun = lease.call("apply", **call)
         state = {
             "study": study.name,

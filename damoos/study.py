@@ -14,6 +14,7 @@ from damoos.damon.scheme import Attrs, Quotas
 from damoos.damon.text import fill_template, parse_schemes
 from damoos.errors import ConfigError, MeasurementError
 from damoos.machines import catalog as machines
+from damoos.machines.base import Machine
 from damoos.model.space import Param, Params, Space, parse_param
 from damoos.model.trial import History, Run, Score, Trial
 from damoos.policies.base import DamosPolicy
@@ -101,6 +102,14 @@ class StudyConfig:
         if self.workload:
             return workloads.workload(self.workload, which, self.require_real)
         return self._command()
+
+    def machine_for(self) -> Machine:
+        """The machine, with what the workload needs on it if it is one of our own."""
+        machine = machines.machine(self.machine, self.kernel)
+        if self.workload:
+            wanted = workloads.wanted(self.workload)
+            machine.provide(wanted.packages, wanted.trees)
+        return machine
 
     def _command(self) -> Workload:
         return workloads.command(self.command or "", Tuning())

@@ -53,9 +53,9 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
 def _keys(model: type[BaseModel], where: tuple[int | str, ...]) -> list[str]:
     """Valid keys of the table at a place, found by walking the models' annotations."""
     for part in where:
-        if isinstance(part, int):
-            continue
-        annotation = model.model_fields[part].annotation
+        if part not in model.model_fields:
+            continue  # an entry of a list, or a key that the user has chosen
+        annotation = model.model_fields[str(part)].annotation
         arguments = getattr(annotation, "__args__", (annotation,))
         tables = [one for one in arguments if isinstance(one, type) and issubclass(one, BaseModel)]
         if not tables:

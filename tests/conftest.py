@@ -68,7 +68,7 @@ def open_guest(kernel: str = "debian") -> GuestSession:
     chosen = machine("guest", kernel)
     session = chosen.open()
     assert isinstance(session, GuestSession)
-    session.agent.call("prepare", **chosen.setting)
+    session.agent.call("prepare", **chosen.conditions.wanted())
     return session
 
 

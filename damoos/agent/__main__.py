@@ -26,8 +26,11 @@ from typing import Any
 
 from damoos import errors
 from damoos.agent import proc, setting
+from damoos.agent.cgroup import machine_metrics
 from damoos.agent.features import features
-from damoos.agent.run import Run, machine_metrics
+from damoos.agent.folders import Folders
+from damoos.agent.live import Live
+from damoos.agent.run import Run
 from damoos.agent.service import Service
 from damoos.agent.tryout import tryout
 from damoos.agent.undo import UndoLog
@@ -99,7 +102,9 @@ class Agent:
     def __init__(self, link: Link, log: UndoLog) -> None:
         self._link = link
         self._log = log
-        self._zram: str | None = None
+        self._swap: setting.Swap | None = None
+        self._folders = Folders(log, self._interrupted)
+        self._live: Live | None = None
         self._service: Service | None = None
 
     def facts(self) -> dict[str, Any]:
@@ -133,26 +138,33 @@ class Agent:
         return features(self._log)
 
     def which(self, program: str) -> str | None:
-        """Path of a program on this machine, or None."""
-        return shutil.which(program)
+        """Path of a program on this machine, or None; a path may be that of any file."""
+        return program if program.startswith("/") and os.path.isfile(program) else shutil.which(program)
 
-    def prepare(self, **wanted: Any) -> dict[str, Any]:
-        """Set swap and THP as the study wants them."""
-        done = setting.prepare(wanted, self._log)
-        self._zram = done["zram"]
-        return done
+    def _interrupted(self) -> bool:
+        return self._link.lost.is_set() or self._link.cancelled.is_set()
+
+    def prepare(self, **wanted: Any) -> None:
+        """Set swap, THP and the like as the study wants them."""
+        self._swap = setting.prepare(wanted, self._log)
 
     def run(self, **spec: Any) -> dict[str, Any]:
         """Run a workload once and return the raw measurements."""
         self._link.cancelled.clear()
-        interrupted = lambda: self._link.lost.is_set() or self._link.cancelled.is_set()  # noqa: E731
-        return Run(spec, self._log, self._zram, interrupted)()
+        return Run(spec, self._log, self._folders, self._swap, self._interrupted)()
+
+    def observe(self, **spec: Any) -> dict[str, Any]:
+        """Measure a running process for a while under schemes or none; they stay until the next call changes them."""
+        self._link.cancelled.clear()
+        if self._live is None:
+            self._live = Live(spec["pid"], self._log, self._swap, self._interrupted)
+        return self._live.observe(spec)
 
     def apply(self, **spec: Any) -> dict[str, Any]:
         """Put schemes on a process and keep them there until `stop`."""
         if self._service:
             raise errors.MachineBusy("this agent keeps a scheme on a process already")
-        self._service = Service(spec, self._log)
+        self._service = Service(spec, self._log, self._folders)
         return {"pid": self._service.pid, "accepted": self._service.accepted}
 
     def commit(self, context: dict[str, Any]) -> dict[str, str]:
@@ -178,6 +190,9 @@ class Agent:
     def bye(self) -> list[str]:
         """Undo everything; the last call."""
         self.stop()
+        if self._live:
+            self._live.end()
+            self._live = None
         return self._log.undo()
 
 

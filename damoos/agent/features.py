@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from damoos.agent import proc
-from damoos.agent.run import make_cgroup, pressure_files, usable_cgroups
+from damoos.agent import cgroup, proc
 from damoos.agent.tryout import tryout
 from damoos.agent.undo import UndoLog
 from damoos.damon import interface
@@ -53,7 +52,7 @@ def features(log: UndoLog) -> dict[str, str]:
         "zswap": _there((_SYS / "module/zswap").exists()),
         "memory nodes of the test guest (2)": str(len(list((_SYS / "devices/system/node").glob("node[0-9]*"))) or 1),
         "cgroup v2 memory.reclaim": _there(_has_reclaim(log)),
-        "pressure (PSI)": _there(pressure_files(None)[0].exists()),
+        "pressure (PSI)": _there("some" in cgroup.pressure(None)),
         "KUnit": _there((_SYS / "module/kunit").exists()),
     }
     return found
@@ -73,10 +72,10 @@ def _path(name: str) -> str:
 
 def _has_reclaim(log: UndoLog) -> bool:
     """The file is in every group but the root's, so one is made to look at it."""
-    if not usable_cgroups():
+    if not cgroup.usable():
         return False
     mark = len(log)
     try:
-        return (make_cgroup(log) / "memory.reclaim").exists()
+        return (cgroup.make_cgroup(log) / "memory.reclaim").exists()
     finally:
         log.restore(keep=mark)

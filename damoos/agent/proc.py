@@ -45,13 +45,13 @@ def pss_bytes(pid: int) -> int:
     return 0
 
 
-def cpu_s(pid: int) -> float:
+def cpu_times_s(pid: int) -> tuple[float, float]:
     """User and system time of one process or kernel thread so far; 0 when there is none."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S
+        return 0.0, 0.0
+    return int(fields[11]) / TICKS_PER_S, int(fields[12]) / TICKS_PER_S
 
 
 def vmstat() -> dict[str, int]:

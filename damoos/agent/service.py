@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
-from damoos.agent import proc
-from damoos.agent.run import SchemeOnProcess
+from damoos.agent import children, proc
+from damoos.agent.folders import Folders
+from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.undo import UndoLog
 from damoos.damon.damo_json import context_from_json
-from damoos.errors import MachineError, WorkloadError
+from damoos.errors import MachineError
 
 
 class Service:
@@ -20,12 +22,14 @@ class Service:
     Parameters
     ----------
     spec : dict
-        ``context`` (damo's JSON) and either ``pid`` or ``argv`` with ``env``.
+        ``context`` (damo's JSON) and either ``pid`` or ``argv`` with ``env``, ``setup`` and ``stdin``.
     """
 
-    def __init__(self, spec: dict[str, Any], log: UndoLog) -> None:
+    def __init__(self, spec: dict[str, Any], log: UndoLog, folders: Folders) -> None:
+        filled = None if spec.get("pid") else folders.prepare(spec.get("setup", ()), spec["env"])
         self._log = log
         self._mark = len(log)
+        self._folder = Path() if spec.get("pid") else folders.new(filled)
         self._child: subprocess.Popen[bytes] | None = None
         self._start = time.monotonic()
         self.pid = int(spec["pid"]) if spec.get("pid") else self._spawn(spec)
@@ -40,18 +44,8 @@ class Service:
             raise
 
     def _spawn(self, spec: dict[str, Any]) -> int:
-        try:
-            self._child = subprocess.Popen(
-                spec["argv"],
-                env={**os.environ, **spec["env"]},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise WorkloadError(f"cannot start '{spec['argv'][0]}': {error.strerror}") from None
-        self._log.record("process_group", pgid=self._child.pid)
+        stdin = Path(spec["stdin"]) if spec.get("stdin") else None
+        self._child = children.spawn(spec["argv"], spec["env"], self._log, self._folder, stdin)
         return self._child.pid
 
     def status(self) -> dict[str, Any]:

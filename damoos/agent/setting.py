@@ -1,4 +1,4 @@
-"""The machine as the experiment wants it: swap device, transparent huge pages; every change is undone."""
+"""The machine as the experiment wants it: swap device, transparent huge pages and the like; every change is undone."""
 
 from __future__ import annotations
 
@@ -6,31 +6,72 @@ import ctypes
 import os
 import struct
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from damoos.agent import proc
+from damoos.agent.folders import BASE
 from damoos.agent.proc import PAGE
-from damoos.agent.undo import UndoLog
+from damoos.agent.undo import UndoLog, swapoff
 from damoos.damon.files import write
 from damoos.errors import UnsupportedError, nearest
 
 THP_MODES = ("always", "madvise", "never")
+_SWAP_MAGIC = b"SWAPSPACE2"
+_ZSWAP = Path("/sys/module/zswap/parameters")
 
 
-def prepare(wanted: dict[str, Any], log: UndoLog) -> dict[str, Any]:
-    """Set the machine up for a series of runs.
+@dataclass(frozen=True)
+class Swap:
+    """A swap device that damoos has turned on.
+
+    Parameters
+    ----------
+    device : str
+        Its path.
+    zram : str or None
+        Name of the zram device that it is.
+    zswap : bool
+        Whether a compressed cache in memory lies before it.
+    """
+
+    device: str
+    zram: str | None = None
+    zswap: bool = False
+
+    def compressed_bytes(self) -> int:
+        """Memory that swapped pages take in compressed form, the pool's own overhead included."""
+        if self.zram:
+            return int(Path(f"/sys/block/{self.zram}/mm_stat").read_text().split()[2])
+        return proc.meminfo().get("Zswap", 0) if self.zswap else 0
+
+    def empty(self) -> None:
+        """Bring back what is left on it of programs that have ended or wait; a run is to find it empty."""
+        for line in Path("/proc/swaps").read_text().splitlines()[1:]:
+            name, _, _, used_kib, *_ = line.split()
+            if name == self.device and int(used_kib) > 0:
+                swapoff(self.device)
+                _swapon(self.device)
+
+
+def prepare(wanted: dict[str, Any], log: UndoLog) -> Swap | None:
+    """Set the machine up for a series of runs; returns its swap device.
 
     Parameters
     ----------
     wanted : dict
-        ``thp`` (a THP mode), ``swap`` (``{"kind": "zram", "sz_bytes": n, "algorithm": name}``); a key that
-        is absent leaves that part of the machine as it is.
+        ``thp`` (a THP mode), ``swappiness`` (int), ``aslr`` (bool), ``swap`` (``kind``: zram, zswap, file or disk;
+        ``sz_bytes``, ``algorithm``, ``device``); a key that is absent leaves that part of the machine as it is.
     """
     if "thp" in wanted:
         _set_thp(wanted["thp"], log)
+    if "swappiness" in wanted:
+        log.set_file(Path("/proc/sys/vm/swappiness"), wanted["swappiness"])
+    if "aslr" in wanted:
+        log.set_file(Path("/proc/sys/kernel/randomize_va_space"), 2 if wanted["aslr"] else 0)
     swap = wanted.get("swap")
-    zram = _add_zram(swap["sz_bytes"], swap["algorithm"], log) if swap else None
-    return {"zram": zram}
+    return _SWAPS[swap["kind"]](swap, log) if swap else None
 
 
 def _set_thp(mode: str, log: UndoLog) -> None:
@@ -41,7 +82,7 @@ def _set_thp(mode: str, log: UndoLog) -> None:
         log.set_file(path, mode)
 
 
-def _add_zram(sz_bytes: int, algorithm: str, log: UndoLog) -> str:
+def _add_zram(swap: dict[str, Any], log: UndoLog) -> Swap:
     """Add a zram device of our own and swap to it; devices of others are not touched."""
     control = Path("/sys/class/zram-control/hot_add")
     if not control.exists():
@@ -50,13 +91,60 @@ def _add_zram(sz_bytes: int, algorithm: str, log: UndoLog) -> str:
     log.record("zram", id=number)
     device = f"/dev/zram{number}"
     where = Path(f"/sys/block/zram{number}")
-    write(where / "comp_algorithm", algorithm)
-    write(where / "disksize", sz_bytes)
-    _make_swap(device, sz_bytes)
+    write(where / "comp_algorithm", swap["algorithm"])
+    write(where / "disksize", swap["sz_bytes"])
+    _make_swap(device, swap["sz_bytes"])
+    _swapon(device)
+    return Swap(device, zram=f"zram{number}")
+
+
+def _add_file(swap: dict[str, Any], log: UndoLog) -> Swap:
+    """Swap to a file of our own."""
+    path = BASE / f"damoos-swap-{os.getpid()}"
+    log.record("swap_file", path=str(path))
+    with open(path, "wb") as file:
+        path.chmod(0o600)
+        os.posix_fallocate(file.fileno(), 0, swap["sz_bytes"])
+    _make_swap(str(path), swap["sz_bytes"])
+    _swapon(str(path))
+    return Swap(str(path))
+
+
+def _add_zswap(swap: dict[str, Any], log: UndoLog) -> Swap:
+    """A swap file of our own behind the kernel's compressed cache."""
+    if not _ZSWAP.exists():
+        raise UnsupportedError("this kernel has no zswap; the guest kernel 'damoos' does")
+    log.set_file(_ZSWAP / "compressor", swap["algorithm"])
+    log.set_file(_ZSWAP / "enabled", "Y")
+    return Swap(_add_file(swap, log).device, zswap=True)
+
+
+def _add_disk(swap: dict[str, Any], log: UndoLog) -> Swap:
+    """Swap to a partition that its owner has made for it; nothing is written over."""
+    device = swap["device"]
+    try:
+        with open(device, "rb") as disk:
+            signature = disk.read(PAGE)[-len(_SWAP_MAGIC) :]
+    except OSError as error:
+        raise UnsupportedError(f"swap device {device}: {error.strerror}") from None
+    if signature != _SWAP_MAGIC:
+        raise UnsupportedError(f"swap device {device} was not made for swap: run 'mkswap {device}' if it may be erased")
+    if any(line.split()[0] == device for line in Path("/proc/swaps").read_text().splitlines()[1:]):
+        raise UnsupportedError(
+            f"swap device {device} is in use already; leave [swap] out to use the machine's own swap"
+        )
+    log.record("swap", device=device)
+    _swapon(device)
+    return Swap(device)
+
+
+_SWAPS = {"zram": _add_zram, "zswap": _add_zswap, "file": _add_file, "disk": _add_disk}
+
+
+def _swapon(device: str) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.swapon(device.encode(), 0) != 0:
         raise OSError(ctypes.get_errno(), f"swapon {device}")
-    return f"zram{number}"
 
 
 def _make_swap(device: str, sz_bytes: int) -> None:
@@ -64,7 +152,7 @@ def _make_swap(device: str, sz_bytes: int) -> None:
     header = bytearray(PAGE)
     struct.pack_into("<III", header, 1024, 1, sz_bytes // PAGE - 1, 0)
     header[1036:1052] = uuid.uuid4().bytes
-    header[PAGE - 10 :] = b"SWAPSPACE2"
+    header[PAGE - 10 :] = _SWAP_MAGIC
     with open(device, "r+b") as disk:
         disk.write(header)
         disk.flush()
@@ -75,10 +163,3 @@ def drop_caches() -> None:
     """Write dirty pages back and drop the page cache, so that every run starts with the same one."""
     os.sync()
     write(Path("/proc/sys/vm/drop_caches"), 3)
-
-
-def zram_used_bytes(device: str | None) -> int:
-    """Memory that a zram device takes for what was swapped to it, its own overhead included."""
-    if device is None:
-        return 0
-    return int(Path(f"/sys/block/{device}/mm_stat").read_text().split()[2])

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -147,10 +148,23 @@ def _undo_process_group(entry: Entry, root: Path) -> None:
         os.killpg(entry["pgid"], signal.SIGKILL)
 
 
+def _undo_swap(entry: Entry, root: Path) -> None:
+    if any(line.split()[0] == entry["device"] for line in (root / "proc/swaps").read_text().splitlines()[1:]):
+        swapoff(entry["device"])
+
+
+def _undo_swap_file(entry: Entry, root: Path) -> None:
+    _undo_swap({"device": entry["path"]}, root)
+    Path(entry["path"]).unlink(missing_ok=True)
+
+
+def _undo_folder(entry: Entry, root: Path) -> None:
+    if Path(entry["path"]).exists():
+        shutil.rmtree(entry["path"])
+
+
 def _undo_zram(entry: Entry, root: Path) -> None:
-    device = f"/dev/zram{entry['id']}"
-    if device in (root / "proc/swaps").read_text():
-        swapoff(device)
+    _undo_swap({"device": f"/dev/zram{entry['id']}"}, root)
     (root / f"sys/block/zram{entry['id']}/reset").write_text("1")
     (root / "sys/class/zram-control/hot_remove").write_text(str(entry["id"]))
 
@@ -162,4 +176,7 @@ _UNDO = {
     "controller": _undo_controller,
     "process_group": _undo_process_group,
     "zram": _undo_zram,
+    "swap": _undo_swap,
+    "swap_file": _undo_swap_file,
+    "folder": _undo_folder,
 }

@@ -12,7 +12,6 @@ from scipy import stats
 from damoos import verdict
 from damoos.dispatch.local import Lease
 from damoos.errors import ConfigError
-from damoos.machines import catalog as machines
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.scorers.base import Scorer
@@ -34,8 +33,8 @@ def run(
         Runs without, runs under it, and what ran.
     """
     without, under = [], []
-    with Lease(machines.machine(config.machine), say) as lease:
-        workload = config.workload_on(lambda program: lease.call("which", program=program))
+    with Lease(config.machine_for(), say) as lease:
+        workload = config.workload_on(lease.which)
         scheme = manual_policy(workload.tuning.manual_us, config.operations)
         limit_s = config.run_limit_s or workload.tuning.limit_s
         if workload.note:

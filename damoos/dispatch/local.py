@@ -30,6 +30,7 @@ class Lease:
         self.machine = machine
         self._say = say
         self._session: Session | None = None
+        self._used = False
 
     def __enter__(self) -> Lease:
         """Open the machine now, so that its problems show at once."""
@@ -49,6 +50,11 @@ class Lease:
         """A call to the machine's agent."""
         return self._trying(lambda session: session.agent.call(name, **args))
 
+    def which(self, program: str) -> str | None:
+        """Path of a program on the machine, or None."""
+        found: str | None = self.call("which", program=program)
+        return found
+
     def copy(self, path: Path) -> str:
         """Bring a file to the machine."""
         return self._trying(lambda session: session.copy(path))
@@ -57,6 +63,9 @@ class Lease:
         self, workload: Workload, policy: Policy, limit_s: float, abort_s: float | None = None
     ) -> tuple[Measurement, RawSamples]:
         """Run a workload once, on a machine opened anew as often as `ATTEMPTS` allows."""
+        if self._used and self.machine.conditions.isolation == "boot":
+            self._drop()
+        self._used = True
         return self._trying(lambda session: run_once(session, self.machine, workload, policy, limit_s, abort_s))
 
     def _trying(self, job: Callable[[Session], _T]) -> _T:
@@ -75,7 +84,7 @@ class Lease:
         if self._session is None:
             session = self.machine.open(self._say)
             try:
-                session.agent.call("prepare", **self.machine.setting)
+                session.agent.call("prepare", **self.machine.conditions.wanted())
             except BaseException:
                 with contextlib.suppress(DamoosError):
                     session.close()

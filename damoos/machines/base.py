@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO, Any
+from typing import IO, Any, Literal
+
+from pydantic import field_validator, model_validator
 
 from damoos import errors
 from damoos.tomlfile import Table
@@ -22,21 +24,75 @@ SILENCE_S = 120.0
 
 
 class Swap(Table):
-    """Swap device of the study: a zram of its own."""
+    """``[swap]``: swap device of the study.
 
-    kind: str = "zram"
-    size: str
+    A zram or a file of its own, the file perhaps behind zswap, or a partition that its owner has made for swap.
+    """
+
+    kind: Literal["zram", "zswap", "file", "disk"] = "zram"
+    size: str | None = None
     algorithm: str = "lz4"
+    device: str | None = None
+
+    @model_validator(mode="after")
+    def _has_what_it_is(self) -> Swap:
+        wanted = "device" if self.kind == "disk" else "size"
+        if getattr(self, wanted) is None:
+            raise ValueError(f"swap of kind '{self.kind}' needs its '{wanted}'")
+        return self
+
+    def wanted(self) -> dict[str, Any]:
+        """What the agent is to add."""
+        sz_bytes = 0 if self.size is None else parse_bytes(self.size)
+        return {"kind": self.kind, "sz_bytes": sz_bytes, "algorithm": self.algorithm, "device": self.device}
 
 
-def setting_of(swap: Swap | None, thp: str | None) -> dict[str, Any]:
-    """What the agent is to prepare, from the words of a machine file."""
-    setting: dict[str, Any] = {}
-    if swap:
-        setting["swap"] = {"kind": swap.kind, "sz_bytes": parse_bytes(swap.size), "algorithm": swap.algorithm}
-    if thp:
-        setting["thp"] = thp
-    return setting
+class Conditions(Table):
+    """Keys of a machine file that say under what runs are made; what is left out stays as it is on the machine.
+
+    Parameters
+    ----------
+    swap : Swap or None
+    thp : str or None
+        THP mode: always, madvise or never.
+    swappiness : int or None
+        ``vm.swappiness``.
+    aslr : bool or None
+        Whether addresses are random.
+    cpus : str or None
+        CPUs that the workload is pinned to, such as ``0-1,3``.
+    isolation : {"reset", "boot"}
+        What is done between two runs: the swap device emptied (and, on a guest, the page cache dropped), which
+        ``reset`` does, or a new boot, which only guests can have.
+    """
+
+    swap: Swap | None = None
+    thp: str | None = None
+    swappiness: int | None = None
+    aslr: bool | None = None
+    cpus: str | None = None
+    isolation: Literal["reset", "boot"] = "reset"
+
+    @field_validator("cpus")
+    @classmethod
+    def _are_cpus(cls, words: str | None) -> str | None:
+        if words is not None and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", words):
+            raise ValueError(f"'{words}' is not a list of CPUs such as 0-1,3")
+        return words
+
+    def wanted(self) -> dict[str, Any]:
+        """What the agent is to prepare."""
+        keys = {"thp": self.thp, "swappiness": self.swappiness, "aslr": self.aslr}
+        found = {name: value for name, value in keys.items() if value is not None}
+        return found | ({"swap": self.swap.wanted()} if self.swap else {})
+
+    def cpu_list(self) -> tuple[int, ...]:
+        """Numbers of the CPUs that the workload is pinned to; empty for all."""
+        ends = [part.split("-") for part in (self.cpus or "").split(",") if part]
+        return tuple(cpu for one in ends for cpu in range(int(one[0]), int(one[-1]) + 1))
+
+
+AS_IT_IS = Conditions()
 
 
 class AgentLink:
@@ -168,14 +224,18 @@ class Session(ABC):
 class Machine(ABC):
     """A machine that can be leased.
 
-    ``setting`` is what the agent prepares (swap, THP); ``drop_caches`` says whether the page cache is dropped
+    ``conditions`` are what the agent prepares (swap, THP); ``drop_caches`` says whether the page cache is dropped
     before each run, which only a machine of our own may have done to it.
     """
 
     name: str
     description: str = ""
-    setting: Mapping[str, Any] = MappingProxyType({})
+    conditions: Conditions = AS_IT_IS
     drop_caches: bool = False
+
+    def provide(self, packages: Sequence[str], trees: Sequence[str]) -> None:
+        """Have Debian packages and built suites there when it is next opened, if it is a machine of our own."""
+        return None
 
     @abstractmethod
     def open(self, say: Callable[[str], None] = lambda _: None) -> Session:

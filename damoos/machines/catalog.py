@@ -8,7 +8,7 @@ from pydantic import model_validator
 
 from damoos import places, tomlfile
 from damoos.errors import ConfigError, nearest
-from damoos.machines.base import Machine, Swap
+from damoos.machines.base import Conditions, Machine
 from damoos.machines.ssh import SshEndpoint, SshMachine
 from damoos.tomlfile import Table
 from damoos.units import parse_bytes
@@ -43,21 +43,44 @@ class PaperGuest(Table):
         return max(1, self.host_vcpus // 2 // self.scale), parse_bytes(self.host_memory) // 4 // self.scale
 
 
-class MachineFile(Table):
-    """A whole machine file: exactly one of ``[guest]``, ``[paper_guest]`` and ``[ssh]``."""
+class Image(Table):
+    """``[image]``: what a guest has beyond its small Debian and what the workload brings.
+
+    Parameters
+    ----------
+    packages : sequence of str
+        Debian's.
+    overlays : sequence of str
+        Suites that ``damoos workloads install`` has built; laid into the guest read-only, shared by all guests.
+    """
+
+    packages: tuple[str, ...] = ()
+    overlays: tuple[str, ...] = ()
+
+
+class MachineFile(Conditions):
+    """A whole machine file: exactly one of ``[guest]``, ``[paper_guest]`` and ``[ssh]``, and the conditions."""
 
     description: str
     guest: Guest | None = None
     paper_guest: PaperGuest | None = None
     ssh: SshEndpoint | None = None
-    swap: Swap | None = None
-    thp: str | None = None
+    image: Image | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> MachineFile:
         if sum(kind is not None for kind in (self.guest, self.paper_guest, self.ssh)) != 1:
             raise ValueError("a machine file has exactly one of [guest], [paper_guest] and [ssh]")
+        if self.ssh and self.isolation == "boot":
+            raise ValueError("isolation 'boot' is for guests; a host of somebody's is not booted between runs")
+        if self.ssh and self.image:
+            raise ValueError("[image] is for guests; install what is missing on the host itself")
         return self
+
+    @property
+    def conditions(self) -> Conditions:
+        """The part that says under what runs are made."""
+        return Conditions(**{name: getattr(self, name) for name in Conditions.model_fields})
 
 
 def names() -> list[str]:
@@ -91,7 +114,7 @@ def _refuse_kernel(name: str, kernel: str | None) -> None:
 def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
     if file.ssh:
         _refuse_kernel(name, kernel)
-        return SshMachine(name, file.description, file.ssh, file.swap, file.thp)
+        return SshMachine(name, file.description, file.ssh, file.conditions)
     from damoos.machines.guest import GuestMachine
 
     if file.paper_guest:
@@ -102,12 +125,19 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
             f" (the paper's guest on {paper.instance}: {paper.host_vcpus // 2} vCPUs,"
             f" {parse_bytes(paper.host_memory) >> 32} GiB)"
         )
-        return GuestMachine(
-            name, description, vcpus, mem_bytes, file.swap, file.thp, paper.accel, kernel or paper.kernel
-        )
-    assert file.guest is not None
-    guest = file.guest
-    return GuestMachine(
-        name, file.description, guest.vcpus, parse_bytes(guest.memory), file.swap, file.thp, guest.accel,
-        kernel or guest.kernel, guest.nodes, guest.cmdline,
-    )  # fmt: skip
+        made = GuestMachine(name, description, vcpus, mem_bytes, file.conditions, paper.accel, kernel or paper.kernel)
+    else:
+        assert file.guest is not None
+        guest = file.guest
+        made = GuestMachine(
+            name, file.description, guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
+            kernel or guest.kernel, guest.nodes, guest.cmdline,
+        )  # fmt: skip
+    if file.image:
+        for one in file.image.overlays:
+            if places.tree(one) is None:
+                raise ConfigError(
+                    f"machine '{name}': there is no suite '{one}'; damoos workloads install {one} --from ..."
+                )
+        made.provide(file.image.packages, file.image.overlays)
+    return made

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from damoos.errors import ConfigError, MachineError, MachineLost, MachineTransientError
-from damoos.machines.base import DEAD_MAN_S, AgentLink, Machine, Session, Swap, setting_of
+from damoos.machines.base import AS_IT_IS, DEAD_MAN_S, AgentLink, Conditions, Machine, Session
 from damoos.machines.bundle import agent_bundle
 from damoos.tomlfile import Table
 
@@ -176,11 +176,11 @@ def _connect(endpoint: SshEndpoint) -> Connection:
 class SshMachine(Machine):
     """A host that is there already."""
 
-    def __init__(self, name: str, description: str, endpoint: SshEndpoint, swap: Swap | None, thp: str | None) -> None:
+    def __init__(self, name: str, description: str, endpoint: SshEndpoint, conditions: Conditions = AS_IT_IS) -> None:
         self.name = name
         self.description = description
         self._endpoint = endpoint
-        self.setting = setting_of(swap, thp)
+        self.conditions = conditions
 
     def open(self, say: Callable[[str], None] = lambda _: None) -> SshSession:
         """Log in and start the agent."""

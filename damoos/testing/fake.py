@@ -104,7 +104,7 @@ class FakeAgent:
             },
             "tryout": {action: 1 << 20 for action in args.get("actions", ())},
             "which": None,
-            "prepare": {"zram": None},
+            "prepare": None,
         }
         return answers[name]
 

@@ -1,16 +1,21 @@
-"""A workload as the runner sees it, and the two kinds there are so far."""
+"""A workload as the runner sees it, and its kinds: a program or server, a pattern of accesses, a running process."""
 
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from damoos.errors import MeasurementError
+from damoos import places
+from damoos.errors import ConfigError, MeasurementError
+from damoos.workloads.metrics import Metric
 
 Copy = Callable[[Path], str]
+Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -41,25 +46,28 @@ class Workload(ABC):
 
     ``variant`` is ``real``, or ``model`` for a pattern of memory accesses that stands for another program; ``note``
     is what people must know of it, printed with every study. ``reports`` names the metrics that `metrics` gives.
+    ``call`` is the agent's call that runs it. ``has_runtime`` is False where a run lasts for as long as it is told to,
+    so that a slowdown cannot be seen in its runtime.
     """
 
     name: str
     variant: str = "real"
     note: str = ""
     reports: tuple[str, ...] = ()
+    call: str = "run"
+    has_runtime: bool = True
     tuning: Tuning
 
     @abstractmethod
-    def argv(self, copy: Copy) -> list[str]:
-        """Command line on the machine; ``copy`` brings a file there and gives its path."""
+    def spec(self, copy: Copy, vcpus: int = 1) -> dict[str, Any]:
+        """What the agent is to run, see `damoos.agent`; ``copy`` brings a file there and gives its path."""
 
-    @property
-    def env(self) -> Mapping[str, str]:
-        """Environment variables to set."""
-        return {}
+    def argv(self, copy: Copy, vcpus: int = 1) -> list[str]:
+        """Its command line on the machine."""
+        return list(self.spec(copy, vcpus)["argv"])
 
-    def metrics(self, stdout: str) -> dict[str, float]:
-        """Metrics that the workload itself reports; names carry their units.
+    def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
+        """Metrics that the workload itself reports, from what the agent says of a run; names carry their units.
 
         Raises
         ------
@@ -73,30 +81,134 @@ class Workload(ABC):
         """Text that tells whether two studies ran the same thing."""
 
 
-class CommandWorkload(Workload):
-    """A program with its arguments.
+@dataclass(frozen=True)
+class Load:
+    """What works on a server while it is measured.
 
-    A relative path (``./prog``) is a file of this host and is brought along; any other name is looked up there.
+    Parameters
+    ----------
+    argv : tuple of str
+        The load generator; its end is the end of the measurement.
+    ready : tuple of str
+        A command that succeeds once the server does its work; empty to begin at once.
+    warm_up : tuple of tuple of str
+        Commands between the two, not measured.
     """
 
-    def __init__(self, name: str, argv: list[str], tuning: Tuning, variant: str = "real", note: str = "") -> None:
-        self.name = name
-        self._argv = argv
-        self.tuning = tuning
-        self.variant = variant
-        self.note = note
+    argv: Words
+    ready: Words = ()
+    warm_up: tuple[Words, ...] = ()
 
-    def argv(self, copy: Copy) -> list[str]:
-        """Command line, its program brought over where it is a file of ours."""
-        program = Path(self._argv[0])
-        if "/" in self._argv[0] and not program.is_absolute() and program.is_file():
-            return [copy(program), *self._argv[1:]]
-        return list(self._argv)
+
+@dataclass(frozen=True)
+class Program:
+    """A program, and how it is run.
+
+    Its words may hold ``{vcpus}``, the machine's CPUs; ``{kvload}`` or ``{mempat}``, a program of damoos's that is
+    brought along; and ``{file:NAME}``, a file beside the workload's, brought along, too.
+
+    Parameters
+    ----------
+    argv : tuple of str
+    env : mapping
+        Environment variables to set.
+    stdin : str or None
+        File that it reads, relative to the folder in which it runs.
+    setup : tuple of tuple of str
+        Commands that fill that folder, once for all runs.
+    load : Load or None
+        For a server.
+    metrics : mapping of str to Metric
+    folder : Path
+        Where ``{file:NAME}`` is looked for.
+    """
+
+    argv: Words
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: str | None = None
+    setup: tuple[Words, ...] = ()
+    load: Load | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    folder: Path = Path()
+
+
+class ProgramWorkload(Workload):
+    """A program with its arguments, or a server with its load.
+
+    A relative path (``./prog``) as the program's name is a file of this host and is brought along; any other name is
+    looked up on the machine.
+    """
+
+    def __init__(self, name: str, program: Program, tuning: Tuning) -> None:
+        self.name = name
+        self._program = program
+        self.tuning = tuning
+        self.reports = tuple(program.metrics)
+
+    def spec(self, copy: Copy, vcpus: int = 1) -> dict[str, Any]:
+        """All words filled in, files brought over."""
+        program = self._program
+
+        def filled(words: Sequence[str]) -> list[str]:
+            return [self._filled(word, copy, vcpus) for word in words]
+
+        argv = filled(program.argv)
+        if "/" in argv[0] and not Path(argv[0]).is_absolute() and Path(argv[0]).is_file():
+            argv[0] = copy(Path(argv[0]))
+        load = program.load
+        return {
+            "argv": argv,
+            "env": dict(program.env),
+            "stdin": program.stdin,
+            "setup": [filled(words) for words in program.setup],
+            "files": sorted({metric.file for metric in program.metrics.values() if metric.file}),
+            "load": load
+            and {
+                "argv": filled(load.argv),
+                "ready": filled(load.ready),
+                "warm_up": [filled(words) for words in load.warm_up],
+            },
+        }
+
+    def _filled(self, word: str, copy: Copy, vcpus: int) -> str:
+        def fill(found: re.Match[str]) -> str:
+            name, file = found.groups()
+            if name == "vcpus":
+                return str(vcpus)
+            if name in TOOLS:
+                return copy(tool(name))
+            path = self._program.folder / file
+            if not path.is_file():
+                raise ConfigError(f"workload '{self.name}': there is no file {path}")
+            return copy(path)
+
+        return _PLACEHOLDER.sub(fill, word)
+
+    def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
+        """Each declared metric; one that is missing fails the run."""
+        output = raw["stdout"], raw["stderr"], raw.get("files", {})
+        return {name: metric.read(name, *output) for name, metric in self._program.metrics.items()}
 
     @property
     def identity(self) -> str:
-        """The command line."""
-        return json.dumps(self._argv)
+        """All that is run."""
+        program = self._program
+        load = program.load and [program.load.argv, program.load.ready, program.load.warm_up]
+        form = json.dumps([program.argv, sorted(program.env.items()), program.stdin, program.setup, load])
+        files = sorted({found[2] for found in _PLACEHOLDER.finditer(form) if found[2]})
+        return json.dumps([form, {name: (program.folder / name).read_text() for name in files}])
+
+
+TOOLS = ("mempat", "kvload")
+_PLACEHOLDER = re.compile(r"\{(vcpus|mempat|kvload|file:([^}]+))\}")
+
+
+def tool(name: str) -> Path:
+    """A program of damoos's own, built by ``make build``: mempat makes accesses, kvload asks key-value servers."""
+    path = places.data("build") / name
+    if not path.is_file():
+        raise ConfigError(f"{path} is not built; run 'make build'")
+    return path
 
 
 class PatternWorkload(Workload):
@@ -104,7 +216,7 @@ class PatternWorkload(Workload):
 
     Parameters
     ----------
-    program, pattern : Path
+    pattern : Path
     rate : int
         Accesses that stand for one millisecond of a phase.
     repeats, once : int
@@ -116,7 +228,6 @@ class PatternWorkload(Workload):
     def __init__(
         self,
         name: str,
-        program: Path,
         pattern: Path,
         rate: int,
         repeats: int,
@@ -126,21 +237,20 @@ class PatternWorkload(Workload):
         note: str = "",
     ) -> None:
         self.name = name
-        self._program = program
         self._pattern = pattern
         self._options = ["-r", str(rate), "-n", str(repeats), "-o", str(once)]
         self.tuning = tuning
         self.variant = variant
         self.note = note
 
-    def argv(self, copy: Copy) -> list[str]:
+    def spec(self, copy: Copy, vcpus: int = 1) -> dict[str, Any]:
         """``mempat`` with its pattern, both brought over."""
-        return [copy(self._program), *self._options, copy(self._pattern)]
+        return {"argv": [copy(tool("mempat")), *self._options, copy(self._pattern)], "env": {}}
 
-    def metrics(self, stdout: str) -> dict[str, float]:
+    def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
         """Operations and their rate, as ``mempat`` reports them."""
         try:
-            report = json.loads(stdout)
+            report = json.loads(raw["stdout"])
             return {"ops": float(report["ops"]), "ops_per_s": float(report["ops_per_s"])}
         except (ValueError, KeyError) as error:
             raise MeasurementError(f"mempat printed no report: {error!r}") from None
@@ -149,3 +259,67 @@ class PatternWorkload(Workload):
     def identity(self) -> str:
         """Options and the text of the pattern."""
         return json.dumps([self._options, self._pattern.read_text()])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A metric of a running process: a command, a file or a URL that gives a number whenever it is asked."""
+
+    name: str
+    source: str
+    argv: Words
+
+
+class LiveWorkload(Workload):
+    """A process that runs already, measured one window after the other and never restarted.
+
+    Parameters
+    ----------
+    pid : int
+        On the machine.
+    readings : sequence of Reading
+        Read with every sample of a window; a run's metric is their mean.
+    settle_s : float, seconds
+        Discarded at the start of each window, beyond the age that the scheme waits for.
+    tuning : Tuning
+        Its ``unit_work_s`` is the length of a window.
+    """
+
+    call = "observe"
+    has_runtime = False
+
+    def __init__(self, pid: int, readings: Sequence[Reading], settle_s: float, tuning: Tuning) -> None:
+        self.name = f"pid-{pid}"
+        self._pid = pid
+        self._readings = tuple(readings)
+        self._settle_s = settle_s
+        self.tuning = tuning
+        self.reports = tuple(one.name for one in readings)
+
+    def spec(self, copy: Copy, vcpus: int = 1) -> dict[str, Any]:
+        """The window."""
+        return {
+            "pid": self._pid,
+            "settle_s": self._settle_s,
+            "window_s": self.tuning.unit_work_s,
+            "metrics": [[one.name, one.source, list(one.argv)] for one in self._readings],
+        }
+
+    def argv(self, copy: Copy, vcpus: int = 1) -> list[str]:
+        """Refused: nothing is started."""
+        raise ConfigError(f"process {self._pid} runs already; put a scheme on it with 'damoos apply STUDY --pid'")
+
+    def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
+        """Means of the readings."""
+        found = {}
+        for one in self._readings:
+            values = raw["readings"].get(one.name) or []
+            if not values:
+                raise MeasurementError(f"metric '{one.name}' was never read")
+            found[one.name] = sum(values) / len(values)
+        return found
+
+    @property
+    def identity(self) -> str:
+        """The process and how it is measured."""
+        return json.dumps([self._pid, [[one.name, one.source, one.argv] for one in self._readings], self._settle_s])

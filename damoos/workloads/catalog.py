@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
-from pydantic import model_validator
+from pydantic import Field, field_validator, model_validator
 
 from damoos import places, tomlfile
 from damoos.errors import ConfigError, UnsupportedError, nearest
 from damoos.tomlfile import Table
 from damoos.units import parse_us
-from damoos.workloads.base import CommandWorkload, PatternWorkload, Tuning, Workload
+from damoos.workloads import base
+from damoos.workloads.base import PatternWorkload, Program, ProgramWorkload, Tuning, Words, Workload
+from damoos.workloads.metrics import Metric
 
 Which = Callable[[str], str | None]
+# Where a suite that 'damoos workloads install' has built lies on every machine.
+TREES = Path("/opt/damoos")
 
 
 class Tune(Table):
@@ -39,11 +44,82 @@ class Tune(Table):
         )
 
 
-class Real(Table):
-    """``[real]``: the program itself, used on machines that have it."""
+class Load(Table):
+    """``[real.load]``: what works on a server while it is measured."""
 
-    command: list[str]
+    command: Words = Field(min_length=1)
+    ready: Words = ()
+    warm_up: tuple[Words, ...] = ()
+
+
+class Real(Table):
+    """``[[real]]``: the program itself, used on machines that have it; the first of several that a machine has.
+
+    Parameters
+    ----------
+    command : sequence of str
+        ``{input}`` is replaced by the words of the input that was chosen, ``{tree}`` by where the suite lies.
+    needs : str
+        Program that must be there, by its name or its path.
+    packages : sequence of str
+        Debian's; put into the guest's image.
+    tree : str or None
+        Suite that ``damoos workloads install`` brings, laid into the guest.
+    process : str or None
+        Name of the process whose memory counts, for people who look for it.
+    inputs : mapping of str to sequence of str
+        Words for each input; ``input`` names the one that is used where none is chosen.
+    """
+
+    command: Words = Field(min_length=1)
     needs: str
+    packages: Words = ()
+    tree: str | None = None
+    process: str | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+    stdin: str | None = None
+    setup: tuple[Words, ...] = ()
+    load: Load | None = None
+    metrics: dict[str, Metric] = Field(default_factory=dict)
+    inputs: dict[str, Words] = Field(default_factory=dict)
+    input: str | None = None
+
+    @model_validator(mode="after")
+    def _input_is_known(self) -> Real:
+        if (self.input is None) == bool(self.inputs) or (self.inputs and self.input not in self.inputs):
+            raise ValueError("'input' must name one of the 'inputs', and be there only with them")
+        return self
+
+    @property
+    def where(self) -> str:
+        """How people get the program."""
+        if self.tree:
+            return f"damoos workloads install {self.tree} --from DIR-or-git-URL"
+        return f"apt-get install {' '.join(self.packages)}" if self.packages else "install it there"
+
+    def program(self, folder: Path, chosen: str | None) -> Program:
+        """With the words of one input; ``folder`` is where files beside the workload's are."""
+        words = self.inputs.get(chosen or self.input or "", ())
+
+        def filled(command: Words) -> Words:
+            spliced = [new for word in command for new in (words if word == "{input}" else [word])]
+            return tuple(self._filled(word, words) for word in spliced)
+
+        load = self.load
+        return Program(
+            argv=filled(self.command),
+            env={name: self._filled(value, words) for name, value in self.env.items()},
+            stdin=self.stdin and self._filled(self.stdin, words),
+            setup=tuple(filled(command) for command in self.setup),
+            load=None
+            if load is None
+            else base.Load(filled(load.command), filled(load.ready), tuple(filled(one) for one in load.warm_up)),
+            metrics=self.metrics,
+            folder=folder,
+        )
+
+    def _filled(self, word: str, words: Words) -> str:
+        return word.replace("{input}", " ".join(words)).replace("{tree}", str(TREES / (self.tree or "")))
 
 
 class Pattern(Table):
@@ -62,41 +138,84 @@ class Model(Pattern):
     memory_scale: int
 
 
+class Published(Table):
+    """``[published]``: what others have measured of the real program, without a scheme and under prcl."""
+
+    source: str
+    runtime_s: float
+    rss_kib: float
+    prcl_runtime_s: float
+    prcl_rss_kib: float
+
+
 class WorkloadFile(Table):
     """A whole workload file."""
 
     description: str
     tune: Tune = Tune()
-    real: Real | None = None
+    real: tuple[Real, ...] = ()
     pattern: Pattern | None = None
     model: Model | None = None
+    published: Published | None = None
+
+    @field_validator("real", mode="before")
+    @classmethod
+    def _one_is_enough(cls, value: Any) -> Any:
+        return [value] if isinstance(value, dict) else value
 
     @model_validator(mode="after")
     def _something_runs(self) -> WorkloadFile:
-        if (self.pattern is None) == (self.real is None):
+        if (self.pattern is None) == (not self.real):
             raise ValueError(
                 "a workload file has either [pattern] or [real] (with a [model] beside it, if there is one)"
             )
         return self
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What a machine of our own should have for a workload: Debian packages, and suites if they are built."""
+
+    packages: Words = ()
+    trees: Words = ()
+
+
 def names() -> list[str]:
     """Workloads that come with damoos."""
-    base = places.data("workloads")
-    return sorted(str(path.relative_to(base).with_suffix("")) for path in base.glob("*/*.toml"))
+    folder = places.data("workloads")
+    return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.toml"))
 
 
 def find(name: str) -> tuple[Path, WorkloadFile]:
-    """A workload file by its short name or path.
+    """A workload file by its short name or path; an input behind it (``NAME:INPUT``) must be one that it has.
 
     Raises
     ------
-    ConfigError : no such workload, or its file is wrong
+    ConfigError : no such workload or input, or its file is wrong
     """
-    path = Path(name) if name.endswith(".toml") else places.data("workloads") / f"{name}.toml"
+    stem, chosen = split(name)
+    path = Path(stem) if stem.endswith(".toml") else places.data("workloads") / f"{stem}.toml"
     if not path.is_file():
-        raise ConfigError(f"unknown workload '{name}'{nearest(name, names())}")
-    return path, tomlfile.load(path, WorkloadFile)
+        raise ConfigError(f"unknown workload '{stem}'{nearest(stem, names())}")
+    file = tomlfile.load(path, WorkloadFile)
+    known = sorted({one for real in file.real for one in real.inputs})
+    if chosen is not None and chosen not in known:
+        hint = nearest(chosen, known) if known else "; it has only one"
+        raise ConfigError(f"workload '{stem}' has no input '{chosen}'{hint}")
+    return path, file
+
+
+def split(name: str) -> tuple[str, str | None]:
+    """Name and input of ``NAME:INPUT``."""
+    stem, colon, chosen = name.partition(":")
+    return stem, chosen if colon else None
+
+
+def wanted(name: str) -> Wanted:
+    """What the workload's real forms need on a machine."""
+    file = find(name)[1]
+    packages = {package for real in file.real for package in real.packages}
+    return Wanted(tuple(sorted(packages)), tuple(sorted({real.tree for real in file.real if real.tree})))
 
 
 def workload(name: str, which: Which, require_real: bool = False) -> Workload:
@@ -105,7 +224,7 @@ def workload(name: str, which: Which, require_real: bool = False) -> Workload:
     Parameters
     ----------
     name : str
-        Short name or path of a file.
+        Short name or path of a file, perhaps with an input behind it.
     which : callable
         Finds a program on the machine.
     require_real : bool
@@ -116,13 +235,16 @@ def workload(name: str, which: Which, require_real: bool = False) -> Workload:
     UnsupportedError : the machine lacks the real program and there is no model, or it is refused
     """
     path, file = find(name)
-    short = name if not name.endswith(".toml") else path.stem
+    stem, chosen = split(name)
+    short = name if not stem.endswith(".toml") else path.stem + (f":{chosen}" if chosen else "")
     if file.pattern:
         return _pattern(short, path, file.pattern, file.tune.tuning())
-    assert file.real is not None
-    if which(file.real.needs):
-        return CommandWorkload(short, file.real.command, file.tune.tuning())
-    lacks = f"'{file.real.needs}' of {short} is not installed on the machine"
+    there = [real for real in file.real if chosen is None or chosen in real.inputs]
+    for real in there:
+        if which(str(real.needs).replace("{tree}", str(TREES / (real.tree or "")))):
+            return ProgramWorkload(short, real.program(path.parent, chosen), file.tune.tuning())
+    lacks = f"{stem}: " + " and ".join(f"'{Path(real.needs).name}' ({real.where})" for real in there)
+    lacks += f" {'is' if len(there) == 1 else 'are'} not on the machine"
     if require_real or file.model is None:
         raise UnsupportedError(f"{lacks}, and {'a model was refused' if file.model else 'there is no model of it'}")
     model = file.model
@@ -138,23 +260,45 @@ def _pattern(name: str, path: Path, table: Pattern, tuning: Tuning) -> PatternWo
     pattern = path.parent / table.file
     if not pattern.is_file():
         raise ConfigError(f"{path}: pattern file {pattern} does not exist")
-    return PatternWorkload(name, mempat(), pattern, table.rate, table.repeats, table.once, tuning)
+    return PatternWorkload(name, pattern, table.rate, table.repeats, table.once, tuning)
 
 
-def mempat() -> Path:
-    """The access program, built by ``make build``."""
-    path = places.data("build") / "mempat"
-    if not path.is_file():
-        raise ConfigError(f"{path} is not built; run 'make build'")
-    return path
+def words_of(text: str, option: str) -> Words:
+    """The words of an option that takes a command line; they never reach a shell."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise ConfigError(f"{option} '{text}': {error}") from None
+    if not words:
+        raise ConfigError(f"{option} is empty")
+    return words
 
 
 def command(text: str, tuning: Tuning) -> Workload:
-    """A workload from the words of ``--command``; they never reach a shell."""
-    try:
-        argv = shlex.split(text)
-    except ValueError as error:
-        raise ConfigError(f"--command '{text}': {error}") from None
-    if not argv:
-        raise ConfigError("--command is empty")
-    return CommandWorkload(Path(argv[0]).name, argv, replace(tuning))
+    """A workload from the words of ``--command``."""
+    argv = words_of(text, "--command")
+    return ProgramWorkload(Path(argv[0]).name, Program(argv), replace(tuning))
+
+
+def reading(text: str) -> base.Reading:
+    """A metric of a running process, from ``qps=cmd:PROGRAM ARGS``, ``qps=file:PATH`` or ``qps=http://HOST/#json.path``.
+
+    Raises
+    ------
+    ConfigError : not of this form
+    """
+    name, equals, source = text.partition("=")
+    kind, colon, rest = source.partition(":")
+    kinds = ("cmd", "file", "http", "https")
+    if not equals or not colon or not rest or not name.isidentifier() or name != name.lower():
+        raise ConfigError(
+            f"--metric '{text}': write NAME=cmd:PROGRAM ARGS, NAME=file:PATH or NAME=http://HOST/PATH#json.path"
+        )
+    if kind not in kinds:
+        raise ConfigError(f"--metric '{text}': unknown source '{kind}'{nearest(kind, kinds)}")
+    if kind == "cmd":
+        return base.Reading(name, "cmd", words_of(rest, f"--metric {name}"))
+    if kind == "file":
+        return base.Reading(name, "file", (rest,))
+    url, sharp, path = source.partition("#")
+    return base.Reading(name, "url", (url, path) if sharp else (url,))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.scheme import AccessPattern, Context, Scheme
-from damoos.machines.base import Swap
+from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestMachine, GuestSession, kernels
 from damoos.machines.guest.accel import TCG
 from damoos.machines.guest.image import image
@@ -28,6 +28,7 @@ from tests.conftest import KERNELS, prcl
 
 FLUSHER = "#include <time.h>\nint main(void) { struct timespec t = {0, 2000000}; for (;;) nanosleep(&t, 0); }\n"
 MEM_BYTES = 1 << 30
+CONDITIONS = Conditions(swap=Swap(size="256M"), thp="never")
 BOOTS = 5
 # Workloads of which a known number of bytes is hot at any time.
 HOT_MIB = {"synthetic/hot-cold": 60, "synthetic/stairs": 10, "synthetic/zigzag": 10}
@@ -89,10 +90,10 @@ def hot_mib(session: GuestSession, name: str) -> float:
 
 
 def measure(way: Way, program: Path) -> str:
-    guest = AnyGuest("bench", "", 1, MEM_BYTES, Swap(size="256M"), "never", "tcg", way.kernel, cmdline=way.cmdline)
+    guest = AnyGuest("bench", "", 1, MEM_BYTES, CONDITIONS, "tcg", way.kernel, cmdline=way.cmdline)
     session = guest.open()
     try:
-        session.agent.call("prepare", **guest.setting)
+        session.agent.call("prepare", **guest.conditions.wanted())
         if way.process:
             session.connection.run(f"{session.copy(program)} >/dev/null 2>&1 &", hide=True, in_stream=False)
         argv = workload("synthetic/hot-cold", lambda name: None).argv(session.copy)

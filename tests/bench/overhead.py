@@ -25,10 +25,10 @@ from damoos.model.space import Param
 from damoos.model.trial import Run, Score
 from damoos.policies.base import NonePolicy
 from damoos.store.studies import Store
-from damoos.workloads.base import CommandWorkload, Tuning
+from damoos.workloads.base import Program, ProgramWorkload, Tuning
 
 PARAM = Param("min_age", "us", 0, 1_000_000, 100_000)
-NOOP = CommandWorkload("noop", ["true"], Tuning())
+NOOP = ProgramWorkload("noop", Program(("true",)), Tuning())
 TABLE = Path(__file__).parents[2] / "docs/bench.md"
 REPEATS = 7
 

@@ -34,5 +34,5 @@ class TestSsh(MachineContract):
     def machine(cls, guest_image: None) -> Iterator[Machine]:
         guest = open_guest()
         guest.agent.close()
-        yield SshMachine("there", "a host", guest.endpoint, None, None)
+        yield SshMachine("there", "a host", guest.endpoint)
         guest.close()

@@ -17,7 +17,7 @@ from damoos.machines.guest import GuestSession
 from damoos.machines.ssh import SshMachine, SshSession
 from damoos.policies.base import NonePolicy
 from damoos.runner import run_once
-from damoos.workloads.base import CommandWorkload, Tuning
+from damoos.workloads.base import Program, ProgramWorkload, Tuning
 from tests.conftest import open_guest, shell
 
 
@@ -32,7 +32,7 @@ def host(guest_image: None) -> Iterator[GuestSession]:
 
 @pytest.fixture
 def place(host: GuestSession) -> SshMachine:
-    return SshMachine("there", "a host", host.endpoint, None, None)
+    return SshMachine("there", "a host", host.endpoint)
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def session(place: SshMachine) -> Iterator[SshSession]:
     opened.close()
 
 
-def program(*argv: str) -> CommandWorkload:
-    return CommandWorkload("program", list(argv), Tuning())
+def program(*argv: str) -> ProgramWorkload:
+    return ProgramWorkload("program", Program(argv), Tuning())
 
 
 def test_a_run_is_measured(place: SshMachine, session: SshSession) -> None:

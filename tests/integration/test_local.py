@@ -14,7 +14,7 @@ from damoos.machines.catalog import machine
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.runner import METRICS, run_once
-from damoos.workloads.base import CommandWorkload, Tuning
+from damoos.workloads.base import Program, ProgramWorkload, Tuning
 
 PLACE = machine("local")
 
@@ -26,8 +26,8 @@ def session():
     opened.close()
 
 
-def program(*argv: str) -> CommandWorkload:
-    return CommandWorkload("program", list(argv), Tuning())
+def program(*argv: str) -> ProgramWorkload:
+    return ProgramWorkload("program", Program(argv), Tuning())
 
 
 def test_a_run_is_measured(session) -> None:

@@ -12,7 +12,7 @@ import pytest
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Goal, Quotas, Scheme
 from damoos.errors import MachineBusy, MachineError, MachineLost, SchemeError, UnsupportedError
-from damoos.machines.base import Swap
+from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestMachine, GuestSession
 from damoos.machines.guest.features import features
 from damoos.machines.guest.kunit import run as run_kunit
@@ -45,9 +45,9 @@ def old_guest(guest_image: None) -> Iterator[GuestSession]:
 def open_with(kernel: str, **settings) -> GuestSession:
     """A guest of the test's own making."""
     swap = settings.pop("swap", Swap(size="128M"))
-    machine = GuestMachine("test", "", 1, 512 * MIB, swap, "never", kernel=kernel, **settings)
+    machine = GuestMachine("test", "", 1, 512 * MIB, Conditions(swap=swap, thp="never"), kernel=kernel, **settings)
     session = machine.open()
-    session.agent.call("prepare", **machine.setting)
+    session.agent.call("prepare", **machine.conditions.wanted())
     return session
 
 

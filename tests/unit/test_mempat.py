@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos.workloads.catalog import mempat
+from damoos.workloads.base import tool
 
 GOOD = """#regions
 a, 64K, none
@@ -29,7 +29,7 @@ b, 0, 4096, 1
 def run(tmp_path: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
     file = tmp_path / "pattern"
     file.write_text(text)
-    return subprocess.run([mempat(), *options, file], capture_output=True, text=True, check=False)
+    return subprocess.run([tool("mempat"), *options, file], capture_output=True, text=True, check=False)
 
 
 def test_the_work_is_fixed(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_memory_is_touched_as_the_pattern_says(tmp_path: Path) -> None:
     file.write_text(text)
     done = subprocess.run(
         ["python3", "-c", "import resource,subprocess,sys; subprocess.run(sys.argv[1:], stdout=-3);"
-         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)", mempat(), file],
+         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)", tool("mempat"), file],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     rss_kib = int(done.stdout)

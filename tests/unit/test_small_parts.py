@@ -16,7 +16,7 @@ from damoos.machines.bundle import agent_bundle
 from damoos.model.space import Param, parse_param
 from damoos.model.trial import Measurement, Run
 from damoos.workloads import catalog as workloads
-from damoos.workloads.base import CommandWorkload, Tuning
+from damoos.workloads.base import Program, ProgramWorkload, Tuning
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.DamoosError)]
 
@@ -97,9 +97,18 @@ def test_only_a_relative_file_is_brought_along(tmp_path: Path, monkeypatch: pyte
     def copy(path: Path) -> str:
         return f"there/{path.name}"
 
-    assert CommandWorkload("x", ["./prog", "a b"], Tuning()).argv(copy) == ["there/prog", "a b"]
-    assert CommandWorkload("x", ["/bin/true"], Tuning()).argv(copy) == ["/bin/true"]
-    assert CommandWorkload("x", ["prog"], Tuning()).argv(copy) == ["prog"]
+    assert ProgramWorkload(
+        "x",
+        Program(
+            (
+                "./prog",
+                "a b",
+            )
+        ),
+        Tuning(),
+    ).argv(copy) == ["there/prog", "a b"]
+    assert ProgramWorkload("x", Program(("/bin/true",)), Tuning()).argv(copy) == ["/bin/true"]
+    assert ProgramWorkload("x", Program(("prog",)), Tuning()).argv(copy) == ["prog"]
 
 
 def test_the_agents_bundle_is_the_same_for_the_same_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from damoos import places
 from damoos.errors import UnsupportedError
-from damoos.machines.base import Machine, Swap, setting_of
+from damoos.machines.base import AS_IT_IS, Conditions, Machine
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.image import check_tools, image
 from damoos.machines.guest.kernels import DEBIAN, check, kernel
@@ -35,9 +36,7 @@ class GuestMachine(Machine):
     name, description : str
     vcpus : int
     mem_bytes : int
-    swap : Swap or None
-    thp : str or None
-        THP mode.
+    conditions : Conditions
     accel : {"auto", "kvm", "tcg"}
     kernel : str
         Name of a kernel, or path of a bzImage; see `damoos.machines.guest.kernels`.
@@ -56,8 +55,7 @@ class GuestMachine(Machine):
         description: str,
         vcpus: int,
         mem_bytes: int,
-        swap: Swap | None = None,
-        thp: str | None = None,
+        conditions: Conditions = AS_IT_IS,
         accel: str = "auto",
         kernel: str = DEBIAN,
         nodes: int = 1,
@@ -65,7 +63,9 @@ class GuestMachine(Machine):
     ) -> None:
         self.name = name
         self.description = description
-        self.setting = setting_of(swap, thp)
+        self.conditions = conditions
+        self._packages: set[str] = set()
+        self._trees: set[str] = set()
         self._vcpus = vcpus
         self._mem_bytes = mem_bytes
         self._accel = accel
@@ -74,15 +74,22 @@ class GuestMachine(Machine):
         self._nodes = nodes
         self._own_cmdline = cmdline
 
+    def provide(self, packages: Sequence[str], trees: Sequence[str]) -> None:
+        """Take an image with these packages, and lay suites into it, those of them that are built."""
+        self._packages |= set(packages)
+        self._trees |= {name for name in trees if places.tree(name)}
+
     def open(self, say: Callable[[str], None] = lambda _: None) -> GuestSession:
         """Build the image if need be, boot, log in."""
         check_tools()
-        built = image(say)
+        built = image(say, self._packages)
+        overlays = {name: found for name in sorted(self._trees) if (found := places.tree(name))}
         boots = kernel(self._kernel, say)
         accelerator = choose(self._accel, built, say)
         qemu = QemuProcess(
-            built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), self._numa_options()
-        )
+            built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), self._numa_options(),
+            {name: found / "overlay.ext4" for name, found in overlays.items()},
+        )  # fmt: skip
         try:
             qemu.wait_for(READY, BOOT_S)
             known_hosts = qemu.place / "known_hosts"
@@ -100,6 +107,8 @@ class GuestMachine(Machine):
             "clock": accelerator.clock,
             "emulation": accelerator.note(boots),
             "image": built.identity,
+            "packages": sorted(self._packages),
+            "overlays": {name: found.name for name, found in overlays.items()},
             "kernel_name": self._kernel,
             "kernel_id": boots.identity,
         }
@@ -119,7 +128,7 @@ class GuestMachine(Machine):
             )
 
     def _cmdline(self) -> str:
-        thp = "transparent_hugepage=never" if self.setting.get("thp") == "never" else ""
+        thp = "transparent_hugepage=never" if self.conditions.thp == "never" else ""
         return f"{thp} {self._own_cmdline}"
 
     def _numa_options(self) -> tuple[str, ...]:

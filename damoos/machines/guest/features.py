@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from damoos.errors import MachineError
-from damoos.machines.base import Swap
+from damoos.machines.base import Conditions, Swap
 from damoos.machines.bundle import agent_bundle
 from damoos.machines.guest import GuestMachine
 from damoos.machines.guest.kernels import Kernel, kernel
@@ -40,10 +40,10 @@ def _features(one: Kernel, say: Callable[[str], None]) -> dict[str, str]:
         pass
     say(f"probing kernel '{one.name}' ({one.release})")
     swap = Swap(kind="zram", size="64M", algorithm="lz4")
-    guest = GuestMachine("probe", "", 1, MEM_BYTES, swap, "madvise", kernel=one.name, nodes=2)
+    guest = GuestMachine("probe", "", 1, MEM_BYTES, Conditions(swap=swap, thp="madvise"), kernel=one.name, nodes=2)
     session = guest.open()
     try:
-        session.agent.call("prepare", **guest.setting)
+        session.agent.call("prepare", **guest.conditions.wanted())
         found: dict[str, str] = session.agent.call("features")
     finally:
         session.close()

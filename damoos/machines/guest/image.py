@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,9 @@ rm -f "$tree"/etc/ssh/ssh_host_*
 install -m 600 "$out/host_key" "$tree/etc/ssh/ssh_host_ed25519_key"
 install -d -m 700 "$tree/root/.ssh"
 install -m 600 "$out/user_key.pub" "$tree/root/.ssh/authorized_keys"
-mke2fs -q -t ext4 -O '^has_journal' -m 0 -d "$tree" "$out/root.ext4" 384M
+mkdir "$tree/opt/damoos"
+# Mostly a hole: what a run writes goes to QEMU's throw-away snapshot.
+mke2fs -q -t ext4 -O '^has_journal' -m 0 -d "$tree" "$out/root.ext4" 3G
 rm "$out/root.tar"
 """
 
@@ -106,26 +108,28 @@ def check_tools() -> None:
         raise UnsupportedError(f"the guest machine needs packages: apt-get install {' '.join(missing)}")
 
 
-def image(say: Callable[[str], None] = lambda _: None) -> Image:
-    """The image, built if the cache has none that fits."""
+def image(say: Callable[[str], None] = lambda _: None, packages: Collection[str] = ()) -> Image:
+    """The image with some more of Debian's packages, built if the cache has none that fits."""
     base = places.cache() / "guest"
-    target = base / f"{SUITE}-{_recipe_hash()}"
+    more = tuple(sorted(packages))
+    target = base / f"{SUITE}-{_recipe_hash(more)}"
     if not (target / "done").exists():
         with places.locked(base):  # a second damoos waits for the first one's image
             if not (target / "done").exists():
-                say("building the guest image, a small Debian: once, about a minute")
-                _build(target)
+                having = f" with {', '.join(more)}" if more else ""
+                say(f"building the guest image, a small Debian{having}: once, about a minute")
+                _build(target, more)
     return Image(target)
 
 
-def _recipe_hash() -> str:
-    recipe = hashlib.sha256(json.dumps([SUITE, PACKAGES, _PACK]).encode())
+def _recipe_hash(more: tuple[str, ...]) -> str:
+    recipe = hashlib.sha256(json.dumps([SUITE, PACKAGES + more, _PACK]).encode())
     for source in sorted(path for path in ROOTFS.iterdir() if path.name in _IN_IMAGE):
         recipe.update(source.name.encode() + b"\0" + source.read_bytes())
     return recipe.hexdigest()[:16]
 
 
-def _build(target: Path) -> None:
+def _build(target: Path, more: tuple[str, ...]) -> None:
     check_tools()
     if shutil.disk_usage(target.parent).free < _FREE_BYTES:
         raise MachineError(f"{target.parent}: less than 2 GiB free for the guest image; set DAMOOS_CACHE elsewhere")
@@ -135,7 +139,7 @@ def _build(target: Path) -> None:
         draft.mkdir()
         for key in ("host_key", "user_key"):
             _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "damoos", "-f", str(draft / key))
-        _debootstrap(draft / "root.tar")
+        _debootstrap(draft / "root.tar", more)
         tree = work / "tree"
         tree.mkdir()
         _do("unshare", "--map-root-user", "sh", "-c", _PACK, "pack", str(tree), str(draft), str(ROOTFS))
@@ -144,14 +148,14 @@ def _build(target: Path) -> None:
         draft.replace(target)
 
 
-def _debootstrap(tar: Path) -> None:
+def _debootstrap(tar: Path, more: tuple[str, ...]) -> None:
     leave_out = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
     _do(
         "mmdebstrap",
         "--quiet",
         "--mode=unshare",
         "--variant=minbase",
-        f"--include={','.join(PACKAGES)}",
+        f"--include={','.join(PACKAGES + more)}",
         '--aptopt=Apt::Install-Recommends "false"',
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in leave_out),
         SUITE,

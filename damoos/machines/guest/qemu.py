@@ -15,8 +15,10 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from damoos.errors import MachineLost
 from damoos.machines.guest.image import Image
@@ -81,6 +83,8 @@ class QemuProcess:
         Kernel parameters beyond those that every guest has.
     options : tuple of str
         Further options of QEMU's (memory nodes, say).
+    overlays : mapping of str to Path
+        Read-only disks, by the name of the folder under /opt/damoos that each of them is mounted on.
     """
 
     def __init__(
@@ -92,13 +96,14 @@ class QemuProcess:
         mem_bytes: int,
         extra_cmdline: str = "",
         options: tuple[str, ...] = (),
+        overlays: Mapping[str, Path] = MappingProxyType({}),
     ) -> None:
         sweep()
         self.place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._console = self.place / "console"
         self._console.touch()
         self.port = _free_port()
-        cmdline = f"{_CMDLINE} {accelerator.cmdline(kernel)} {extra_cmdline}"
+        cmdline = f"{_CMDLINE} {accelerator.cmdline(kernel)} {extra_cmdline} damoos.overlays={','.join(overlays)}"
         argv = [
             "qemu-system-x86_64",
             *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35"),
@@ -108,6 +113,7 @@ class QemuProcess:
             *("-kernel", str(kernel.bootable), "-append", cmdline),
             *(("-initrd", str(kernel.initrd)) if kernel.initrd else ()),
             *("-drive", f"file={image.disk},if=virtio,format=raw,snapshot=on"),
+            *(word for disk in overlays.values() for word in _readonly(disk)),
             *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:22"),
             *("-device", "virtio-net-pci,netdev=net,romfile="),
             *("-serial", f"file:{self._console}"),
@@ -167,6 +173,10 @@ class QemuProcess:
             self._process.kill()
         self._process.wait()
         shutil.rmtree(self.place, ignore_errors=True)
+
+
+def _readonly(disk: Path) -> tuple[str, str]:
+    return "-drive", f"file={disk},if=virtio,format=raw,readonly=on"
 
 
 def sweep() -> None:

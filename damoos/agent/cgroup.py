@@ -1,0 +1,64 @@
+"""Cgroups of the agent's own, and the pressure that a group or the whole machine is under."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from damoos.agent import proc
+from damoos.agent.undo import UndoLog
+
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+def usable() -> bool:
+    """Whether there is a unified hierarchy in which this process may make groups."""
+    return (CGROUPS / "cgroup.controllers").exists() and os.access(CGROUPS, os.W_OK)
+
+
+def make_cgroup(log: UndoLog, suffix: str = "") -> Path:
+    """A group of the agent's own, with the controllers that a run is measured by; undone with the log."""
+    control = CGROUPS / "cgroup.subtree_control"
+    wanted = {"memory", "cpu"} & set((CGROUPS / "cgroup.controllers").read_text().split())
+    for controller in wanted - set(control.read_text().split()):
+        log.record("controller", path=str(control), name=controller)
+        control.write_text(f"+{controller}")
+    group = CGROUPS / f"damoos-{os.getpid()}{suffix}"
+    log.record("cgroup", path=str(group))
+    group.mkdir()
+    return group
+
+
+def cgroup_of(pid: int) -> Path | None:
+    """The group that a process is in; None where there is no unified hierarchy, or it is in the root group."""
+    try:
+        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+    except OSError:
+        return None
+    inside = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    return None if inside == "/" else CGROUPS / inside.lstrip("/")
+
+
+def cpu_s(group: Path) -> tuple[float, float]:
+    """User and system time of a group so far."""
+    stat = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    return int(stat["user_usec"]) / 1e6, int(stat["system_usec"]) / 1e6
+
+
+def pressure(group: Path | None) -> dict[str, int]:
+    """Microseconds under pressure so far, the group's own or the whole machine's.
+
+    Memory's by ``some`` and ``full``, io's by ``io_some`` and ``io_full``; empty where PSI is off.
+    """
+    base, end = (group, "pressure") if group else (Path("/proc/pressure"), "")
+    memory, io = (base / ".".join(part for part in (kind, end) if part) for kind in ("memory", "io"))
+    return proc.pressure_us(memory) | {f"io_{name}": us for name, us in proc.pressure_us(io).items()}
+
+
+def machine_metrics() -> list[str]:
+    """Metrics of a run that not every machine has."""
+    found = ["cgroup_avg_bytes"] if usable() else []
+    # A new cgroup has its pressure files if the machine has its own.
+    if {"some", "io_some"} <= set(pressure(None)):
+        found += ["psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
+    return found

@@ -1,0 +1,133 @@
+"""Programs that the agent starts: always in a process group of their own that the undo list names."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from damoos.agent.undo import UndoLog
+from damoos.errors import MachineLost, WorkloadError
+
+OUTPUT_BYTES = 64 << 10
+
+
+def spawn(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    log: UndoLog,
+    folder: Path | None = None,
+    stdin: Path | None = None,
+    outputs: Path | None = None,
+    group: Path | None = None,
+    cpus: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a program.
+
+    Parameters
+    ----------
+    argv, env
+        Its words, and what its environment has beyond the agent's.
+    folder : Path or None
+        Where it runs.
+    stdin : Path or None
+        What it reads; relative to the folder.
+    outputs : Path or None
+        Stem of the files that its output goes to, ``.out`` and ``.err``; None drops it.
+    group : Path or None
+        Cgroup that it is put into.
+    cpus : sequence of int
+        The only CPUs that it may use; all where empty.
+
+    Raises
+    ------
+    WorkloadError : it cannot be started
+    """
+
+    def enter() -> None:
+        if group:
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+
+    nowhere = Path(os.devnull)
+    source = nowhere if stdin is None else (folder or Path()) / stdin
+    try:
+        with (
+            open(source, "rb") as read,
+            open(outputs.with_suffix(".out") if outputs else nowhere, "wb") as out,
+            open(outputs.with_suffix(".err") if outputs else nowhere, "wb") as err,
+        ):
+            child = subprocess.Popen(
+                argv,
+                env={**os.environ, **env},
+                cwd=folder,
+                stdin=read,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                preexec_fn=enter,
+            )
+    except OSError as error:
+        what = error.filename if stdin and str(error.filename) == str(source) else argv[0]
+        raise WorkloadError(f"cannot start '{what}': {error.strerror}") from None
+    except subprocess.SubprocessError as error:
+        raise WorkloadError(f"cannot start '{argv[0]}': {error} (are there CPUs {list(cpus)}?)") from None
+    log.record("process_group", pgid=child.pid)
+    return child
+
+
+def wait(
+    child: subprocess.Popen[bytes],
+    limit_s: float,
+    interrupted: Callable[[], bool],
+    look: Callable[[], float] = lambda: 0.5,
+) -> bool:
+    """Wait until a program ends; it stays a zombie, so that a kdamond still has a target to report on.
+
+    Parameters
+    ----------
+    limit_s : float
+        Longest wait.
+    look : callable
+        Called again and again; returns the seconds until it wants to be called next.
+
+    Returns
+    -------
+    bool : whether it has ended
+
+    Raises
+    ------
+    MachineLost : the controller is gone or has cancelled
+    """
+    end = time.monotonic() + limit_s
+    poll = select.poll()
+    ended = os.pidfd_open(child.pid)
+    poll.register(ended, select.POLLIN)
+    try:
+        while True:
+            pause_s = look()
+            if interrupted():
+                raise MachineLost("the controller of this run is gone")
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                return False
+            if poll.poll(max(0.0, min(pause_s, left_s, 0.5)) * 1000):
+                return True
+    finally:
+        os.close(ended)
+
+
+def has_ended(child: subprocess.Popen[bytes]) -> bool:
+    """Whether a program has ended; it is not waited for."""
+    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def tail(path: Path, limit: int = OUTPUT_BYTES) -> str:
+    """The end of what a program has written."""
+    with open(path, "rb") as file:
+        file.seek(max(0, path.stat().st_size - limit))
+        return file.read().decode(errors="replace")

@@ -1,0 +1,197 @@
+"""A process that runs already and goes on running, measured one window after the other under changing schemes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from damoos.agent import cgroup, proc
+from damoos.agent.memory import bring_back
+from damoos.agent.meter import Meter
+from damoos.agent.schemes import SchemeOnProcess
+from damoos.agent.setting import Swap
+from damoos.agent.undo import UndoLog
+from damoos.damon.damo_json import context_from_json
+from damoos.damon.scheme import Context
+from damoos.errors import MachineLost, MeasurementError, WorkloadError
+
+READING_S = 10.0
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+
+def reading(source: str, argv: list[str]) -> float:
+    """A metric's value now.
+
+    Parameters
+    ----------
+    source : {"cmd", "file", "url"}
+    argv : list of str
+        Words of a command that prints a number; path of a file that holds one; a URL, and the path of the number in
+        the JSON that it returns, if it is JSON.
+
+    Raises
+    ------
+    MeasurementError : there is no number, with what there was instead
+    """
+    where = " ".join(argv)
+    try:
+        if source == "cmd":
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=READING_S, check=False
+            )
+            if done.returncode != 0:
+                raise MeasurementError(f"'{where}' ended with {done.returncode}: {done.stderr.strip()[-200:]}")
+            text = done.stdout
+        elif source == "file":
+            text = Path(argv[0]).read_text()
+        else:
+            from urllib.request import urlopen  # slow to import, and most runs have no use for it
+
+            with urlopen(argv[0], timeout=READING_S) as answer:
+                text = answer.read().decode()
+            if len(argv) > 1:
+                return _in_json(text, argv[1])
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise MeasurementError(f"'{where}': {error}") from None
+    found = _NUMBER.search(text)
+    if not found:
+        raise MeasurementError(f"'{where}' gave no number, but '{text.strip()[:80]}'")
+    return float(found.group())
+
+
+def _in_json(text: str, path: str) -> float:
+    value: Any = json.loads(text)
+    try:
+        for key in path.split("."):
+            value = value[int(key)] if isinstance(value, list) else value[key]
+        return float(value)
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise MeasurementError(f"the answer has no number at '{path}': {text.strip()[:80]}") from None
+
+
+class Live:
+    """A running process of somebody else's.
+
+    Between two windows the pages that a scheme has paged out are brought back, so that each window starts with the
+    same memory, and so that nothing is missing at the end.
+    """
+
+    def __init__(self, pid: int, log: UndoLog, swap: Swap | None, interrupted: Callable[[], bool]) -> None:
+        self._pid = pid
+        self._log = log
+        self._swap = swap
+        self._interrupted = interrupted
+        self._mark = len(log)
+        self._scheme: SchemeOnProcess | None = None
+        self._check_alive()
+
+    def observe(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """One window.
+
+        Parameters
+        ----------
+        spec : dict
+            ``context`` (damo's JSON or None), ``settle_s`` (discarded), ``window_s`` (measured), ``sample_s``,
+            ``metrics`` (list of name, source and argv of `reading`; each is read with every sample).
+
+        Raises
+        ------
+        WorkloadError : the process has ended
+        MeasurementError : a metric cannot be read
+        """
+        bring_back(self._pid)
+        context = None if spec["context"] is None else context_from_json(spec["context"])
+        accepted = self._put(context)
+        before = self._done()
+        # A scheme has nothing to do before a region is as old as it asks for, so that is no time to measure it in.
+        waits_s = max((scheme.pattern.min_age_us for scheme in context.schemes), default=0) / 1e6 if context else 0.0
+        self._watch(spec["settle_s"] + waits_s, spec["sample_s"], lambda pids: None)
+        meter = Meter(self._group(), self._swap)
+        readings: dict[str, list[float]] = {name: [] for name, *_ in spec["metrics"]}
+
+        def look(pids: list[int]) -> None:
+            meter.sample(pids)
+            for name, source, argv in spec["metrics"]:
+                readings[name].append(reading(source, argv))
+
+        user_s, system_s = self._cpu_s()
+        spent_s = self._scheme.cpu_s() if self._scheme else 0.0
+        self._watch(spec["window_s"], spec["sample_s"], look)
+        found, after = meter.read(), self._done()
+        now_user_s, now_system_s = self._cpu_s()
+        return {
+            **found,
+            "user_s": now_user_s - user_s,
+            "system_s": now_system_s - system_s,
+            "kdamond_cpu_s": self._scheme.cpu_s() - spent_s if self._scheme else 0.0,
+            "damos": [
+                {name: one[name] - was.get(name, 0) for name in one} for one, was in zip(after, before, strict=True)
+            ],
+            "readings": readings,
+            "accepted": accepted,
+            "exit_status": 0,
+            "aborted": False,
+        }
+
+    def end(self) -> None:
+        """Take the scheme off and bring back what it has paged out."""
+        self._log.restore(keep=self._mark)
+        self._scheme = None
+        bring_back(self._pid)
+
+    def _check_alive(self) -> list[int]:
+        pids = proc.descendants(self._pid)
+        if not pids or proc.rss_bytes(self._pid) == 0:
+            raise WorkloadError(f"process {self._pid} is not running on this machine")
+        return pids
+
+    def _group(self) -> Path | None:
+        """The process's own cgroup, if nobody else's processes are in it."""
+        group = cgroup.cgroup_of(self._pid)
+        if group is None or not (group / "cgroup.procs").exists():
+            return None
+        inside = {int(word) for word in (group / "cgroup.procs").read_text().split()}
+        return group if inside <= set(proc.descendants(self._pid)) else None
+
+    def _put(self, context: Context | None) -> dict[str, str]:
+        """Bring schemes into force, by an online change where a kdamond runs already."""
+        if context is None:
+            self._log.restore(keep=self._mark)
+            self._scheme = None
+            return {}
+        if self._scheme and self._scheme.operations == context.operations:
+            return self._scheme.commit(context)
+        self._log.restore(keep=self._mark)
+        self._scheme = SchemeOnProcess(context, self._log)
+        self._scheme.__enter__()
+        return self._scheme.start(self._pid)
+
+    def _done(self) -> list[dict[str, Any]]:
+        return [one.as_dict() for one in self._scheme.kdamond.stats()] if self._scheme else []
+
+    def _cpu_s(self) -> tuple[float, float]:
+        pids = proc.descendants(self._pid)
+        times = [proc.cpu_times_s(pid) for pid in pids]
+        return math.fsum(user for user, _ in times), math.fsum(system for _, system in times)
+
+    def _watch(self, for_s: float, sample_s: float, look: Callable[[list[int]], None]) -> None:
+        """Look at the process again and again for a time, and keep its children under the scheme."""
+        end = time.monotonic() + for_s
+        while (left_s := end - time.monotonic()) > 0:
+            begun = time.monotonic()
+            pids = self._check_alive()
+            if self._scheme:
+                self._scheme.follow(pids)
+            look(pids)
+            if self._interrupted():
+                raise MachineLost("the controller of this run is gone")
+            time.sleep(max(0.0, min(left_s, sample_s - (time.monotonic() - begun))))
+        if self._scheme and not self._scheme.kdamond.is_on():
+            raise WorkloadError("the kdamond ended" if os.path.exists(f"/proc/{self._pid}") else "the process ended")

@@ -1,0 +1,87 @@
+"""A context's schemes on a process tree, for as long as they are wanted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from damoos.agent import proc
+from damoos.agent.undo import UndoLog
+from damoos.damon.interface import kdamond
+from damoos.damon.scheme import Context
+from damoos.errors import MachineError
+
+# A short-lived helper of a build script is not worth a monitoring target of its own.
+MIN_TARGET_RSS_BYTES = 1 << 20
+
+
+class SchemeOnProcess:
+    """A kdamond that applies a context's schemes to a process tree for as long as the ``with`` block lasts."""
+
+    def __init__(self, context: Context, log: UndoLog) -> None:
+        self._context = context
+        self._log = log
+        self._mark = len(log)
+        self._targets: list[int] = []
+        self.kdamond = kdamond()
+
+    @property
+    def operations(self) -> str:
+        """The operations set that is in force."""
+        return self._context.operations
+
+    def __enter__(self) -> SchemeOnProcess:
+        """Make the kdamond; it does not run before `start`."""
+        self.kdamond.create(about_to=lambda former: self._log.record("kdamond", **former))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the kdamond and remove it."""
+        self._log.restore(keep=self._mark)
+
+    def start(self, pid: int) -> dict[str, str]:
+        """Watch a process from now on; returns what the kernel accepted."""
+        self._targets = [pid]
+        self.kdamond.configure(self._context, self._targets)
+        self.kdamond.start()
+        return self.kdamond.accepted()
+
+    def commit(self, context: Context) -> dict[str, str]:
+        """Change the schemes, and what the context says beside them, of the running kdamond."""
+        self.kdamond.configure(context, self._targets)
+        self.kdamond.commit()
+        self._context = context
+        return self.kdamond.accepted()
+
+    def follow(self, pids: list[int]) -> None:
+        """Watch children that have come since; without a restart, so that ages are kept."""
+        if self._context.operations == "paddr":
+            return
+        new = [p for p in pids if p not in self._targets and proc.rss_bytes(p) >= MIN_TARGET_RSS_BYTES]
+        if not new:
+            return
+        targets = [p for p in self._targets if p in pids] + new
+        try:
+            self.kdamond.set_targets(targets)
+            self.kdamond.commit()
+        except MachineError:
+            if all(os.path.exists(f"/proc/{pid}") for pid in targets):
+                raise
+            return  # one of them ended meanwhile; the next look sees the tree as it is then
+        self._targets = targets
+
+    def final(self) -> dict[str, Any]:
+        """What the schemes did and what the kdamond cost, read while it still runs."""
+        if not self.kdamond.is_on():
+            raise MachineError("the kdamond ended before its workload did")
+        stats = [one.as_dict() for one in self.kdamond.stats()]
+        return {"damos": stats, "kdamond_cpu_s": self.cpu_s()}
+
+    def cpu_s(self) -> float:
+        """CPU time of the kdamond so far, from the scheduler's nanoseconds where it offers them."""
+        pid = self.kdamond.pid
+        try:
+            return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+        except (OSError, ValueError):
+            return sum(proc.cpu_times_s(pid))

@@ -1,0 +1,167 @@
+"""What a workload's own output says of its performance: declared in its file, read after each run."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import fnmatch
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import model_validator
+
+from damoos.errors import MeasurementError
+from damoos.tomlfile import Table
+
+SOURCES = ("regex", "json", "hgrm", "hdr", "values")
+
+
+class Metric(Table):
+    """``[real.metrics.NAME]``: where a number is to be found; the name carries its unit (``p99_ms``).
+
+    Parameters
+    ----------
+    better : {"higher", "lower"}
+    regex : str
+        Its first group is the number; the last match counts.
+    json : str
+        Path of the number in standard output, which is JSON: ``jobs.0.read.iops``. (Its key in TOML.)
+    hgrm : float
+        A percentile of the table that HdrHistogram prints to standard output (``Value Percentile TotalCount``).
+    hdr, values : str
+        A file that the run leaves in its folder, or a pattern for several: an HdrHistogram log, or a table of single
+        values, of which ``column`` (counted from 0, split at blanks or commas) is taken; ``percentile`` of all of them.
+    scale : float
+        What is found is multiplied by it.
+    """
+
+    better: Literal["higher", "lower"]
+    regex: str | None = None
+    json_path: str | None = None
+    hgrm: float | None = None
+    hdr: str | None = None
+    values: str | None = None
+    column: int = 0
+    percentile: float | None = None
+    scale: float = 1.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _json_is_taken(cls, content: Any) -> Any:
+        """Pydantic has a method named json, so the attribute has another name than the key in the file."""
+        if isinstance(content, dict) and "json" in content:
+            content = {("json_path" if key == "json" else key): value for key, value in content.items()}
+        return content
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Metric:
+        given = [name for name in ("regex", "json_path", "hgrm", "hdr", "values") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a metric is read from exactly one of {', '.join(SOURCES)}")
+        if (self.hdr or self.values) and self.percentile is None:
+            raise ValueError("a metric from a file of latencies needs its percentile")
+        if self.regex is not None:
+            try:
+                groups = re.compile(self.regex).groups
+            except re.error as error:
+                raise ValueError(f"regex: {error}") from None
+            if groups != 1:
+                raise ValueError(f"regex: it has {groups} groups, not one around the number")
+        return self
+
+    @property
+    def file(self) -> str | None:
+        """Pattern of the files that it is read from; None if it is read from the output."""
+        return self.hdr or self.values
+
+    def read(self, name: str, stdout: str, stderr: str, files: Mapping[str, str]) -> float:
+        """The metric's value.
+
+        Raises
+        ------
+        MeasurementError : it is not there, or not a finite number
+        """
+        try:
+            value = self.scale * self._found(stdout, stderr, files)
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise MeasurementError(f"no metric '{name}' in the output: {error}") from None
+        if not math.isfinite(value):
+            raise MeasurementError(f"metric '{name}' is {value}")
+        return value
+
+    def _found(self, stdout: str, stderr: str, files: Mapping[str, str]) -> float:
+        if self.regex is not None:
+            matches = re.findall(self.regex, f"{stdout}\n{stderr}")
+            if not matches:
+                raise ValueError(f"nothing matches {self.regex!r}")
+            return float(matches[-1])
+        if self.json_path is not None:
+            return at_path(json.loads(stdout), self.json_path)
+        if self.hgrm is not None:
+            return _percentile_of_table(stdout, self.hgrm)
+        pattern = self.file or ""
+        texts = [text for path, text in files.items() if fnmatch.fnmatch(path, pattern)]
+        if not texts:
+            raise ValueError(f"the run left no file '{pattern}'")
+        assert self.percentile is not None
+        return _of_hdr_logs(texts, self.percentile) if self.hdr else _of_values(texts, self.column, self.percentile)
+
+
+def at_path(document: Any, path: str) -> float:
+    """The number at a path such as ``jobs.0.read.iops``; the rest of the path may be one key (``99.000000``)."""
+    value, keys = document, path.split(".")
+    while keys:
+        rest = ".".join(keys)
+        if isinstance(value, dict) and rest in value:
+            value, keys = value[rest], []
+        elif isinstance(value, dict) and keys[0] not in value:
+            raise KeyError(f"no '{keys[0]}' of '{path}' in the JSON")
+        else:
+            value, keys = value[int(keys[0])] if isinstance(value, list) else value[keys[0]], keys[1:]
+    return float(value)
+
+
+def _percentile_of_table(text: str, percentile: float) -> float:
+    """The first value of a printed HdrHistogram whose percentile is at least the one that is asked for."""
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) in (3, 4) and re.fullmatch(r"[\d.]+", words[0]) and re.fullmatch(r"[01]\.\d+", words[1]):
+            value, upto = float(words[0]), float(words[1])
+            if upto * 100 >= percentile - 1e-9:
+                return value
+    raise ValueError("standard output has no HdrHistogram percentile table")
+
+
+def _of_hdr_logs(texts: list[str], percentile: float) -> float:
+    """A percentile of all intervals of HdrHistogram logs together."""
+    from hdrh.histogram import HdrHistogram
+
+    whole: HdrHistogram | None = None
+    for text in texts:
+        for line in text.splitlines():
+            encoded = line.rsplit(",", 1)[-1].strip()
+            if line.startswith(("#", '"')) or not encoded.startswith("HIST"):
+                continue
+            one = HdrHistogram.decode(base64.b64decode(encoded), b64_wrap=False)
+            if whole is None:
+                whole = one
+            else:
+                whole.add(one)
+    if whole is None or whole.get_total_count() == 0:
+        raise ValueError("the HdrHistogram log holds no value")
+    return float(whole.get_value_at_percentile(percentile))
+
+
+def _of_values(texts: list[str], column: int, percentile: float) -> float:
+    values = []
+    for text in texts:
+        for row in csv.reader(line.replace(",", " ") for line in text.splitlines() if line.strip()):
+            words = row[0].split()
+            values.append(float(words[column]))
+    if not values:
+        raise ValueError("the file of values is empty")
+    return float(np.percentile(values, percentile, method="inverted_cdf"))
