@@ -104,6 +104,7 @@ def tune(
     workload: str | None = None,
     *,
     command: str | None = None,
+    pid: int | None = None,
     machine: str = "guest",
     trials: int = 10,
     results: Path = RESULTS,
@@ -117,6 +118,8 @@ def tune(
     ----------
     workload, command : str
         A catalogue name or file, or a command line.
+    pid : int
+        A process that runs on the machine already and is not restarted; ``metrics`` says how its performance is read.
     machine : str
     trials : int
     results : Path
@@ -132,7 +135,7 @@ def tune(
     """
     if "scorer" in settings:
         settings["scorer"] = scorers.absolute(settings["scorer"])
-    config = StudyConfig(workload=workload, command=command, machine=machine, nr_samples=trials, **settings)
+    config = StudyConfig(workload=workload, command=command, pid=pid, machine=machine, nr_samples=trials, **settings)
     config.check()
     store = Store(results, storage)
     form = json.loads(json.dumps(asdict(config)))

@@ -117,6 +117,11 @@ class _Execution:
 
     def _check_metrics(self, lease: Lease, workload: Workload) -> None:
         """Find out before the first run whether every metric that the scorer reads will be there."""
+        if not workload.has_runtime and not math.isinf(self._study.scorer.max_slowdown):
+            raise ConfigError(
+                f"score '{self._config.scorer}' limits the slowdown, and '{workload.name}' runs for as long as it is"
+                " told to; use --score psi, or --score sla with --limit on a --metric"
+            )
         reported = {*runner.METRICS, *lease.facts.get("metrics", ()), *workload.reports}
         for name in self._study.scorer.needs:
             if name not in reported:

@@ -115,7 +115,7 @@ class Evaluation:
             facts = {name: lease.facts for name, lease in leases.items()}
         found = {
             "evaluation": place.name,
-            "workload": self.config.workload or self.config.command,
+            "workload": self.config.target,
             "variant": next(iter(on.values())).variant,
             "note": next(iter(on.values())).note,
             "machine": self.config.machine,

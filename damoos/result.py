@@ -33,7 +33,7 @@ def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> di
         best, validation = _validation(study, trials, shortlist)
     return {
         "study": study.name,
-        "workload": config.workload or config.command,
+        "workload": config.target,
         "variant": setting.variant,
         "note": setting.note,
         "machine": {

@@ -70,7 +70,7 @@ def apply(
     machine : str or None
         None for the study's own; with a pid, for this machine.
     pid : int or None
-        A running process; None starts the workload.
+        A running process; None starts the workload, or takes the process that the study was about.
 
     Raises
     ------
@@ -94,6 +94,7 @@ def apply(
     if held:
         raise ConfigError(f"study '{held['study']}' is in service already; 'damoos stop' ends it")
     place = machine or ("local" if pid else study.config.machine)
+    pid = pid or study.config.pid
     machines.machine(place)
     spec = {"study": name, "arm": arm, "machine": place, "pid": pid, "results": str(results), "storage": storage}
     with open(log_file(results), "w") as log:

@@ -24,7 +24,7 @@ from damoos.store.studies import StudyRecord
 from damoos.units import format_us
 from damoos.verdict import mean_measurement
 from damoos.workloads import catalog as workloads
-from damoos.workloads.base import Tuning, Workload
+from damoos.workloads.base import LiveWorkload, Tuning, Workload
 
 PRCL = "4K max  min min  MIN_AGE max  pageout"
 BLOCK = 5
@@ -40,7 +40,13 @@ class StudyConfig:
     Parameters
     ----------
     workload, command : str or None
-        A catalogue name (or file), or a command line; one of the two.
+        A catalogue name (or file), or a command line.
+    pid : int or None
+        A process that runs on the machine already; exactly one of the three is given.
+    metrics : sequence of str
+        With ``pid``: ``qps=cmd:...`` and the like, see `damoos.workloads.catalog.reading`.
+    unit_work_s, settle_s : float
+        With ``pid``: length of a window, and what is discarded before each.
     scheme : str
         Scheme text with placeholders, ``MIN_AGE`` for the tunable ``min_age``.
     tune : sequence of str
@@ -75,11 +81,19 @@ class StudyConfig:
     run_limit_s: float | None = None
     require_real: bool = False
     kernel: str | None = None
+    pid: int | None = None
+    metrics: Sequence[str] = ()
+    unit_work_s: float = 10.0
+    settle_s: float = 2.0
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later, on a machine."""
-        if (self.workload is None) == (self.command is None):
-            raise ConfigError("give either a workload or a command")
+        if [self.workload, self.command, self.pid].count(None) != 2:
+            raise ConfigError("give either a workload, a command or a pid")
+        if self.metrics and self.pid is None:
+            raise ConfigError("--metric is for a running process (--pid); other workloads declare theirs in their file")
+        if self.unit_work_s <= 0 or self.settle_s < 0:
+            raise ConfigError(f"a window of {self.unit_work_s:g} s after {self.settle_s:g} s cannot be")
         if self.nr_samples < 2:
             raise ConfigError(f"{self.nr_samples} trials are too few; give 2 or more")
         if self.repeats < 2:
@@ -88,12 +102,18 @@ class StudyConfig:
             raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
 
     @property
+    def target(self) -> str:
+        """What is tuned, in the user's own words."""
+        return self.workload or self.command or f"pid {self.pid}"
+
+    @property
     def label(self) -> str:
         """What the study's name starts with."""
         if self.workload:
-            what = Path(self.workload).stem if self.workload.endswith(".toml") else self.workload
+            stem, chosen = workloads.split(self.workload)
+            what = (Path(stem).stem if stem.endswith(".toml") else stem) + (f"-{chosen}" if chosen else "")
         else:
-            what = self._command().name
+            what = self._own().name
         where = Path(self.machine).stem
         return f"{what}-{where}" + (f"-{self.kernel}" if self.kernel else "")
 
@@ -101,7 +121,7 @@ class StudyConfig:
         """The workload as a machine can run it; ``which`` finds a program there."""
         if self.workload:
             return workloads.workload(self.workload, which, self.require_real)
-        return self._command()
+        return self._own()
 
     def machine_for(self) -> Machine:
         """The machine, with what the workload needs on it if it is one of our own."""
@@ -111,8 +131,12 @@ class StudyConfig:
             machine.provide(wanted.packages, wanted.trees)
         return machine
 
-    def _command(self) -> Workload:
-        return workloads.command(self.command or "", Tuning())
+    def _own(self) -> Workload:
+        """The user's own command or process."""
+        if self.pid is None:
+            return workloads.command(self.command or "", Tuning())
+        readings = [workloads.reading(text) for text in self.metrics]
+        return LiveWorkload(self.pid, readings, self.settle_s, Tuning(unit_work_s=self.unit_work_s))
 
     def check(self) -> None:
         """Find every wrong word before a machine is started."""
@@ -121,7 +145,7 @@ class StudyConfig:
         if self.workload:
             workloads.find(self.workload)
         else:
-            self._command()
+            self._own()
         space = space_of(self, Tuning())
         searchers.searcher(self.searcher, space, self.nr_samples, self.seed)
         for corner in space.corners:

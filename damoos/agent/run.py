@@ -146,7 +146,7 @@ class Run:
         give_up = time.monotonic() + READY_S
         while load["ready"] and self._helper(program, load["ready"]) != 0:
             if time.monotonic() > give_up:
-                raise WorkloadError(f"the server was not ready within {READY_S:g} s: {self._said('helper')}")
+                raise WorkloadError(f"the server was not ready within {READY_S:g} s: {self._said('program')}")
             time.sleep(_ASK_AGAIN_S)
         for argv in load["warm_up"]:
             status = self._helper(program, argv)
@@ -192,7 +192,7 @@ class Run:
     def _said(self, name: str) -> str:
         """The last words of a program, for an error message."""
         text = tail(self._place / f"{name}.err").strip() or tail(self._place / f"{name}.out").strip()
-        return " | ".join(text.splitlines()[-3:]) or "it said nothing"
+        return " | ".join(text.splitlines()[-3:]) or f"the {name} said nothing"
 
     def _spawn(
         self, argv: Sequence[str], name: str, group: Path | None, stdin: str | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +65,9 @@ class SchemeOnProcess:
             self.kdamond.set_targets(targets)
             self.kdamond.commit()
         except MachineError:
-            if all(os.path.exists(f"/proc/{pid}") for pid in targets):
+            if all(map(proc.rss_bytes, targets)):
                 raise
-            return  # one of them ended meanwhile; the next look sees the tree as it is then
+            return  # one of them has ended meanwhile, a zombie perhaps; the next look sees the tree as it is then
         self._targets = targets
 
     def final(self) -> dict[str, Any]:

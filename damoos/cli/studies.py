@@ -32,20 +32,35 @@ app = typer.Typer()
 def tune(
     workload: Annotated[str | None, typer.Option(help="Workload name or TOML file; see 'damoos workloads'.")] = None,
     command: Annotated[str | None, typer.Option(help="Tune for this command line instead.")] = None,
-    machine: Annotated[str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.")] = "guest",
+    pid: Annotated[int | None, typer.Option(help="Tune a running process instead; it is not restarted.")] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option("--metric", help="--pid: 'qps=cmd:PROGRAM ARGS', 'qps=file:PATH', 'qps=http://HOST/#json.path'."),
+    ] = None,
+    settle: Annotated[str, typer.Option(help="--pid: time that is discarded after each change.")] = "2s",
+    machine: Annotated[
+        str | None, typer.Option(help="Machine name or TOML file (default: guest; with --pid local).")
+    ] = None,
     trials: Annotated[int | None, typer.Option(help="Number of trials (default 10).")] = None,
     time_limit: Annotated[
         str | None, typer.Option(help="Time for all trials, e.g. 1h; trials = limit / unit work.")
     ] = None,
-    unit_work: Annotated[str | None, typer.Option(help="Time of one run, for --time-limit.")] = None,
+    unit_work: Annotated[
+        str | None, typer.Option(help="Time of one run, for --time-limit; with --pid of each window (default 10s).")
+    ] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme text or file; MIN_AGE is tuned (default: prcl).")] = None,
     tunables: Annotated[
         list[str] | None, typer.Option("--tune", help="Range or choice, several times: min_age=0s:60s, max_freq=0:20.")
     ] = None,
     operations: Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).")] = "vaddr",
     scorer: Annotated[
-        str, typer.Option("--score", help="daos, sla, weighted, cost, psi, FILE.py:FUNCTION, or a program (a path).")
-    ] = "daos",
+        str | None,
+        typer.Option(
+            "--score",
+            help="daos, sla, weighted, cost, psi, FILE.py:FUNCTION, or a program (a path). Default: daos;"
+            " with --pid sla where there is a --limit, else psi.",
+        ),
+    ] = None,
     maximize: Annotated[str | None, typer.Option(help="sla: the metric to maximise.")] = None,
     minimize: Annotated[str | None, typer.Option(help="sla: the metric to minimise.")] = None,
     limits: Annotated[
@@ -79,6 +94,10 @@ def tune(
 
     check_format(form)
     options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
+    if scorer is None:
+        scorer = "daos" if pid is None else "sla" if limits else "psi"
+    if machine is None:
+        machine = "guest" if pid is None else "local"
     settings: dict[str, Any] = {
         "scheme": PRCL if scheme is None else scheme_text(scheme),
         "tune": tunables or [],
@@ -91,7 +110,12 @@ def tune(
         "candidates": candidates,
         "run_limit_s": None if run_limit is None else parse_us(run_limit) / 1e6,
         "require_real": require_real,
+        "pid": pid,
+        "metrics": metrics or [],
+        "settle_s": parse_us(settle) / 1e6,
     }
+    if pid is not None and unit_work is not None:
+        settings["unit_work_s"] = parse_us(unit_work) / 1e6
     number = _nr_trials(workload, trials, time_limit, unit_work)
     names = [None] if kernels is None else comma_separated(kernels, "--kernels")
     for name in names:
@@ -222,7 +246,7 @@ def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None,
         raise ConfigError("give either --trials or --time-limit")
     if unit_work is None:
         if workload is None:
-            raise ConfigError("--time-limit with --command needs --unit-work")
+            raise ConfigError("--time-limit with --command or --pid needs --unit-work")
         file = catalog.find(workload)[1]
         if file.model:
             short = parse_us(file.tune.unit_work) // file.model.time_scale / 1e6
@@ -288,7 +312,7 @@ def _row(study: Study) -> dict[str, Any]:
     result = study.record.result
     return {
         "study": study.name,
-        "workload": study.config.workload or study.config.command,
+        "workload": study.config.target,
         "machine": study.config.machine,
         "nr_samples": study.config.nr_samples,
         "trials": sum(run.kind == "trial" for run in study.runs()),

@@ -92,7 +92,7 @@ class FakeAgent:
 
     def call(self, name: str, **args: Any) -> Any:
         """Answer one call."""
-        if name == "run":
+        if name in ("run", "observe"):
             return self._run(args["context"], args.get("abort_s"))
         answers: dict[str, Any] = {
             "facts": self._facts,
@@ -140,4 +140,5 @@ class FakeAgent:
             "accepted": {},
             "stdout": "",
             "stderr": "",
+            "readings": {},
         }

@@ -1,0 +1,318 @@
+"""Suites whose sources are not ours: built from the user's own copy, and laid into guests as a read-only disk.
+
+What comes out lies in the cache, in a folder named by the hash of its content: ``tree`` with what was built,
+``overlay.ext4`` with the same as a disk, ``about.json`` with where it is from, and ``build.log``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from damoos import places
+from damoos.errors import ConfigError, UnsupportedError, WorkloadError, nearest
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One program of a suite.
+
+    Parameters
+    ----------
+    folder : str
+        Where its sources lie in the suite; for a suite with a build program of its own, the name that it is built by.
+    keeps : tuple of str
+        Files and folders that are laid into the guest; one that is missing after the build is a failed build.
+    """
+
+    folder: str
+    keeps: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite, and how it is built.
+
+    Parameters
+    ----------
+    marker : str
+        File by which its tree is known.
+    build : callable
+        ``build(root, part)`` gives the command that builds one part in a copy of the tree; None where there is
+        nothing to build.
+    parts : mapping of str to Part
+        By the name of the workload.
+    whole : bool
+        Whether the parts work only in their tree, so that all of it is laid into the guest.
+    """
+
+    marker: str
+    build: Callable[[Path, Part], list[str]] | None
+    parts: dict[str, Part] = field(default_factory=dict)
+    whole: bool = False
+
+
+def _make(root: Path, part: Part) -> list[str]:
+    """Splash-3's own Makefiles, with a compiler that takes code of the nineties, and no shared libraries to miss."""
+    compiler = "gcc -static -fcommon -w"
+    return ["make", "-C", str(root / part.folder), f"CC={compiler}", f"BASEDIR={root / 'codes'}"]
+
+
+def _parsecmgmt(root: Path, part: Part) -> list[str]:
+    """PARSEC's build program; the configuration that prints the time in the region of interest."""
+    return [str(root / "bin/parsecmgmt"), "-a", "build", "-c", "gcc-hooks", "-p", part.folder]
+
+
+def _splash(folder: str, program: str, *inputs: str) -> Part:
+    return Part(f"codes/{folder}", (program, *inputs))
+
+
+_PARSEC = (
+    "blackscholes bodytrack canneal dedup facesim ferret fluidanimate freqmine raytrace streamcluster swaptions vips"
+    " x264"
+)
+_SPLASH = "barnes fft lu_cb lu_ncb ocean_cp ocean_ncp radiosity radix raytrace volrend water_nsquared water_spatial"
+
+SUITES: dict[str, Suite] = {
+    "splash3": Suite(
+        "codes/Makefile.config",
+        _make,
+        {
+            "barnes": _splash("apps/barnes", "BARNES", "inputs"),
+            "fft": _splash("kernels/fft", "FFT"),
+            "lu_cb": _splash("kernels/lu/contiguous_blocks", "LU"),
+            "lu_ncb": _splash("kernels/lu/non_contiguous_blocks", "LU"),
+            "ocean_cp": _splash("apps/ocean/contiguous_partitions", "OCEAN"),
+            "ocean_ncp": _splash("apps/ocean/non_contiguous_partitions", "OCEAN"),
+            "radiosity": _splash("apps/radiosity", "RADIOSITY"),
+            "radix": _splash("kernels/radix", "RADIX"),
+            "raytrace": _splash("apps/raytrace", "RAYTRACE", "inputs"),
+            "volrend": _splash("apps/volrend", "VOLREND", "inputs"),
+            "water_nsquared": _splash("apps/water-nsquared", "WATER-NSQUARED", "inputs"),
+            "water_spatial": _splash("apps/water-spatial", "WATER-SPATIAL", "inputs"),
+        },
+    ),
+    "parsec3": Suite(
+        "bin/parsecmgmt",
+        _parsecmgmt,
+        {
+            **{f"parsec.{name}": Part(f"parsec.{name}", ("bin/parsecmgmt",)) for name in _PARSEC.split()},
+            **{f"splash2x.{name}": Part(f"splash2x.{name}", ("bin/parsecmgmt",)) for name in _SPLASH.split()},
+        },
+        whole=True,
+    ),
+    "cassandra": Suite("bin/cassandra", None, whole=True),
+    "ycsb": Suite("bin/ycsb.sh", None, whole=True),
+    "spark": Suite("bin/spark-submit", None, whole=True),
+}
+_BUILD_S = 1800
+
+
+def install(name: str, source: str, say: Say = lambda _: None) -> dict[str, Any]:
+    """Build a suite and lay it where guests find it; returns what ``about.json`` says.
+
+    Parameters
+    ----------
+    name : str
+        One of `SUITES`; ``splash2x`` comes with ``parsec3``, or from a tree of Splash-3.
+    source : str
+        A folder, or a URL that git clones.
+
+    Raises
+    ------
+    ConfigError : no such suite or folder, or it holds something else
+    UnsupportedError : a program that is needed for it is missing, or nothing of it could be built
+    """
+    suite_name = _suite_of(name, source)
+    suite = SUITES[suite_name]
+    base = places.cache() / "trees"
+    with places.locked(base), tempfile.TemporaryDirectory(prefix="build-", dir=base) as work_name:
+        work = Path(work_name)
+        root, commit = _fetched(source, suite_name, work, say)
+        out = work / "out"
+        (out / "tree").mkdir(parents=True)
+        with open(out / "build.log", "w") as log:
+            built, failed = _built(suite, root, out / "tree", log, say)
+        if suite.parts and not built:
+            first = next(iter(failed.items()))
+            kept = base / f"{suite_name}.log"
+            shutil.copy(out / "build.log", kept)
+            raise UnsupportedError(
+                f"nothing of {suite_name} could be built; {first[0]}: {first[1]} ({kept} has it all)"
+            )
+        about = {
+            "suite": suite_name,
+            "from": source,
+            "commit": commit,
+            "compiler": _first_line("gcc", "--version") if suite.build else None,
+            "built": sorted(built),
+            "failed": failed,
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        (out / "about.json").write_text(json.dumps(about, indent=2) + "\n")
+        _pack(out)
+        target = base / f"{suite_name}-{_hash(out / 'tree')}"
+        if target.exists():
+            shutil.rmtree(target)
+        out.rename(target)
+        link = base / f"{suite_name}.new"
+        link.unlink(missing_ok=True)
+        link.symlink_to(target.name)
+        link.rename(base / suite_name)
+    return {**about, "path": str(target)}
+
+
+def _suite_of(name: str, source: str) -> str:
+    """The suite that a name means; splash2x is whichever of the two trees was given."""
+    if name == "splash2x":
+        return "splash3" if (Path(source) / SUITES["splash3"].marker).exists() else "parsec3"
+    if name not in SUITES:
+        raise ConfigError(f"unknown suite '{name}'{nearest(name, ['splash2x', *SUITES])}")
+    return name
+
+
+def _fetched(source: str, name: str, work: Path, say: Say) -> tuple[Path, str]:
+    """A copy of the tree that may be built in, and what identifies it."""
+    root = work / "source"
+    if "://" in source or source.endswith(".git"):
+        say(f"cloning {source}")
+        _do("git", "clone", "--quiet", "--depth", "1", "--", source, str(root))
+    else:
+        folder = Path(source).expanduser()
+        if not folder.is_dir():
+            raise ConfigError(f"--from {source}: no such folder")
+        if not (folder / SUITES[name].marker).exists():
+            raise ConfigError(f"--from {source}: this is not {name}, it has no {SUITES[name].marker}")
+        say(f"copying {folder}")
+        shutil.copytree(folder, root, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        if (folder / ".git").exists():
+            return root, _do("git", "-C", str(folder), "rev-parse", "HEAD").strip()
+        return root, f"content {_hash(root)}"
+    if not (root / SUITES[name].marker).exists():
+        raise ConfigError(f"--from {source}: this is not {name}, it has no {SUITES[name].marker}")
+    return root, _do("git", "-C", str(root), "rev-parse", "HEAD").strip()
+
+
+def _built(suite: Suite, root: Path, tree: Path, log: Any, say: Say) -> tuple[list[str], dict[str, str]]:
+    """Build each part; returns the names of those that work, and why the others do not."""
+    built: list[str] = []
+    failed: dict[str, str] = {}
+    for name, part in suite.parts.items():
+        say(f"building {name}")
+        problem = _build(suite, root, part, log)
+        missing = [one for one in part.keeps if not (root / _place(suite, part) / one).exists()]
+        if problem or missing:
+            failed[name] = problem or f"{missing[0]} is missing"
+            say(f"{name}: {failed[name]}")
+            continue
+        built.append(name)
+        if not suite.whole:
+            for one in part.keeps:
+                _copy(root / part.folder / one, tree / name / one)
+    if suite.whole:
+        shutil.copytree(root, tree, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git", "obj"))
+        (tree / "built").mkdir(exist_ok=True)
+        for name in built:
+            (tree / "built" / name).touch()
+    return built, failed
+
+
+def _place(suite: Suite, part: Part) -> str:
+    return "" if suite.whole else part.folder
+
+
+def _build(suite: Suite, root: Path, part: Part, log: Any) -> str:
+    """What is wrong with the build of a part; empty if nothing is."""
+    if suite.build is None:
+        return ""
+    if not suite.whole and not (root / part.folder).is_dir():
+        return f"the tree has no {part.folder}"
+    argv = suite.build(root, part)
+    log.write(f"\n# {' '.join(argv)}\n")
+    # make exports its own settings to what it starts, and these builds are not part of one of ours.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "MFLAGS"}
+    try:
+        done = subprocess.run(
+            argv, cwd=root, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", timeout=_BUILD_S, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise UnsupportedError(f"building needs {argv[0]}: apt-get install make gcc libc6-dev m4") from None
+    except subprocess.TimeoutExpired:
+        return f"its build did not end within {_BUILD_S} s"
+    log.write(done.stdout)
+    return "" if done.returncode == 0 else _why(done.stdout)
+
+
+def _why(output: str) -> str:
+    """The line of a build's output that tells most: its first error, else its last words."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower() or "not found" in line or "No such file" in line]
+    return (errors or lines[-1:] or ["it said nothing"])[0][:300]
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+    else:
+        shutil.copy2(source, target)
+
+
+def _pack(out: Path) -> None:
+    """The tree as a read-only disk, with room for nothing else."""
+    size = sum(path.lstat().st_size + 8192 for path in _files(out / "tree"))
+    blocks = f"{size // 1024 * 5 // 4 + 8192}K"
+    _do(
+        "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-E", "root_owner=0:0",
+        "-d", str(out / "tree"), str(out / "overlay.ext4"), blocks,
+    )  # fmt: skip
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")))
+
+
+def _hash(folder: Path) -> str:
+    found = hashlib.sha256()
+    for path in _files(folder):
+        found.update(str(path.relative_to(folder)).encode() + b"\0")
+        if path.is_file() and not path.is_symlink():
+            found.update(hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()[:12]
+
+
+def _first_line(*argv: str) -> str:
+    return (_do(*argv).splitlines() or [""])[0]
+
+
+def _do(*argv: str) -> str:
+    env = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
+    try:
+        done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise UnsupportedError(f"{argv[0]} is missing on this host") from None
+    if done.returncode != 0:
+        raise WorkloadError(f"{argv[0]} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def installed() -> dict[str, dict[str, Any]]:
+    """What there is: ``about.json`` of each suite that has been built, by its name."""
+    found = {}
+    for name in SUITES:
+        place = places.tree(name)
+        if place:
+            found[name] = json.loads((place / "about.json").read_text())
+    return found
