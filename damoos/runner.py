@@ -102,7 +102,8 @@ def run_once(
     raw = session.agent.call(workload.call, **spec)
     if raw["exit_status"] != 0 and not raw["aborted"]:
         last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
-        raise WorkloadError(f"{workload.name} ended with {_ending(raw['exit_status'])}{': ' + last if last else ''}")
+        who = f"{workload.name}: the load" if spec.get("load") else workload.name
+        raise WorkloadError(f"{who} ended with {_ending(raw['exit_status'])}{': ' + last if last else ''}")
     samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
     measurement = Measurement(
         metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | workload.metrics(raw),

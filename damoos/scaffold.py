@@ -47,6 +47,37 @@ class Test{cls}({contract}):
     make = {cls}
 """
 
+_WORKLOAD = """\
+# A workload of your own: damoos tune --workload ./{name}
+# Words never reach a shell. {{vcpus}} is the number of the machine's CPUs, {{file:NAME}} a file beside this one that is
+# brought along. docs/workloads.md has every key.
+description = "what it does, in one line"
+
+[tune]
+min_age = "0s:60s"          # where to look
+manual_min_age = "5s"       # the hand-made scheme that the tuned one is compared with
+unit_work = "60s"           # what one run takes about
+limit = "1h"                # a run that takes longer hangs
+
+[real]
+command = ["sleep", "60"]   # the program, or the server
+needs = "sleep"             # what must be on the machine
+packages = []               # Debian's, put into a guest's image
+env = {{}}
+setup = []                  # commands that fill the folder in which it runs, once for all runs
+
+# A server: what works on it while it is measured. Without this table the program itself is measured, start to end.
+# [real.load]
+# ready = ["my-client", "ping"]           # succeeds once the server does its work
+# warm_up = [["my-client", "fill"]]       # not measured
+# command = ["my-client", "run", "1000"]  # a fixed amount of work; its end is the end of the measurement
+
+# What the output says: one of regex, json and hgrm (a printed HdrHistogram), or hdr or values of a file that it leaves.
+# [real.metrics]
+# ops_per_s = {{ better = "higher", regex = 'throughput: ([\\d.]+)' }}
+# p99_ms = {{ better = "lower", json = "latency.p99" }}
+"""
+
 _SCORER = '''\
 """The scorer '{name}'."""
 
@@ -155,3 +186,17 @@ def new_plugin(kind: str, name: str, into: Path) -> Path:
     for file, text in files.items():
         (folder / file).write_text(text.format(**words))
     return folder
+
+
+def workload_file(path: Path) -> None:
+    """Write a workload file to start from.
+
+    Raises
+    ------
+    ConfigError : the file is there already, or its name says that it is something else
+    """
+    if path.suffix != ".toml":
+        raise ConfigError(f"{path}: a workload file is named *.toml")
+    if path.exists():
+        raise ConfigError(f"{path} is there already")
+    path.write_text(_WORKLOAD.format(name=path.name))

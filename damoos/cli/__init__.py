@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from damoos.cli import bench, kernels, lists, studies
+from damoos.cli import bench, kernels, lists, studies, workloads
 from damoos.errors import DamoosError
 
 INTERRUPTED = 130
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 for part in (studies, kernels, lists):
     app.add_typer(part.app)
+app.add_typer(workloads.workloads, name="workloads")
 app.add_typer(bench.bench, name="bench")
 app.add_typer(kernels.kernel, name="kernel")
 app.add_typer(bench.plugin, name="plugin")

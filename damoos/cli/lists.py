@@ -1,4 +1,4 @@
-"""The commands about what there is to run and where."""
+"""The commands about where there is to run."""
 
 from __future__ import annotations
 
@@ -7,19 +7,6 @@ import typer
 from damoos.cli.common import Format, check_format, print_rows, say
 
 app = typer.Typer()
-
-
-@app.command()
-def workloads(form: Format = "text") -> None:
-    """List the workloads.
-
-    Example: damoos workloads
-    """
-    from damoos.workloads import catalog
-
-    check_format(form)
-    rows = [{"name": name, "description": catalog.find(name)[1].description} for name in catalog.names()]
-    print_rows(rows, form)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,6 +23,11 @@ from damoos.workloads.metrics import Metric
 Which = Callable[[str], str | None]
 # Where a suite that 'damoos workloads install' has built lies on every machine.
 TREES = Path("/opt/damoos")
+_TREE = re.compile(r"\{tree:([\w-]+)\}")
+
+
+def _with_trees(word: str) -> str:
+    return _TREE.sub(lambda found: str(TREES / found[1]), word)
 
 
 class Tune(Table):
@@ -58,23 +64,22 @@ class Real(Table):
     Parameters
     ----------
     command : sequence of str
-        ``{input}`` is replaced by the words of the input that was chosen, ``{tree}`` by where the suite lies.
+        ``{input}`` is replaced by the words of the input that was chosen, ``{tree:NAME}`` by where a suite lies that
+        ``damoos workloads install`` has built.
     needs : str
         Program that must be there, by its name or its path.
     packages : sequence of str
         Debian's; put into the guest's image.
-    tree : str or None
-        Suite that ``damoos workloads install`` brings, laid into the guest.
     process : str or None
         Name of the process whose memory counts, for people who look for it.
     inputs : mapping of str to sequence of str
-        Words for each input; ``input`` names the one that is used where none is chosen.
+        Words for each input, or a list of inputs that are words themselves; ``input`` names the one that is used where
+        none is chosen.
     """
 
     command: Words = Field(min_length=1)
     needs: str
     packages: Words = ()
-    tree: str | None = None
     process: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
     stdin: str | None = None
@@ -84,6 +89,12 @@ class Real(Table):
     inputs: dict[str, Words] = Field(default_factory=dict)
     input: str | None = None
 
+    @field_validator("inputs", mode="before")
+    @classmethod
+    def _names_are_words(cls, value: Any) -> Any:
+        """A list of inputs: each is the word that the program takes."""
+        return {one: [one] for one in value} if isinstance(value, list) else value
+
     @model_validator(mode="after")
     def _input_is_known(self) -> Real:
         if (self.input is None) == bool(self.inputs) or (self.inputs and self.input not in self.inputs):
@@ -91,10 +102,15 @@ class Real(Table):
         return self
 
     @property
+    def trees(self) -> Words:
+        """Suites that it takes something from."""
+        return tuple(sorted(set(_TREE.findall(self.model_dump_json()))))
+
+    @property
     def where(self) -> str:
         """How people get the program."""
-        if self.tree:
-            return f"damoos workloads install {self.tree} --from DIR-or-git-URL"
+        if self.trees:
+            return " and ".join(f"damoos workloads install {one} --from DIR-or-git-URL" for one in self.trees)
         return f"apt-get install {' '.join(self.packages)}" if self.packages else "install it there"
 
     def program(self, folder: Path, chosen: str | None) -> Program:
@@ -119,7 +135,7 @@ class Real(Table):
         )
 
     def _filled(self, word: str, words: Words) -> str:
-        return word.replace("{input}", " ".join(words)).replace("{tree}", str(TREES / (self.tree or "")))
+        return _with_trees(word.replace("{input}", " ".join(words)))
 
 
 class Pattern(Table):
@@ -215,7 +231,7 @@ def wanted(name: str) -> Wanted:
     """What the workload's real forms need on a machine."""
     file = find(name)[1]
     packages = {package for real in file.real for package in real.packages}
-    return Wanted(tuple(sorted(packages)), tuple(sorted({real.tree for real in file.real if real.tree})))
+    return Wanted(tuple(sorted(packages)), tuple(sorted({tree for real in file.real for tree in real.trees})))
 
 
 def workload(name: str, which: Which, require_real: bool = False) -> Workload:
@@ -241,7 +257,7 @@ def workload(name: str, which: Which, require_real: bool = False) -> Workload:
         return _pattern(short, path, file.pattern, file.tune.tuning())
     there = [real for real in file.real if chosen is None or chosen in real.inputs]
     for real in there:
-        if which(str(real.needs).replace("{tree}", str(TREES / (real.tree or "")))):
+        if which(_with_trees(real.needs)):
             return ProgramWorkload(short, real.program(path.parent, chosen), file.tune.tuning())
     lacks = f"{stem}: " + " and ".join(f"'{Path(real.needs).name}' ({real.where})" for real in there)
     lacks += f" {'is' if len(there) == 1 else 'are'} not on the machine"

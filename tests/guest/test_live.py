@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from damoos import places
 from damoos.machines import catalog as machines
 from damoos.machines.guest import GuestSession
 from damoos.workloads.base import tool
@@ -55,7 +52,8 @@ def test_an_idle_heavy_server_loses_half_of_its_memory_within_its_latency_limit(
     done = damoos(
         "tune", "--pid", str(pid), "--machine", machine, "--metric", f"p99_ms=cmd:{host.copy(probe)}",
         "--score", "sla", "--minimize", "rss_avg_bytes", "--limit", "p99_ms<=10", "--tune", "min_age=500ms:2s",
-        "--trials", "3", "--repeats", "2", "--candidates", "1", "--unit-work", "3s", "--settle", "1s", "--format", "json",
+        "--trials", "3", "--repeats", "2", "--candidates", "1", "--unit-work", "3s", "--settle", "1s",
+        "--format", "json",
         cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

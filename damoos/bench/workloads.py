@@ -1,0 +1,185 @@
+"""Workloads measured as they are, and models held against what has been published of the programs they stand for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from damoos.bench.curves import load
+from damoos.dispatch.local import Lease
+from damoos.errors import ConfigError, nearest
+from damoos.model.trial import Measurement
+from damoos.policies.base import NonePolicy
+from damoos.scorers.daos import DaosScorer
+from damoos.study import StudyConfig, manual_policy
+from damoos.units import show_bytes
+from damoos.workloads import catalog
+from damoos.workloads.base import Workload
+
+Say = Callable[[str], None]
+# A model whose runtime or RSS is further off than this does not follow; nor does one with half or twice the saving.
+TOLERANCE = 0.15
+SAVING_RATIO = 2.0
+# Savings that are this close (a fraction of RSS) are the same, however small they are.
+SAVING_POINTS = 0.03
+# Ages at which a model's score is held against a published curve, in the program's own time.
+CURVE_AGES_S = (1, 3, 5, 8, 12, 20, 30, 45)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A workload without a scheme and under the hand-made one, and what the machine was.
+
+    ``wall_s`` is what the run without a scheme took by the clock on the wall, set-up and warm-up included.
+    """
+
+    workload: Workload
+    without: Measurement
+    under: Measurement
+    wall_s: float
+
+    @property
+    def saving(self) -> float:
+        """Fraction of the RSS that the scheme saved."""
+        return 1 - self.under.metric("rss_avg_bytes") / self.without.metric("rss_avg_bytes")
+
+    @property
+    def slowdown(self) -> float:
+        """What the scheme cost."""
+        return self.under.metric("runtime_s") / self.without.metric("runtime_s") - 1
+
+
+def chosen(patterns: Sequence[str]) -> list[str]:
+    """Names of the catalogue that match one of some patterns such as ``redis/*``.
+
+    Raises
+    ------
+    ConfigError : a pattern that matches nothing
+    """
+    known = catalog.names()
+    found: list[str] = []
+    for pattern in patterns:
+        matching = [name for name in known if Path(name).match(pattern)]
+        if not matching:
+            raise ConfigError(f"no workload matches '{pattern}'{nearest(pattern, known)}")
+        found += [name for name in matching if name not in found]
+    return found
+
+
+def measure(name: str, machine: str, say: Say, ages_us: Sequence[int] = ()) -> tuple[Measured, list[float | None]]:
+    """Run a workload without a scheme and under the hand-made one, and score further ages of the latter.
+
+    Returns
+    -------
+    (Measured, list of float or None)
+        Scores in percent points by the paper's rule, None where its limit was broken.
+    """
+    config = StudyConfig(workload=name, command=None, machine=machine, nr_samples=2)
+    with Lease(config.machine_for(), say) as lease:
+        workload = config.workload_on(lease.which)
+        limit_s = workload.tuning.limit_s
+        lease.run(workload, NonePolicy(), limit_s)  # makes the set-up, and is not measured
+        begun = time.monotonic()
+        without, _ = lease.run(workload, NonePolicy(), limit_s)
+        wall_s = time.monotonic() - begun
+        under, _ = lease.run(workload, manual_policy(workload.tuning.manual_us, config.operations), limit_s)
+        scores = []
+        for age_us in ages_us:
+            one, _ = lease.run(workload, manual_policy(age_us, config.operations), limit_s)
+            score = DaosScorer().score(one, without, ())
+            scores.append(None if score.value is None else 100 * score.value)
+    return Measured(workload, without, under, wall_s), scores
+
+
+COLUMNS = ("workload", "variant", "reports", "runtime", "RSS", "under prcl: slowdown", "RSS saving", "wall")
+
+
+def row_of(name: str, measured: Measured) -> dict[str, str]:
+    """A measured workload, by the names of the columns."""
+    base = measured.without
+    reported = [f"{one} {base.metric(one):.4g}" for one in measured.workload.reports if one != "ops"]
+    values = (
+        f"`{name}`",
+        measured.workload.variant,
+        ", ".join(reported),
+        f"{base.metric('runtime_s'):.1f} s",
+        show_bytes(base.metric("rss_avg_bytes")),
+        f"{measured.slowdown:+.1%}",
+        f"{measured.saving:.1%}",
+        f"{measured.wall_s:.0f} s",
+    )
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of a model, in the program's own size, beside the published one."""
+
+    what: str
+    model: float
+    published: float
+    follows: bool
+
+
+def compare(name: str, machine: str, say: Say, curves: Path | None = None) -> list[Comparison]:
+    """Run a model and hold it against what has been published.
+
+    Parameters
+    ----------
+    curves : Path or None
+        Folder of published scores by ``min_age``; a workload that has one there is compared by its shape, too.
+
+    Raises
+    ------
+    ConfigError : the workload has no model, or the machine has the program itself
+    """
+    file = catalog.find(name)[1]
+    published = file.published
+    if file.model is None or published is None:
+        raise ConfigError(f"workload '{name}' has no model and so nothing to check")
+    curve = next((one for one in load(curves) if one.name == name), None) if curves else None
+    time_scale = file.model.time_scale
+    ages_us = [int(age_s * 1e6) // time_scale for age_s in CURVE_AGES_S] if curve else []
+    measured, scores = measure(name, machine, say, ages_us)
+    if measured.workload.variant != "model":
+        raise ConfigError(f"machine '{machine}' has '{name}' itself, so its model does not run there")
+
+    def near(what: str, model: float, real: float) -> Comparison:
+        return Comparison(what, model, real, abs(model / real - 1) <= TOLERANCE)
+
+    saving = 1 - published.prcl_rss_kib / published.rss_kib
+    found = [
+        near("runtime, s", measured.without.metric("runtime_s") * time_scale, published.runtime_s),
+        near(
+            "RSS, MiB",
+            measured.without.metric("rss_avg_bytes") * file.model.memory_scale / (1 << 20),
+            published.rss_kib / 1024,
+        ),
+        Comparison("prcl RSS saving", measured.saving, saving, _same_saving(measured.saving, saving)),
+    ]
+    if curve:
+        # Where the limit was broken the score is worse than any that was not.
+        theirs = [float(curve.score[list(curve.ages_s).index(age_s)]) for age_s in CURVE_AGES_S]
+        alike = _rank_correlation([np.nan if one is None else one for one in scores], theirs)
+        found.append(Comparison("shape of the curve (rank correlation)", alike, 1.0, alike >= 0.6))
+    return found
+
+
+def _same_saving(model: float, real: float) -> bool:
+    if abs(model - real) <= SAVING_POINTS:
+        return True
+    return real > 0 and 1 / SAVING_RATIO < model / real < SAVING_RATIO
+
+
+def _rank_correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """Spearman's, with broken limits (not finite) as the worst score of all."""
+
+    def ranked(values: Sequence[float]) -> list[float]:
+        return [one if np.isfinite(one) else -np.inf for one in values]
+
+    return float(stats.spearmanr(ranked(ours), ranked(theirs)).statistic)

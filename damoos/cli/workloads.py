@@ -1,0 +1,144 @@
+"""The commands about what there is to run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from damoos.cli.common import Format, check_format, comma_separated, print_rows, say
+
+FAILED = 1
+
+workloads = typer.Typer(help="What there is to run: list it, explain it, add to it.", invoke_without_command=True)
+_Names = Annotated[str, typer.Option("--workloads", help="Comma-separated names or patterns, such as 'redis/*'.")]
+_Machine = Annotated[str, typer.Option(help="Machine name or TOML file.")]
+
+
+@workloads.callback()
+def list_workloads(context: typer.Context, form: Format = "text") -> None:
+    """List the workloads.
+
+    Example: damoos workloads
+    """
+    if context.invoked_subcommand:
+        return
+    from damoos.workloads import catalog
+
+    check_format(form)
+    rows = [{"name": name, "description": catalog.find(name)[1].description} for name in catalog.names()]
+    print_rows(rows, form)
+
+
+@workloads.command()
+def show(
+    name: Annotated[str, typer.Argument(help="Workload name or TOML file.")],
+    form: Format = "text",
+) -> None:
+    """Explain one workload: what it runs, what it needs, what it reports, its range, its model.
+
+    Example: damoos workloads show splash2x/fft
+    """
+    from damoos.report.workloads import explanation
+    from damoos.workloads import catalog
+
+    check_format(form)
+    path, file = catalog.find(name)
+    if form == "json":
+        print(json.dumps({"name": name, "path": str(path), **file.model_dump(exclude_none=True)}, indent=2))
+    else:
+        print("\n".join(explanation(name, path, file)))
+
+
+@workloads.command()
+def new(path: Annotated[Path, typer.Argument(help="File to write, such as mine.toml.")]) -> None:
+    """Write a workload file of your own, with every key explained.
+
+    Example: damoos workloads new mine.toml && damoos tune --workload ./mine.toml
+    """
+    from damoos.scaffold import workload_file
+
+    workload_file(path)
+    say(f"wrote {path}; try it with: damoos tune --workload {path}")
+
+
+@workloads.command()
+def install(
+    suite: Annotated[str, typer.Argument(help="parsec3, splash2x, splash3, cassandra, ycsb or spark.")],
+    source: Annotated[str, typer.Option("--from", help="Folder with the suite, or a URL that git clones.")],
+    form: Format = "text",
+) -> None:
+    """Build a suite from your copy of it and lay it into the guests; what fails to build is named and left out.
+
+    Example: damoos workloads install splash3 --from ~/Splash-3
+    """
+    from damoos.workloads.install import install as build
+
+    check_format(form)
+    about = build(suite, source, say)
+    if form == "json":
+        print(json.dumps(about, indent=2))
+        return
+    print(f"{about['suite']} ({about['commit']}): {about['path']}")
+    print(f"works: {', '.join(about['built']) or 'as it is'}")
+    for name, why in about["failed"].items():
+        print(f"left out: {name}: {why}")
+
+
+@workloads.command("check-models")
+def check_models(
+    names: _Names = "parsec3/*,splash2x/*",
+    machine: _Machine = "guest",
+    curves: Annotated[Path | None, typer.Option(help="Folder of published scores by min_age.")] = None,
+    form: Format = "text",
+) -> None:
+    """Run the models and print them beside what has been published; exit code 1 if one does not follow.
+
+    Example: damoos workloads check-models --workloads parsec3/raytrace
+    """
+    from damoos.bench.workloads import chosen, compare
+
+    check_format(form)
+    wanted = chosen(comma_separated(names, "--workloads"))
+    found, astray = {}, False
+    if form == "text":
+        print(f"{'workload':<24} {'':<40} {'model':>9} {'published':>9}")
+    for name in wanted:
+        found[name] = compare(name, machine, say, curves)
+        astray |= not all(one.follows for one in found[name])
+        for one in found[name] if form == "text" else ():
+            word = "" if one.follows else "  does not follow"
+            print(f"{name:<24} {one.what:<40} {one.model:>9.3g} {one.published:>9.3g}{word}", flush=True)
+    if form == "json":
+        print(json.dumps({name: [vars(one) for one in rows] for name, rows in found.items()}, indent=2))
+    if astray:
+        raise typer.Exit(FAILED)
+
+
+@workloads.command("measure")
+def measure_workloads(
+    names: _Names,
+    machine: _Machine = "guest",
+    form: Annotated[str, typer.Option("--format", help="text, json or markdown.")] = "text",
+) -> None:
+    """Run workloads without a scheme and under the hand-made one: time, memory, what they report.
+
+    Example: damoos workloads measure --workloads 'redis/*' --format markdown
+    """
+    from damoos.bench.workloads import COLUMNS, chosen, measure, row_of
+
+    check_format(form, "markdown")
+    wanted = chosen(comma_separated(names, "--workloads"))
+    if form != "json":
+        print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}" if form == "markdown" else "  ".join(COLUMNS))
+    rows = []
+    for name in wanted:
+        rows.append(row_of(name, measure(name, machine, say)[0]))
+        if form == "markdown":
+            print(f"| {' | '.join(rows[-1].values())} |", flush=True)
+        elif form == "text":
+            print("  ".join(rows[-1].values()), flush=True)
+    if form == "json":
+        print(json.dumps(rows, indent=2))

@@ -1,0 +1,46 @@
+"""A workload explained to people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from damoos.units import show_bytes
+from damoos.workloads.catalog import Real, WorkloadFile
+
+
+def explanation(name: str, path: Path, file: WorkloadFile) -> Iterator[str]:
+    """Lines about one workload."""
+    yield f"{name}: {file.description}"
+    yield f"  file      {path}"
+    tune = file.tune
+    yield f"  tuned     min_age={tune.min_age}, by hand {tune.manual_min_age}; one run takes about {tune.unit_work}"
+    for real in file.real:
+        yield from _real(real)
+    if file.pattern:
+        yield f"  pattern   {file.pattern.file}: accesses made by mempat; reports ops, ops_per_s"
+    if file.model:
+        yield (
+            f"  model     {file.model.file}, used where the program is not: 1/{file.model.time_scale} of the time,"
+            f" 1/{file.model.memory_scale} of the memory; reports ops, ops_per_s"
+        )
+    if file.published:
+        one = file.published
+        yield (
+            f"  published {one.runtime_s:g} s and {show_bytes(one.rss_kib * 1024)} without a scheme,"
+            f" {one.prcl_runtime_s:g} s and {show_bytes(one.prcl_rss_kib * 1024)} under prcl ({one.source})"
+        )
+
+
+def _real(real: Real) -> Iterator[str]:
+    yield f"  runs      {shlex.join(real.command)}"
+    yield f"            where there is {real.needs}: {real.where}"
+    if real.process:
+        yield f"            process {real.process}"
+    if real.inputs:
+        yield f"            inputs {', '.join(real.inputs)}; {real.input} unless NAME:INPUT says another"
+    if real.load:
+        yield f"  load      {shlex.join(real.load.command)}"
+    for name, metric in real.metrics.items():
+        yield f"  reports   {name} ({metric.better} is better)"
