@@ -7,11 +7,14 @@ from typing import Any
 
 from damoos import __version__, verdict
 from damoos.damon.damo_json import context_to_json
+from damoos.machines.base import Conditions
 from damoos.model.space import Params
 from damoos.model.trial import History, Run, Trial
 from damoos.policies.base import DamosPolicy
 from damoos.study import Study, feasible_scores
 from damoos.verdict import mean_measurement
+
+_PROVENANCE = ("emulation", "image", "packages", "overlays", "kernel_id", "cmdline")
 
 
 def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> dict[str, Any]:
@@ -40,7 +43,7 @@ def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> di
             "name": config.machine,
             **{
                 name: facts.get(name)
-                for name in ("kernel", "kernel_name", "accel", "clock", "vcpus", "mem_bytes", "swap", "thp")
+                for name in ("kernel", "kernel_name", "accel", "clock", "vcpus", "mem_bytes", *Conditions.model_fields)
             },
         },
         "searcher": config.searcher,
@@ -48,7 +51,9 @@ def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> di
         "score": {"direction": study.scorer.direction, "unit": study.scorer.unit, "options": config.scorer_options},
         "seed": config.seed,
         "provenance": {
-            **{name: facts.get(name) for name in ("emulation", "image", "kernel_id", "cmdline")},
+            **{
+                name: facts.get(name) for name in ("emulation", "image", "packages", "overlays", "kernel_id", "cmdline")
+            },
             "damoos": __version__,
             "commit": setting.commit,
         },

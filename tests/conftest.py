@@ -61,10 +61,15 @@ def guest_image() -> None:
 KERNELS = ("debian", "damoos", "damoos-6.1")
 
 
-def open_guest(kernel: str = "debian") -> GuestSession:
-    """A booted guest with swap; a skip (with DAMOOS_REQUIRE_GUEST a failure) where its kernel has not been built."""
+def require_kernel(kernel: str) -> None:
+    """Skip (with DAMOOS_REQUIRE_GUEST: let it fail) where a kernel has not been built."""
     if kernel != "debian" and kernel not in kernels.names() and not os.environ.get("DAMOOS_REQUIRE_GUEST"):
         pytest.skip(f"kernel '{kernel}' is not built here: make kernels")
+
+
+def open_guest(kernel: str = "debian") -> GuestSession:
+    """A booted guest with swap; a skip (with DAMOOS_REQUIRE_GUEST a failure) where its kernel has not been built."""
+    require_kernel(kernel)
     chosen = machine("guest", kernel)
     session = chosen.open()
     assert isinstance(session, GuestSession)

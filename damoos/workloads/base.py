@@ -159,7 +159,7 @@ class ProgramWorkload(Workload):
         return {
             "argv": argv,
             "env": dict(program.env),
-            "stdin": program.stdin,
+            "stdin": program.stdin and self._filled(program.stdin, copy, vcpus),
             "setup": [filled(words) for words in program.setup],
             "files": sorted({metric.file for metric in program.metrics.values() if metric.file}),
             "load": load

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import fnmatch
 import json
@@ -146,7 +145,7 @@ def _of_hdr_logs(texts: list[str], percentile: float) -> float:
             encoded = line.rsplit(",", 1)[-1].strip()
             if line.startswith(("#", '"')) or not encoded.startswith("HIST"):
                 continue
-            one = HdrHistogram.decode(base64.b64decode(encoded), b64_wrap=False)
+            one = HdrHistogram.decode(encoded.encode())
             if whole is None:
                 whole = one
             else:

@@ -1,0 +1,129 @@
+"""Real servers and a compiled suite, from the command line to the verdict."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from damoos import places
+from damoos.dispatch.local import Lease
+from damoos.errors import UnsupportedError
+from damoos.machines import catalog as machines
+from damoos.machines.base import Conditions, Swap
+from damoos.machines.guest import GuestMachine
+from damoos.policies.base import NonePolicy
+from damoos.workloads import catalog
+from tests.conftest import damoos, prcl, require_kernel
+
+TREES = Path(__file__).parents[1] / "trees"
+# The smallest study: three trials, one candidate, two rounds.
+SMALL = ("--trials", "3", "--repeats", "2", "--candidates", "1", "--format", "json")
+
+
+def tuned(folder: Path, *words: str) -> dict:
+    done = damoos("tune", *words, *SMALL, cwd=folder, timeout=500)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def check(result: dict, reports: tuple[str, ...]) -> None:
+    assert result["variant"] == "real"
+    assert [trial["state"] for trial in result["trials"]] == ["complete"] * 3
+    for run in [*result["trials"], *result["baselines"]]:
+        assert all(run["metrics"][name] > 0 for name in reports)
+    assert set(result["validation"]) >= {"baseline", "tuned"}
+
+
+@pytest.mark.parametrize("name", ["redis/idle", "memcached/idle", "postgres/idle"])
+def test_a_server_is_tuned(guest_image: None, tmp_path: Path, name: str) -> None:
+    """Memory is saved while the slow requests stay about as quick as they were."""
+    limits = ("--score", "sla", "--minimize", "rss_avg_bytes", "--limit", "p50_ms<=2x", "--tune", "min_age=500ms:4s")
+    result = tuned(tmp_path, "--workload", name, *limits)
+    check(result, ("ops_per_s", "p50_ms", "p95_ms", "p99_ms"))
+    arms = result["validation"]
+    assert arms["tuned"]["rss_avg_bytes"] < 0.9 * arms["baseline"]["rss_avg_bytes"]
+
+
+@pytest.fixture
+def own_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache with the images and kernels of the real one, and suites of the test's own."""
+    real, ours = places.cache(), tmp_path / "cache"
+    ours.mkdir()
+    for name in ("agent", "apt", "guest", "kernels"):
+        (ours / name).symlink_to(real / name)
+    monkeypatch.setenv("DAMOOS_CACHE", str(ours))
+
+
+def test_a_suite_is_built_laid_into_a_guest_and_tuned(guest_image: None, own_trees: None, tmp_path: Path) -> None:
+    """A tree in the form of Splash-3's, under the names of SPLASH-2x; what does not build leaves the rest usable."""
+    done = damoos("workloads", "install", "splash2x", "--from", TREES / "splash3", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    about = json.loads(done.stdout)
+    assert (about["suite"], about["built"]) == ("splash3", ["lu_cb"])
+    assert "no_such_thing" in about["failed"]["radix"]
+    assert about["failed"]["raytrace"] == "inputs is missing"
+    result = tuned(tmp_path, "--workload", "splash2x/lu_cb:test", "--score", "sla", "--limit", "slowdown<=1")
+    check(result, ("roi_s",))
+    assert result["provenance"]["overlays"] == {"splash3": Path(about["path"]).name}
+    # The part that did not build is what it was before: a model.
+    refused = damoos("tune", "--workload", "splash2x/radix:test", "--require-real", *SMALL, cwd=tmp_path)
+    assert refused.returncode == 3
+    assert "damoos workloads install splash3" in refused.stderr
+
+
+def test_distributions_that_are_taken_as_they_are(guest_image: None, own_trees: None) -> None:
+    """Cassandra under YCSB: programs in the form of the real ones, started, asked and read as those would be."""
+    for name in ("cassandra", "ycsb"):
+        done = damoos("workloads", "install", name, "--from", TREES / name)
+        assert done.returncode == 0, done.stderr
+    machine = machines.machine("guest")
+    machine.provide((), ("cassandra", "ycsb"))  # no Java: these are small programs
+    with Lease(machine) as lease:
+        workload = catalog.workload("cassandra/ycsb", lease.which)
+        measurement, _ = lease.run(workload, NonePolicy(), 120)
+    assert measurement.metric("ops_per_s") > 0
+    assert measurement.metric("p50_ms") <= measurement.metric("p99_ms")
+
+
+@pytest.mark.parametrize(("kernel", "kind"), [("debian", "file"), ("damoos", "zswap")])
+def test_swap_devices(guest_image: None, kernel: str, kind: str) -> None:
+    """Paging out goes to the device that the machine file names and is accounted for; what was set is taken back."""
+    conditions = Conditions(swap=Swap(kind=kind, size="128M", algorithm="lzo"), thp="never", swappiness=1, aslr=False)
+    require_kernel(kernel)
+    session = GuestMachine("test", "", 1, 1 << 30, conditions, kernel=kernel).open()
+    try:
+        before = session.agent.call("facts")["swap_bytes"]
+        session.agent.call("prepare", **conditions.wanted())
+        assert session.agent.call("facts")["swap_bytes"] > before + (120 << 20)
+        argv = catalog.workload("synthetic/hot-cold", lambda program: None).argv(session.copy)
+        spec = {"env": {}, "limit_s": 300, "sample_s": 0.5, "drop_caches": True, "context": prcl("1s")}
+        raw = session.agent.call("run", argv=argv, **spec)
+        compressed = max(row[raw["sample_columns"].index("zram_bytes")] for row in raw["samples"])
+        assert raw["counters"]["pswpout"] * 4096 > 50 << 20 if kind == "file" else compressed > 0
+        asked = ["sh", "-c", "cat /proc/sys/vm/swappiness /proc/sys/kernel/randomize_va_space"]
+        spec = {**spec, "context": None}
+        assert session.agent.call("run", argv=asked, **spec)["stdout"].split() == ["1", "0"]
+        assert session.agent.call("bye") == []
+    finally:
+        session.close()
+
+
+def test_a_disk_is_not_written_over(guest_image: None) -> None:
+    """A partition that its owner has not made for swap is refused, whatever the machine file says."""
+    session = GuestMachine("test", "", 1, 512 << 20).open()
+    try:
+        swap = Swap(kind="disk", device="/dev/vda")
+        with pytest.raises(UnsupportedError, match="was not made for swap"):
+            session.agent.call("prepare", **Conditions(swap=swap).wanted())
+    finally:
+        session.close()
+
+
+def test_isolation_by_boot_gives_each_run_a_new_kernel(guest_image: None) -> None:
+    machine = GuestMachine("test", "", 1, 512 << 20, Conditions(isolation="boot"))
+    workload = catalog.command("true", catalog.Tune().tuning())
+    with Lease(machine) as lease:
+        boots = [lease.run(workload, NonePolicy(), 60)[0].provenance["boot_id"] for _ in range(2)]
+    assert boots[0] != boots[1]

@@ -1,0 +1,169 @@
+"""How performance is read: each workload's metrics from an output that its program has really printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hdrh.histogram import HdrHistogram
+from pydantic import ValidationError
+
+from damoos.errors import ConfigError, MeasurementError
+from damoos.workloads import catalog
+from damoos.workloads.metrics import Metric
+
+OUTPUTS = Path(__file__).parents[1] / "outputs"
+# Printed by the program in a guest (README there), and what a person reads in it.
+CAPTURED = {
+    "redis/cache": "redis-cache",
+    "memcached/idle": "memcached-idle",
+    "postgres/pgbench": "postgres-pgbench",
+    "rocksdb/readrandom": "rocksdb-readrandom",
+    "fio/filebench": "fio-filebench",
+    "stress-ng/vm": "stress-ng-vm",
+    "python/numpy": "python-numpy",
+    "parsec3/blackscholes": "parsec3-blackscholes",
+    "cassandra/ycsb": "cassandra-ycsb",
+}
+
+
+def captured(name: str) -> tuple[str, str, dict[str, str], dict[str, float]]:
+    form = json.loads((OUTPUTS / f"{CAPTURED[name]}.json").read_text())
+    return form["stdout"], form["stderr"], form.get("files", {}), form["expected"]
+
+
+def metrics_of(name: str) -> dict[str, Metric]:
+    return next(real.metrics for real in catalog.find(name)[1].real if real.metrics)
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_a_real_output_is_read(name: str) -> None:
+    stdout, stderr, files, expected = captured(name)
+    found = {one: metric.read(one, stdout, stderr, files) for one, metric in metrics_of(name).items()}
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_an_output_without_its_metrics_is_no_measurement(name: str) -> None:
+    stdout, stderr, *_ = captured(name)
+    for one, metric in metrics_of(name).items():
+        with pytest.raises(MeasurementError, match=f"no metric '{one}' in the output"):
+            metric.read(one, "", "", {})
+        if metric.file:
+            with pytest.raises(MeasurementError, match="left no file"):
+                metric.read(one, stdout, stderr, {"else": "1 2 3"})
+
+
+def test_every_parser_of_the_catalogue_has_an_output() -> None:
+    """A new parser needs its captured output; those of one program share it."""
+    known = {(one, metric) for name in CAPTURED for one, metric in metrics_of(name).items()}
+    known |= {(one, metric) for one, metric in metrics_of("redis/idle").items()}  # kvload's, as memcached/idle's
+    parsers = {metric.model_dump_json() for _, metric in known}
+    for name in catalog.names():
+        for real in catalog.find(name)[1].real:
+            for one, metric in real.metrics.items():
+                if "Total time without initialization" in (metric.regex or ""):
+                    continue  # SPLASH's, below
+                assert metric.model_dump_json() in parsers, (name, one)
+
+
+def test_splash_tells_its_time_in_microseconds() -> None:
+    text = (
+        "Total time with initialization    :           123456\nTotal time without initialization :           100000\n"
+    )
+    metric = next(real.metrics["roi_s"] for real in catalog.find("splash2x/fft")[1].real if "FFT" in real.needs)
+    assert metric.read("roi_s", text, "", {}) == pytest.approx(0.1)
+
+
+TABLE = """  Detailed Percentile spectrum:
+       Value   Percentile   TotalCount 1/(1-Percentile)
+
+       1.181     0.000000            1         1.00
+       2.303     0.500000           50         2.00
+       4.015     0.990000           99       100.00
+       9.935     1.000000          100          inf
+#[Mean    =        2.304, StdDeviation   =        0.871]
+"""
+
+
+@pytest.mark.parametrize(("percentile", "value"), [(50, 2.303), (60, 4.015), (99, 4.015), (99.9, 9.935)])
+def test_a_printed_hdr_histogram(percentile: float, value: float) -> None:
+    assert Metric(better="lower", hgrm=percentile).read("p_ms", TABLE, "", {}) == value
+
+
+def test_an_hdr_log() -> None:
+    """The intervals of all files count together."""
+    texts = {}
+    for name, values in (("a.hdr", range(1, 51)), ("b.hdr", range(51, 101))):
+        one = HdrHistogram(1, 100_000, 3)
+        for value in values:
+            one.record_value(value * 100)
+        head = '#[Histogram log format version 1.2]\n"StartTimestamp","Interval_Length"\n'
+        texts[name] = f"{head}0.1,1.0,5.0,{one.encode().decode()}\n"
+    metric = Metric(better="lower", hdr="*.hdr", percentile=99, scale=0.001)
+    assert metric.read("p99_ms", "", "", texts) == pytest.approx(9.9, rel=0.01)
+    with pytest.raises(MeasurementError, match="holds no value"):
+        metric.read("p99_ms", "", "", {"a.hdr": "#empty\n"})
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ('{"jobs": [{"read": {"iops": 7}}]}', "jobs.0.read.iops", 7),
+        ('{"percentile": {"99.000000": 12}}', "percentile.99.000000", 12),
+    ],
+)
+def test_a_number_in_json(text: str, path: str, value: float) -> None:
+    assert Metric.model_validate({"better": "lower", "json": path}).read("x", text, "", {}) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{}", "no 'a'"), ('{"a": []}', "out of range"), ("no json", "Expecting value"), ('{"a": [null]}', "no metric")],
+)
+def test_a_number_that_is_not_in_json(text: str, message: str) -> None:
+    with pytest.raises(MeasurementError, match=message):
+        Metric.model_validate({"better": "lower", "json": "a.0"}).read("x", text, "", {})
+
+
+def test_a_number_must_be_finite() -> None:
+    with pytest.raises(MeasurementError, match="metric 'x' is nan"):
+        Metric.model_validate({"better": "lower", "json": "a"}).read("x", '{"a": NaN}', "", {})
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({}, "exactly one of regex, json, hgrm, hdr, values"),
+        ({"regex": "(a)", "json": "b"}, "exactly one of"),
+        ({"regex": "a"}, "0 groups"),
+        ({"regex": "("}, "regex: "),
+        ({"values": "file"}, "needs its percentile"),
+    ],
+)
+def test_a_wrong_declaration_is_refused(keys: dict, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Metric.model_validate({"better": "lower", **keys})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("qps", "write NAME=cmd:PROGRAM"),
+        ("qps=", "write NAME=cmd:PROGRAM"),
+        ("QPS=cmd:x", "write NAME=cmd:PROGRAM"),
+        ("qps=cdm:x", "unknown source 'cdm'; did you mean 'cmd'?"),
+        ("qps=cmd:'x", "No closing quotation"),
+    ],
+)
+def test_a_wrong_metric_of_a_process_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message.replace("?", r"\?")):
+        catalog.reading(text)
+
+
+def test_metrics_of_a_process() -> None:
+    one = catalog.reading("p99_ms=cmd:redis-cli --latency 'a b'")
+    assert (one.name, one.source, one.argv) == ("p99_ms", "cmd", ("redis-cli", "--latency", "a b"))
+    assert catalog.reading("qps=http://127.0.0.1:80/x=1#a.b").argv == ("http://127.0.0.1:80/x=1", "a.b")
+    assert catalog.reading("free=file:/proc/x").argv == ("/proc/x",)

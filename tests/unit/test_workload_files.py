@@ -1,0 +1,215 @@
+"""Workload files: inputs, placeholders, what they need of a machine; machine files beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from damoos.errors import ConfigError, UnsupportedError
+from damoos.machines.base import Conditions
+from damoos.machines.catalog import machine
+from damoos.study import StudyConfig
+from damoos.workloads import catalog, install
+from damoos.workloads.base import tool
+
+TREES = Path(__file__).parents[1] / "trees"
+
+
+def copy(path: Path) -> str:
+    return f"there/{path.name}"
+
+
+def test_the_papers_workloads_are_all_there() -> None:
+    """25, each with the real command by two ways, published numbers and a model; SPLASH's from Splash-3, too."""
+    names = [name for name in catalog.names() if name.startswith(("parsec3/", "splash2x/"))]
+    assert len(names) == 13 + 12
+    for name in names:
+        file = catalog.find(name)[1]
+        assert file.model
+        assert file.published
+        assert len(file.real) == (3 if name.startswith("splash2x/") else 2)
+        known = install.SUITES["parsec3"].parts
+        assert ("parsec." if name.startswith("parsec3/") else "splash2x.") + name.split("/")[1] in known
+        if name.startswith("splash2x/"):
+            part = install.SUITES["splash3"].parts[name.split("/")[1]]
+            assert file.real[-1].command[0].endswith(f"/{part.keeps[0]}")
+
+
+def test_an_input_is_chosen() -> None:
+    def there(program: str) -> str | None:
+        return program if "splash3" in program else None
+
+    native = catalog.workload("splash2x/fft", there)
+    assert native.argv(copy, 4) == ["/opt/damoos/splash3/fft/FFT", "-p4", "-m28"]
+    small = catalog.workload("splash2x/fft:test", there)
+    assert small.argv(copy, 1) == ["/opt/damoos/splash3/fft/FFT", "-p1", "-m16"]
+    assert small.name == "splash2x/fft:test"
+    assert native.identity != small.identity
+    with pytest.raises(ConfigError, match="no input 'nativ'; did you mean 'native'"):
+        catalog.find("splash2x/fft:nativ")
+    with pytest.raises(ConfigError, match="no input 'test'; it has only one"):
+        catalog.find("synthetic/idle:test")
+    # Splash-3 has no simdev: only PARSEC's own packaging could run that.
+    with pytest.raises(UnsupportedError, match="parsecmgmt"):
+        catalog.workload("splash2x/fft:simdev", there, require_real=True)
+
+
+def test_what_a_machine_should_have() -> None:
+    assert catalog.wanted("redis/cache").packages == ("redis-server", "redis-tools")
+    assert catalog.wanted("splash2x/fft").trees == ("parsec3", "splash3")
+    assert catalog.wanted("cassandra/ycsb").trees == ("cassandra", "ycsb")
+    config = StudyConfig(workload="redis/cache", command=None, machine="guest", nr_samples=2)
+    assert config.machine_for()._packages == {"redis-server", "redis-tools"}
+
+
+def test_what_is_missing_is_told_with_how_to_get_it() -> None:
+    with pytest.raises(UnsupportedError, match=r"'redis-server' \(apt-get install redis-server redis-tools\) is not"):
+        catalog.workload("redis/cache", lambda program: None)
+
+
+def test_placeholders_are_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text("print()")
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'description = "mine"\n[real]\nneeds = "python3"\n'
+        'command = ["python3", "{file:job.py}", "-j{vcpus}", "{input}"]\n'
+        'inputs = { a = ["1", "2"], b = [] }\ninput = "a"\nstdin = "in-{vcpus}"\nsetup = [["cp", "{kvload}", "."]]\n'
+        '[real.load]\ncommand = ["ask", "{input}"]\nwarm_up = [["warm"]]\n'
+    )
+    spec = catalog.workload(str(file), lambda program: program).spec(copy, 3)
+    assert spec["argv"] == ["python3", "there/job.py", "-j3", "1", "2"]
+    assert spec["stdin"] == "in-3"
+    assert spec["setup"] == [["cp", f"there/{tool('kvload').name}", "."]]
+    assert spec["load"] == {"argv": ["ask", "1", "2"], "ready": [], "warm_up": [["warm"]]}
+    before = catalog.workload(str(file), lambda program: program).identity
+    (tmp_path / "job.py").write_text("print(1)")
+    assert catalog.workload(str(file), lambda program: program).identity != before
+    (tmp_path / "job.py").unlink()
+    with pytest.raises(ConfigError, match=r"there is no file .*job\.py"):
+        catalog.workload(str(file), lambda program: program).spec(copy)
+
+
+REAL = '[real]\ncommand = ["a"]\nneeds = "a"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f'{REAL}[real.metrics]\nx_s = {{ beter = "lower" }}\n', "'real.0.metrics.x_s.beter'; did you mean 'better'"),
+        (f'{REAL}[real.metrics]\nx_s = {{ better = "lower" }}\n', "exactly one of"),
+        ('[real]\ncommand = []\nneeds = "a"\n', "real.0.command"),
+        (f'{REAL}inputs = ["a"]\n', "'input' must name one"),
+        (f'{REAL}[real.load]\nready = ["a"]\n', "'real.0.load.command' is missing"),
+        ("", r"either \[pattern\] or \[real\]"),
+    ],
+)
+def test_wrong_files_are_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(f'description = "bad"\n{text}')
+    with pytest.raises(ConfigError, match=message) as told:
+        catalog.find(str(file))
+    assert "\n" not in str(told.value)
+
+
+def test_conditions_of_a_machine(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    head = 'description = "mine"\n'
+    guest = '[guest]\nmemory = "512M"\n'
+    keys = 'swappiness = 60\naslr = false\ncpus = "0-2,5"\nisolation = "boot"\n'
+    file.write_text(f'{head}{keys}{guest}[swap]\nkind = "file"\nsize = "1G"\n')
+    conditions = machine(str(file)).conditions
+    assert conditions.cpu_list() == (0, 1, 2, 5)
+    assert conditions.wanted() == {
+        "swappiness": 60,
+        "aslr": False,
+        "swap": {"kind": "file", "sz_bytes": 1 << 30, "algorithm": "lz4", "device": None},
+    }
+    for text, message in (
+        (f'{head}cpus = "a"\n{guest}', "not a list of CPUs"),
+        (f'{head}{guest}[swap]\nkind = "disk"\n', "needs its 'device'"),
+        (f'{head}{guest}[swap]\nkind = "zram"\n', "needs its 'size'"),
+        (f'{head}{guest}[image]\noverlays = ["nonsuch"]\n', "there is no suite 'nonsuch'"),
+        (f'{head}isolation = "boot"\n[ssh]\nhost = "x"\n', "isolation 'boot' is for guests"),
+        (f'{head}[ssh]\nhost = "x"\n[image]\npackages = ["x"]\n', r"\[image\] is for guests"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=message):
+            machine(str(file))
+    assert Conditions().wanted() == {}
+
+
+def test_a_process_and_a_workload_exclude_each_other() -> None:
+    with pytest.raises(ConfigError, match="either a workload, a command or a pid"):
+        StudyConfig(workload="redis/cache", command=None, pid=1, machine="local", nr_samples=2)
+    with pytest.raises(ConfigError, match="--metric is for a running process"):
+        StudyConfig(workload="redis/cache", command=None, machine="local", nr_samples=2, metrics=["a=file:b"])
+    with pytest.raises(ConfigError, match="a window of 0 s"):
+        StudyConfig(workload=None, command=None, pid=1, machine="local", nr_samples=2, unit_work_s=0)
+    assert StudyConfig(workload=None, command=None, pid=7, machine="local", nr_samples=2).label == "pid-7-local"
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DAMOOS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_suite_is_built_from_a_tree(own_cache: Path) -> None:
+    """Programs that cannot be built are named with their reason, and the others are there."""
+    said: list[str] = []
+    about = install.install("splash3", str(TREES / "splash3"), said.append)
+    assert about["built"] == ["lu_cb"]
+    assert "undeclared" in about["failed"]["radix"]
+    assert about["failed"]["raytrace"] == "inputs is missing"
+    assert about["failed"]["fft"] == "the tree has no codes/kernels/fft"
+    assert about["commit"].startswith("content ")
+    place = own_cache / "trees/splash3"
+    assert place.resolve() == Path(about["path"])
+    assert (place / "overlay.ext4").stat().st_size > 100_000
+    assert (place / "tree/lu_cb/LU").stat().st_mode & 0o111
+    assert "no_such_thing" in (place / "build.log").read_text()
+    assert not list((TREES / "splash3").rglob("*.o"))  # the user's copy stays as it was
+    again = install.install("splash2x", str(TREES / "splash3"))
+    assert (again["suite"], again["path"]) == ("splash3", about["path"])
+    assert list(install.installed()) == ["splash3"]
+
+
+@pytest.mark.parametrize(
+    ("suite", "source", "message"),
+    [
+        ("splash4", "x", "unknown suite 'splash4'; did you mean 'splash3'"),
+        ("splash3", "/no/such", "no such folder"),
+        ("parsec3", str(TREES / "splash3"), "this is not parsec3, it has no bin/parsecmgmt"),
+    ],
+)
+def test_what_is_no_suite_is_refused(own_cache: Path, suite: str, source: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        install.install(suite, source)
+
+
+def test_a_suite_of_which_nothing_builds_is_not_installed(own_cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "tree/codes").mkdir(parents=True)
+    (tmp_path / "tree/codes/Makefile.config").touch()
+    with pytest.raises(UnsupportedError, match="nothing of splash3 could be built"):
+        install.install("splash3", str(tmp_path / "tree"))
+    assert install.installed() == {}
+
+
+def test_a_tree_with_its_own_build_program(own_cache: Path, tmp_path: Path) -> None:
+    """PARSEC's form: the whole tree is taken, and each program that was built has its mark."""
+    tree = tmp_path / "parsec"
+    (tree / "bin").mkdir(parents=True)
+    program = tree / "bin/parsecmgmt"
+    program.write_text(
+        '#!/bin/sh\n[ "$1 $2 $3 $4 $5" = "-a build -c gcc-hooks -p" ] || exit 9\n'
+        'case $6 in parsec.raytrace|splash2x.fft) mkdir -p "pkgs/$6" ;; '
+        '*) echo "error: $6 does not build"; exit 1 ;; esac\n'
+    )
+    program.chmod(0o755)
+    about = install.install("parsec3", str(tree))
+    assert about["built"] == ["parsec.raytrace", "splash2x.fft"]
+    assert about["failed"]["parsec.vips"] == "error: parsec.vips does not build"
+    place = own_cache / "trees/parsec3/tree"
+    assert (place / "built/parsec.raytrace").exists()
+    assert (place / "pkgs/splash2x.fft").is_dir()
