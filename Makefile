@@ -74,6 +74,7 @@ lint: setup ## ruff, import-linter, shellcheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	shellcheck -s sh workloads/*/*.sh
 	shellcheck -s sh $(filter-out %/inittab %/sshd_config,$(SOURCES))
 	shellcheck .ci/run
 

@@ -35,7 +35,7 @@ def explanation(name: str, path: Path, file: WorkloadFile) -> Iterator[str]:
 
 def _real(real: Real) -> Iterator[str]:
     yield f"  runs      {shlex.join(real.command)}"
-    yield f"            where there is {real.needs}: {real.where}"
+    yield f"            where there is {real.needs}{': ' + real.where if real.where else ''}"
     if real.process:
         yield f"            process {real.process}"
     if real.inputs:

@@ -108,10 +108,10 @@ class Real(Table):
 
     @property
     def where(self) -> str:
-        """How people get the program."""
+        """How people get the program; empty if there is no command for it."""
         if self.trees:
             return " and ".join(f"damoos workloads install {one} --from DIR-or-git-URL" for one in self.trees)
-        return f"apt-get install {' '.join(self.packages)}" if self.packages else "install it there"
+        return f"apt-get install {' '.join(self.packages)}" if self.packages else ""
 
     def program(self, folder: Path, chosen: str | None) -> Program:
         """With the words of one input; ``folder`` is where files beside the workload's are."""
@@ -259,8 +259,8 @@ def workload(name: str, which: Which, require_real: bool = False) -> Workload:
     for real in there:
         if which(_with_trees(real.needs)):
             return ProgramWorkload(short, real.program(path.parent, chosen), file.tune.tuning())
-    lacks = f"{stem}: " + " and ".join(f"'{Path(real.needs).name}' ({real.where})" for real in there)
-    lacks += f" {'is' if len(there) == 1 else 'are'} not on the machine"
+    ways = " or ".join(dict.fromkeys(real.where for real in there if real.where))
+    lacks = f"{stem} is not installed on the machine" + (f" ({ways})" if ways else "")
     if require_real or file.model is None:
         raise UnsupportedError(f"{lacks}, and {'a model was refused' if file.model else 'there is no model of it'}")
     model = file.model
