@@ -126,8 +126,11 @@ def has_ended(child: subprocess.Popen[bytes]) -> bool:
     return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def tail(path: Path, limit: int = OUTPUT_BYTES) -> str:
-    """The end of what a program has written."""
+def tail(path: Path, limit: int = OUTPUT_BYTES, whole_lines: bool = False) -> str:
+    """The end of what a program has written; if only whole lines are wanted, without the rest of one that is cut."""
     with open(path, "rb") as file:
-        file.seek(max(0, path.stat().st_size - limit))
+        start = max(0, path.stat().st_size - limit)
+        file.seek(start)
+        if start and whole_lines:
+            file.readline()
         return file.read().decode(errors="replace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -20,7 +21,7 @@ from damoos.agent.setting import Swap
 from damoos.agent.undo import UndoLog
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Context
-from damoos.errors import MachineLost, MeasurementError, WorkloadError
+from damoos.errors import MachineError, MachineLost, MeasurementError, WorkloadError
 
 READING_S = 10.0
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -106,10 +107,10 @@ class Live:
         WorkloadError : the process has ended
         MeasurementError : a metric cannot be read
         """
-        bring_back(self._pid)
         context = None if spec["context"] is None else context_from_json(spec["context"])
         accepted = self._put(context)
         before = self._done()
+        self._bring_back()
         # A scheme has nothing to do before a region is as old as it asks for, so that is no time to measure it in.
         waits_s = max((scheme.pattern.min_age_us for scheme in context.schemes), default=0) / 1e6 if context else 0.0
         self._watch(spec["settle_s"] + waits_s, spec["sample_s"], lambda pids: None)
@@ -142,9 +143,12 @@ class Live:
 
     def end(self) -> None:
         """Take the scheme off and bring back what it has paged out."""
-        self._log.restore(keep=self._mark)
-        self._scheme = None
-        bring_back(self._pid)
+        self._take_off()
+        self._bring_back()
+
+    def _bring_back(self) -> None:
+        for pid in proc.descendants(self._pid):
+            bring_back(pid)
 
     def _check_alive(self) -> list[int]:
         pids = proc.descendants(self._pid)
@@ -162,16 +166,20 @@ class Live:
 
     def _put(self, context: Context | None) -> dict[str, str]:
         """Bring schemes into force, by an online change where a kdamond runs already."""
+        if context and self._scheme and self._scheme.operations == context.operations:
+            # Where a process that is watched has ended meanwhile, the kernel refuses, and a new start is what helps.
+            with contextlib.suppress(MachineError):
+                return self._scheme.commit(context)
+        self._take_off()
         if context is None:
-            self._log.restore(keep=self._mark)
-            self._scheme = None
             return {}
-        if self._scheme and self._scheme.operations == context.operations:
-            return self._scheme.commit(context)
-        self._log.restore(keep=self._mark)
         self._scheme = SchemeOnProcess(context, self._log)
         self._scheme.__enter__()
         return self._scheme.start(self._pid)
+
+    def _take_off(self) -> None:
+        self._log.restore(keep=self._mark)
+        self._scheme = None
 
     def _done(self) -> list[dict[str, Any]]:
         return [one.as_dict() for one in self._scheme.kdamond.stats()] if self._scheme else []

@@ -50,9 +50,9 @@ class Meter:
 
     def read(self) -> dict[str, Any]:
         """What has come together so far; raw, nothing is averaged here."""
-        counters, pressure = proc.vmstat(), cgroup.pressure(self._group)
+        runtime_s, counters, pressure = self.for_s, proc.vmstat(), cgroup.pressure(self._group)
         found: dict[str, Any] = {
-            "runtime_s": self.for_s,
+            "runtime_s": runtime_s,
             "counters": {name: counters[name] - self._counters[name] for name in counters},
             "psi_us": {name: us - self._pressure.get(name, 0) for name, us in pressure.items()},
             "sample_columns": SAMPLE_COLUMNS,

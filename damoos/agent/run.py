@@ -135,7 +135,7 @@ class Run:
             "stdout": tail(self._place / f"{name}.out"),
             "stderr": tail(self._place / f"{name}.err"),
             "files": {
-                str(path.relative_to(self._place)): tail(path, FILE_BYTES)
+                str(path.relative_to(self._place)): tail(path, FILE_BYTES, whole_lines=True)
                 for pattern in self._spec.get("files", ())
                 for path in sorted(self._place.glob(pattern))
             },
@@ -217,5 +217,6 @@ class Run:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, signal.SIGKILL)
         _, status, usage = os.wait4(child.pid, 0)
+        self._log.forget("process_group", pgid=child.pid)  # its number may soon be another program's
         child.returncode = os.waitstatus_to_exitcode(status)
         child.rusage = usage  # type: ignore[attr-defined]

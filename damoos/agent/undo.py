@@ -48,6 +48,11 @@ class UndoLog:
         self._entries.append({"kind": kind, **what})
         self._save()
 
+    def forget(self, kind: str, **what: Any) -> None:
+        """Take a change off the list that there is nothing left of to undo: a process that has ended, say."""
+        self._entries = [entry for entry in self._entries if entry != {"kind": kind, **what}]
+        self._save()
+
     def set_file(self, path: Path, value: object) -> None:
         """Write a kernel file whose present content is to come back; no change, no entry."""
         before = path.read_text().strip()

@@ -7,8 +7,20 @@ from damoos.workloads import catalog
 from damoos.workloads.base import Tuning, Workload
 
 
+def forms() -> list[tuple[str, str | None]]:
+    """Each workload with its program there and, where it has a model, without."""
+    names = catalog.names()
+    return [(name, "/usr/bin/it") for name in names] + [(name, None) for name in names if not only_real(name)]
+
+
+def only_real(name: str) -> bool:
+    """Whether it can only be the real thing."""
+    file = catalog.find(name)[1]
+    return file.model is None and file.pattern is None
+
+
 class TestEveryWorkloadOfTheCatalogue(WorkloadContract):
-    @pytest.fixture(params=[(name, found) for name in catalog.names() for found in (None, "/usr/bin/it")])
+    @pytest.fixture(params=forms(), ids=str)
     def workload(self, request: pytest.FixtureRequest) -> Workload:
         name, found = request.param
         return catalog.workload(name, lambda program: found)

@@ -73,6 +73,14 @@ def test_a_suite_is_built_laid_into_a_guest_and_tuned(guest_image: None, own_tre
     assert "damoos workloads install splash3" in refused.stderr
 
 
+def test_a_model_is_held_against_what_has_been_published(guest_image: None) -> None:
+    done = damoos("workloads", "check-models", "--workloads", "parsec3/vips", "--format", "json", timeout=300)
+    assert done.returncode == 0, done.stderr
+    rows = {row["what"]: row for row in json.loads(done.stdout)["parsec3/vips"]}
+    assert rows["runtime, s"]["published"] == 58.879
+    assert all(row["follows"] for row in rows.values())
+
+
 def test_distributions_that_are_taken_as_they_are(guest_image: None, own_trees: None) -> None:
     """Cassandra under YCSB: programs in the form of the real ones, started, asked and read as those would be."""
     for name in ("cassandra", "ycsb"):

@@ -77,7 +77,7 @@ def test_lists(tmp_path: Path) -> None:
         ([*RAYTRACE, "--time-limit", "1h"], "runs as itself or as a model"),
         ([*RAYTRACE, "--tune", "min_agee=0s:1s"], "did you mean 'min_age'?"),
         ([*RAYTRACE, "--scheme", "4K max min min MIN_AGE max pagout"], "did you mean 'pageout'?"),
-        (["tune"], "give either a workload or a command"),
+        (["tune"], "give either a workload, a command or a pid"),
         (["tune", "--command", "'unclosed"], "No closing quotation"),
         ([*RAYTRACE, "--format", "xml"], "unknown format 'xml'"),
         (["show", "nothing"], "unknown study 'nothing'; there are no studies yet"),

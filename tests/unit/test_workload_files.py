@@ -36,6 +36,15 @@ def test_the_papers_workloads_are_all_there() -> None:
             assert file.real[-1].command[0].endswith(f"/{part.keeps[0]}")
 
 
+def test_every_workload_has_its_row_in_the_docs() -> None:
+    """Measured: variant, what it reports, size and time; or it says why not."""
+    text = (Path(__file__).parents[2] / "docs/workloads.md").read_text()
+    table = text[text.index("measured: begin") : text.index("measured: end")]
+    assert [name for name in catalog.names() if f"`{name}`" not in table] == []
+    models = text[text.index("models: begin") : text.index("models: end")]
+    assert [name for name in catalog.names() if catalog.find(name)[1].model and f"`{name}`" not in models] == []
+
+
 def test_an_input_is_chosen() -> None:
     def there(program: str) -> str | None:
         return program if "splash3" in program else None
