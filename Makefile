@@ -88,11 +88,12 @@ unit: setup ## only the tests that need no guest; under a minute
 guest: setup image ## only the tests on a real kernel
 	$(BIN)/pytest tests/guest
 
-bench: setup image ## what damoos costs, each figure beside its bound; searchers raced; false winners; accessed bits
+bench: setup image ## what damoos costs; searchers raced; false winners; accessed bits; models beside what is published
 	$(BIN)/python tests/bench/overhead.py
 	$(BIN)/python tests/bench/search.py
 	$(BIN)/damoos bench aa --workload $(WORKLOAD)
 	$(BIN)/python tests/bench/accessed_bits.py
+	$(BIN)/damoos workloads check-models
 
 clean: ## remove what was built here; the cache and results stay
 	rm -rf build $(VENV)

@@ -83,3 +83,26 @@ def test_a_process_group_is_ended(tmp_path: Path) -> None:
     assert child.wait(5) == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):
         os.kill(child.pid, 0)
+
+
+def test_what_has_ended_is_forgotten(tmp_path: Path) -> None:
+    """The number of a process that has ended may be another one's when the list is undone."""
+    log = UndoLog(tmp_path / "undo.json")
+    log.record("process_group", pgid=4_194_000)
+    log.record("folder", path=str(tmp_path / "run"))
+    log.forget("process_group", pgid=4_194_000)
+    assert json.loads((tmp_path / "undo.json").read_text()) == [{"kind": "folder", "path": str(tmp_path / "run")}]
+
+
+def test_folders_and_swap_files_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/swaps").write_text("Filename Type Size Used Priority\n/dev/else partition 1 0 -2\n")
+    (tmp_path / "run/data").mkdir(parents=True)
+    (tmp_path / "swap").touch()
+    log = UndoLog(tmp_path / "undo.json", root=tmp_path)
+    log.record("folder", path=str(tmp_path / "run"))
+    log.record("swap_file", path=str(tmp_path / "swap"))
+    log.record("swap", device="/dev/none")  # was never turned on
+    assert log.undo() == []
+    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "swap").exists()
