@@ -147,6 +147,7 @@ class _Execution:
                     **lease.machine.conditions.model_dump(),
                 },
                 commit=places.commit(),
+                reports=tuple(workload.reports),
             )
             self._study.record.set("setting", setting.to_json())
         elif stored["workload_identity"] != workload.identity:

@@ -142,7 +142,7 @@ def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> t
     places = {names[candidate]: point for candidate, point in candidates.items() if candidate in names}
     best = places.get(verdict.TUNED, shortlist[0])
     said = verdict.judge(found, study.scorer.direction, study.policy(best) == study.manual_policy)
-    table = {name: _arm_json(arm) for name, arm in found.items()}
+    table = {name: _arm_json(arm, study.setting.reports) for name, arm in found.items()}
     for name, point in places.items():
         table[name]["params"] = study.space.readable(point)
     searched = feasible_scores(tuple(trial for trial in trials if trial.params == best))
@@ -155,7 +155,7 @@ def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> t
     return best, {"validation": table, "shrinkage": shrinkage, **said_as}
 
 
-def _arm_json(arm: verdict.Arm) -> dict[str, Any]:
+def _arm_json(arm: verdict.Arm, reports: Sequence[str]) -> dict[str, Any]:
     mean = mean_measurement(list(arm.runs.values()))
     return {
         "score": arm.score if arm.scores else None,
@@ -164,5 +164,6 @@ def _arm_json(arm: verdict.Arm) -> dict[str, Any]:
         "feasible": arm.feasible,
         **{name: mean.metric(name) for name in ("runtime_s", "rss_avg_bytes", "net_avg_bytes")},
         "kdamond_cpu": mean.metric("kdamond_cpu_s") / mean.metric("runtime_s"),
+        "reports": {name: mean.metric(name) for name in reports},
         "repeats": len(arm.runs),
     }

@@ -115,6 +115,7 @@ def run_once(
             "machine": machine.name,
             "policy": policy.name,
             "accepted": raw["accepted"],
+            "kdamond_restarts": raw.get("kdamond_restarts", 0),
             **{name: session.facts[name] for name in _FACTS if name in session.facts},
         },
         censored=raw["aborted"],

@@ -187,6 +187,7 @@ class Setting:
     manual_us: int
     facts: dict[str, Any]
     commit: str | None
+    reports: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""
@@ -195,7 +196,8 @@ class Setting:
     @classmethod
     def from_json(cls, form: dict[str, Any]) -> Setting:
         """Read what `to_json` wrote."""
-        return cls(**{**form, "params": tuple(Param(**param) for param in form["params"])})
+        params = tuple(Param(**param) for param in form["params"])
+        return cls(**{**form, "params": params, "reports": tuple(form.get("reports", ()))})
 
 
 def plan(nr_samples: int) -> list[Run]:

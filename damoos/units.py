@@ -93,3 +93,8 @@ def show_bytes(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1024
     return f"{size:.3g} GiB"
+
+
+def show_score(score: float) -> str:
+    """Score for people's eyes: three decimals, or four digits where it is a large number such as bytes."""
+    return f"{score:+.3f}" if abs(score) < 1000 else f"{score:+.4g}"

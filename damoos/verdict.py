@@ -11,6 +11,7 @@ from scipy import stats
 
 from damoos.model.trial import Measurement, Run
 from damoos.scorers.base import Scorer
+from damoos.units import show_score
 
 BASELINE, MANUAL, TUNED, RUNNER_UP = "baseline", "manual", "tuned", "runner-up"
 CANDIDATE = "candidate-"
@@ -266,4 +267,4 @@ def _could_beat(first: Arm, other: Arm, sign: float, more: int) -> bool:
 
 def _shown(arm: Arm) -> str:
     low, high = arm.interval
-    return f"{arm.score:+.3f} [{low:+.3f}, {high:+.3f}]"
+    return f"{show_score(arm.score)} [{show_score(low)}, {show_score(high)}]"

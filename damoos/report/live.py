@@ -12,7 +12,7 @@ from rich.text import Text
 from damoos.conduct import Watcher
 from damoos.model.trial import Run, Score
 from damoos.study import Study, score_trials
-from damoos.units import format_us, show_bytes
+from damoos.units import format_us, show_bytes, show_score
 
 
 def _point(run: Run, study: Study | None) -> str:
@@ -39,7 +39,7 @@ def _outcome(run: Run, score: Score | None) -> tuple[str, str, str]:
     if run.measurement.censored:
         return f">={run.measurement.metric('elapsed_s'):.2f} s", "-", "stopped (limit broken)"
     metrics = run.measurement.metrics
-    word = "" if score is None else "-" if score.value is None else f"{score.value:+.3f}"
+    word = "" if score is None else "-" if score.value is None else show_score(score.value)
     if score and not score.feasible:
         word = f"{word} (limit broken)"
     return f"{metrics['runtime_s']:.2f} s", show_bytes(metrics["rss_avg_bytes"]), word

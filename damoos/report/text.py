@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from damoos.units import show_bytes
+from damoos.units import show_bytes, show_score
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -24,16 +24,19 @@ def summary(result: dict[str, Any]) -> str:
     for name, arm in (result["validation"] or {}).items():
         score = f"{'-':>23}"
         if arm["score"] is not None:
-            score = "{:+.3f} [{:+.3f}, {:+.3f}]".format(arm["score"], *arm["score_ci95"])
+            score = "{} [{}, {}]".format(*map(show_score, (arm["score"], *arm["score_ci95"])))
         limit = "" if arm["feasible"] else "  breaks the limit"
         lines.append(
             f"  {name:<9} score {score}  runtime {arm['runtime_s']:.2f} s  RSS {show_bytes(arm['rss_avg_bytes'])}"
             f"  net {show_bytes(arm['net_avg_bytes'])}  ({arm['repeats']} runs){limit}"
         )
+        reported = arm.get("reports", {})
+        if set(reported) - {"ops", "ops_per_s"}:  # a fixed number of operations says no more than the runtime
+            lines.append(f"{'':<12}" + "  ".join(f"{one} {value:.4g}" for one, value in reported.items()))
     if result["shrinkage"]:
         lines.append(
-            "tuned in the search {searched:+.3f}, on fresh runs {validated:+.3f} (shrinkage {shrinkage:+.3f})".format(
-                **result["shrinkage"]
+            "tuned in the search {searched}, on fresh runs {validated} (shrinkage {shrinkage})".format(
+                **{name: show_score(value) for name, value in result["shrinkage"].items()}
             )
         )
     lines.append(f"verdict: {result['verdict_text']}")

@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -197,11 +197,17 @@ def _fetched(source: str, name: str, work: Path, say: Say) -> tuple[Path, str]:
         say(f"copying {folder}")
         shutil.copytree(folder, root, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         if (folder / ".git").exists():
-            return root, _do("git", "-C", str(folder), "rev-parse", "HEAD").strip()
+            return root, _commit(folder)
         return root, f"content {_hash(root)}"
     if not (root / SUITES[name].marker).exists():
         raise ConfigError(f"--from {source}: this is not {name}, it has no {SUITES[name].marker}")
-    return root, _do("git", "-C", str(root), "rev-parse", "HEAD").strip()
+    return root, _commit(root)
+
+
+def _commit(folder: Path) -> str:
+    """The commit of a checkout, ``+`` behind it if files have changed since."""
+    git = ("git", "-C", str(folder))
+    return _do(*git, "rev-parse", "HEAD").strip() + ("+" if _do(*git, "status", "--porcelain") else "")
 
 
 def _built(suite: Suite, root: Path, tree: Path, log: Any, say: Say) -> tuple[list[str], dict[str, str]]:
@@ -272,7 +278,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def _pack(out: Path) -> None:
     """The tree as a read-only disk, with room for nothing else."""
-    size = sum(path.lstat().st_size + 8192 for path in _files(out / "tree"))
+    size = sum(path.lstat().st_size + 8192 for path in sorted((out / "tree").rglob("*")))
     blocks = f"{size // 1024 * 5 // 4 + 8192}K"
     _do(
         "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-E", "root_owner=0:0",
@@ -280,13 +286,9 @@ def _pack(out: Path) -> None:
     )  # fmt: skip
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.rglob("*")))
-
-
 def _hash(folder: Path) -> str:
     found = hashlib.sha256()
-    for path in _files(folder):
+    for path in sorted(folder.rglob("*")):
         found.update(str(path.relative_to(folder)).encode() + b"\0")
         if path.is_file() and not path.is_symlink():
             found.update(hashlib.sha256(path.read_bytes()).digest())

@@ -125,6 +125,22 @@ def test_children_come_under_the_scheme(guest: GuestSession) -> None:
     assert_clean(guest)
 
 
+def test_children_that_come_and_go_do_not_cost_the_scheme(guest: GuestSession) -> None:
+    """A commit that names a process which has just ended kills the kdamond in 6.12 (docs/kernel.md)."""
+    script = (
+        "import subprocess, sys, time\n"
+        "one = 'import time; held = bytearray(4 << 20); time.sleep(%g)'\n"
+        "for n in range(16):\n"
+        "    last = subprocess.Popen([sys.executable, '-c', one % (0.15 * n)])\n"
+        "    time.sleep(0.25)\n"
+        "last.wait()\n"
+    )
+    raw = run(guest, ["python3", "-c", script], prcl("1s"))
+    assert raw["exit_status"] == 0, raw["stderr"]
+    assert raw["kdamond_cpu_s"] > 0
+    assert_clean(guest)
+
+
 def test_a_hugepage_scheme_is_accepted_and_an_impossible_action_applies_nothing(guest: GuestSession) -> None:
     for action in ("nohugepage", "lru_prio"):
         context = context_to_json(Context((Scheme(action, AccessPattern()),)))

@@ -44,6 +44,7 @@ def test_a_server_is_tuned(guest_image: None, tmp_path: Path, name: str) -> None
     check(result, ("ops_per_s", "p50_ms", "p95_ms", "p99_ms"))
     arms = result["validation"]
     assert arms["tuned"]["rss_avg_bytes"] < 0.9 * arms["baseline"]["rss_avg_bytes"]
+    assert set(arms["tuned"]["reports"]) == {"ops_per_s", "p50_ms", "p95_ms", "p99_ms"}
 
 
 @pytest.fixture

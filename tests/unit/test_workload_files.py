@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -182,6 +184,19 @@ def test_a_suite_is_built_from_a_tree(own_cache: Path) -> None:
     again = install.install("splash2x", str(TREES / "splash3"))
     assert (again["suite"], again["path"]) == ("splash3", about["path"])
     assert list(install.installed()) == ["splash3"]
+
+
+def test_a_suite_is_cloned_and_its_commit_recorded(own_cache: Path, tmp_path: Path) -> None:
+    """A checkout whose files have changed since says so."""
+    tree = tmp_path / "splash"
+    shutil.copytree(TREES / "splash3", tree)
+    git = ["git", "-C", str(tree), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+        subprocess.run([*git, *words], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert install.install("splash3", f"file://{tree}")["commit"] == head
+    (tree / "README").write_text("changed")
+    assert install.install("splash3", str(tree))["commit"] == f"{head}+"
 
 
 @pytest.mark.parametrize(
