@@ -93,6 +93,7 @@ def run_once(
         **workload.spec(session.copy, session.facts.get("vcpus", 1)),
         "cpus": list(machine.conditions.cpu_list()),
         "limit_s": limit_s,
+        "warm_up_s": workload.tuning.limit_s,
         "abort_s": abort_s,
         "sample_s": SAMPLE_S,
         "drop_caches": machine.drop_caches,

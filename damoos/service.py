@@ -141,7 +141,9 @@ def _keep(spec: dict[str, Any]) -> None:
     study = Study(Store(results, spec["storage"]).load(spec["study"]))
     chosen = (study.record.result or {})[ARMS[spec["arm"]]]
     document = chosen["damo"]
-    with Lease(replace(study.config, machine=spec["machine"]).machine_for()) as lease:
+    own = spec["machine"] == study.config.machine
+    where = replace(study.config, machine=spec["machine"], kernel=study.config.kernel if own else None)
+    with Lease(where.machine_for()) as lease:
         call: dict[str, Any] = {"context": document}
         if spec["pid"]:
             call["pid"] = spec["pid"]

@@ -42,8 +42,8 @@ class Run:
         ``load`` (None, or a dict of ``ready``, a command that succeeds once the server does its work, ``warm_up``,
         commands that come before the measurement, and ``argv``),
         ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme).
-        A run past ``limit_s`` has failed; one past ``abort_s`` (None for never) is ended, too, but reported with what
-        it came to.
+        A run past ``limit_s`` has failed (a command before it past ``warm_up_s``); one past ``abort_s`` (None for
+        never) is ended, too, but reported with what it came to.
     log : UndoLog
     folders : Folders
     swap : Swap or None
@@ -157,8 +157,9 @@ class Run:
         """Run a command beside the server; returns its exit status."""
         helper = self._spawn(argv, "helper", self._load_group)
         try:
-            if not self._wait(program, helper, self._spec["limit_s"], None):
-                raise WorkloadError(f"warm-up: '{' '.join(argv)}' did not end within {self._spec['limit_s']:g} s")
+            limit_s = self._spec.get("warm_up_s", self._spec["limit_s"])
+            if not self._wait(program, helper, limit_s, None):
+                raise WorkloadError(f"warm-up: '{' '.join(argv)}' did not end within {limit_s:g} s")
         finally:
             self._end(helper, self._load_group, keep_group=True)
         return int(helper.returncode)
