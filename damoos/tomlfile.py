@@ -61,4 +61,4 @@ def _keys(model: type[BaseModel], where: tuple[int | str, ...]) -> list[str]:
         if not tables:
             return []
         model = tables[0]
-    return list(model.model_fields)
+    return [field.alias or name for name, field in model.model_fields.items()]

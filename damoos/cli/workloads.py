@@ -47,7 +47,9 @@ def show(
     check_format(form)
     path, file = catalog.find(name)
     if form == "json":
-        print(json.dumps({"name": name, "path": str(path), **file.model_dump(exclude_none=True)}, indent=2))
+        print(
+            json.dumps({"name": name, "path": str(path), **file.model_dump(exclude_none=True, by_alias=True)}, indent=2)
+        )
     else:
         print("\n".join(explanation(name, path, file)))
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from damoos.errors import MeasurementError
 from damoos.tomlfile import Table
@@ -28,7 +28,7 @@ class Metric(Table):
     regex : str
         Its first group is the number; the last match counts.
     json : str
-        Path of the number in standard output, which is JSON: ``jobs.0.read.iops``. (Its key in TOML.)
+        Path of the number in standard output, which is JSON: ``jobs.0.read.iops``.
     hgrm : float
         A percentile of the table that HdrHistogram prints to standard output (``Value Percentile TotalCount``).
     hdr, values : str
@@ -40,21 +40,13 @@ class Metric(Table):
 
     better: Literal["higher", "lower"]
     regex: str | None = None
-    json_path: str | None = None
+    json_path: str | None = Field(None, alias="json")  # Pydantic has a method named json
     hgrm: float | None = None
     hdr: str | None = None
     values: str | None = None
     column: int = 0
     percentile: float | None = None
     scale: float = 1.0
-
-    @model_validator(mode="before")
-    @classmethod
-    def _json_is_taken(cls, content: Any) -> Any:
-        """Pydantic has a method named json, so the attribute has another name than the key in the file."""
-        if isinstance(content, dict) and "json" in content:
-            content = {("json_path" if key == "json" else key): value for key, value in content.items()}
-        return content
 
     @model_validator(mode="after")
     def _one_source(self) -> Metric:
