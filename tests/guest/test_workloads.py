@@ -23,7 +23,7 @@ SMALL = ("--trials", "3", "--repeats", "2", "--candidates", "1", "--format", "js
 
 
 def tuned(folder: Path, *words: str) -> dict:
-    done = damoos("tune", *words, *SMALL, cwd=folder, timeout=500)
+    done = damoos("tune", *words, *SMALL, cwd=folder, timeout=900)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
