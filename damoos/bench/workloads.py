@@ -23,7 +23,7 @@ from damoos.workloads.base import Workload
 
 Say = Callable[[str], None]
 # A model whose runtime or RSS is further off than this does not follow; nor does one with half or twice the saving.
-TOLERANCE = 0.15
+TOLERANCE = 0.20
 SAVING_RATIO = 2.0
 # Savings that are this close (a fraction of RSS) are the same, however small they are.
 SAVING_POINTS = 0.03

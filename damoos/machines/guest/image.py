@@ -52,6 +52,7 @@ install -m 600 "$out/host_key" "$tree/etc/ssh/ssh_host_ed25519_key"
 install -d -m 700 "$tree/root/.ssh"
 install -m 600 "$out/user_key.pub" "$tree/root/.ssh/authorized_keys"
 mkdir "$tree/opt/damoos"
+echo "127.0.0.1 localhost damoos-guest" > "$tree/etc/hosts"
 # Mostly a hole: what a run writes goes to QEMU's throw-away snapshot.
 mke2fs -q -t ext4 -O '^has_journal' -m 0 -d "$tree" "$out/root.ext4" 3G
 rm "$out/root.tar"
