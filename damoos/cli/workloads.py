@@ -12,14 +12,14 @@ from damoos.cli.common import Format, check_format, comma_separated, print_rows,
 
 FAILED = 1
 
-workloads = typer.Typer(help="What there is to run: list it, explain it, add to it.", invoke_without_command=True)
+workloads = typer.Typer(invoke_without_command=True)
 _Names = Annotated[str, typer.Option("--workloads", help="Comma-separated names or patterns, such as 'redis/*'.")]
 _Machine = Annotated[str, typer.Option(help="Machine name or TOML file.")]
 
 
 @workloads.callback()
 def list_workloads(context: typer.Context, form: Format = "text") -> None:
-    """List the workloads.
+    """List what there is to run; the commands below explain it, add to it and measure it.
 
     Example: damoos workloads
     """

@@ -14,8 +14,13 @@ HOST_DAMON = Path("/sys/kernel/mm/damon/admin")
 RAYTRACE = ["tune", "--workload", "parsec3/raytrace"]
 
 
-COMMANDS = ["tune", "resume", "apply", "stop", "studies", "show", "evaluate", "workloads", "machines", "setup"]
-GROUPS = {"bench": ["searchers", "aa"], "plugin": ["new"], "kernel": ["add", "list", "test", "remove"]}
+COMMANDS = ["tune", "resume", "apply", "stop", "studies", "show", "evaluate", "machines", "setup"]
+GROUPS = {
+    "bench": ["searchers", "aa"],
+    "plugin": ["new"],
+    "kernel": ["add", "list", "test", "remove"],
+    "workloads": ["show", "new", "install", "check-models", "measure"],
+}
 
 
 def test_help_names_every_command() -> None:
