@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import shlex
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -333,15 +334,21 @@ class KernelInterfaceContract:
         assert accepted["schemes/0/access_pattern/nr_accesses/max"] == "0"
 
     def test_hot_memory_is_told_from_cold(self, session: Session) -> None:
-        """Bytes accessed in at least half of the samples are within 10 % of the truth."""
+        """Bytes accessed in at least half of the samples are within 10 % of the truth, in the median second.
+
+        Not on the mean: DAMON splits regions by chance, and now and then takes seconds to find the border.
+        """
         hot_bytes = 60 << 20  # of synthetic/hot-cold
         hot = Scheme("stat", AccessPattern(min_freq=Fraction(50)))
         argv = workload("synthetic/hot-cold", lambda program: None).argv(session.copy)
         with self._served(session, Context((hot,)), argv) as until:
-            first, last = until(within_s=5.0), until(within_s=6.0)
-        seen = last["damos"][0]["sz_tried_bytes"] - first["damos"][0]["sz_tried_bytes"]
-        aggregations = (last["for_s"] - first["for_s"]) / 0.1
-        assert abs(seen / aggregations - hot_bytes) < 0.1 * hot_bytes, seen / aggregations
+            looks = [until(within_s=3.0), *(until(within_s=0.9) for _ in range(5))]
+        seen = [
+            (after["damos"][0]["sz_tried_bytes"] - before["damos"][0]["sz_tried_bytes"])
+            / ((after["for_s"] - before["for_s"]) / 0.1)
+            for before, after in itertools.pairwise(looks)
+        ]
+        assert abs(statistics.median(seen) - hot_bytes) < 0.1 * hot_bytes, seen
 
     def test_cold_memory_is_paged_out(self, session: Session) -> None:
         """A process that leaves its memory alone loses it, and the statistics say so."""
