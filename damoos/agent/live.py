@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
-import re
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,65 +13,13 @@ from typing import Any
 from damoos.agent import cgroup, proc
 from damoos.agent.memory import bring_back
 from damoos.agent.meter import Meter
+from damoos.agent.reading import reading
 from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.setting import Swap
 from damoos.agent.undo import UndoLog
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Context
-from damoos.errors import MachineError, MachineLost, MeasurementError, WorkloadError
-
-READING_S = 10.0
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-
-
-def reading(source: str, argv: list[str]) -> float:
-    """A metric's value now.
-
-    Parameters
-    ----------
-    source : {"cmd", "file", "url"}
-    argv : list of str
-        Words of a command that prints a number; path of a file that holds one; a URL, and the path of the number in
-        the JSON that it returns, if it is JSON.
-
-    Raises
-    ------
-    MeasurementError : there is no number, with what there was instead
-    """
-    where = " ".join(argv)
-    try:
-        if source == "cmd":
-            done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=READING_S, check=False
-            )
-            if done.returncode != 0:
-                raise MeasurementError(f"'{where}' ended with {done.returncode}: {done.stderr.strip()[-200:]}")
-            text = done.stdout
-        elif source == "file":
-            text = Path(argv[0]).read_text()
-        else:
-            from urllib.request import urlopen  # slow to import, and most runs have no use for it
-
-            with urlopen(argv[0], timeout=READING_S) as answer:
-                text = answer.read().decode()
-            if len(argv) > 1:
-                return _in_json(text, argv[1])
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise MeasurementError(f"'{where}': {error}") from None
-    found = _NUMBER.search(text)
-    if not found:
-        raise MeasurementError(f"'{where}' gave no number, but '{text.strip()[:80]}'")
-    return float(found.group())
-
-
-def _in_json(text: str, path: str) -> float:
-    value: Any = json.loads(text)
-    try:
-        for key in path.split("."):
-            value = value[int(key)] if isinstance(value, list) else value[key]
-        return float(value)
-    except (KeyError, IndexError, TypeError, ValueError):
-        raise MeasurementError(f"the answer has no number at '{path}': {text.strip()[:80]}") from None
+from damoos.errors import MachineError, MachineLost, WorkloadError
 
 
 class Live:
@@ -100,7 +45,7 @@ class Live:
         ----------
         spec : dict
             ``context`` (damo's JSON or None), ``settle_s`` (discarded), ``window_s`` (measured), ``sample_s``,
-            ``metrics`` (list of name, source and argv of `reading`; each is read with every sample).
+            ``metrics`` (list of name, and source and argv of a `reading`, which is made with every sample).
 
         Raises
         ------

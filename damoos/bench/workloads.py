@@ -15,6 +15,7 @@ from damoos.errors import ConfigError, nearest
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.scorers.daos import DaosScorer
+from damoos.scorers.terms import term
 from damoos.study import StudyConfig, manual_policy
 from damoos.units import show_bytes
 from damoos.workloads import catalog
@@ -47,12 +48,12 @@ class Measured:
     @property
     def saving(self) -> float:
         """Fraction of the RSS that the scheme saved."""
-        return 1 - self.under.metric("rss_avg_bytes") / self.without.metric("rss_avg_bytes")
+        return term("memory_saving").of(self.under, self.without)
 
     @property
     def slowdown(self) -> float:
         """What the scheme cost."""
-        return self.under.metric("runtime_s") / self.without.metric("runtime_s") - 1
+        return term("slowdown").of(self.under, self.without)
 
 
 def chosen(patterns: Sequence[str]) -> list[str]:

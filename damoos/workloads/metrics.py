@@ -8,11 +8,12 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from damoos.agent.reading import at_path
 from damoos.errors import MeasurementError
 from damoos.tomlfile import Table
 
@@ -100,20 +101,6 @@ class Metric(Table):
             raise ValueError(f"the run left no file '{pattern}'")
         assert self.percentile is not None
         return _of_hdr_logs(texts, self.percentile) if self.hdr else _of_values(texts, self.column, self.percentile)
-
-
-def at_path(document: Any, path: str) -> float:
-    """The number at a path such as ``jobs.0.read.iops``; the rest of the path may be one key (``99.000000``)."""
-    value, keys = document, path.split(".")
-    while keys:
-        rest = ".".join(keys)
-        if isinstance(value, dict) and rest in value:
-            value, keys = value[rest], []
-        elif isinstance(value, dict) and keys[0] not in value:
-            raise KeyError(f"no '{keys[0]}' of '{path}' in the JSON")
-        else:
-            value, keys = value[int(keys[0])] if isinstance(value, list) else value[keys[0]], keys[1:]
-    return float(value)
 
 
 def _percentile_of_table(text: str, percentile: float) -> float:
