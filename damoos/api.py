@@ -1,8 +1,9 @@
-"""The public Python interface: `tune`, `load_study`, and the study that they return."""
+"""The public Python interface: `tune`, `sweep`, `load_study`, and what they return."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,11 +13,15 @@ from damoos import scorers
 from damoos.conduct import Watcher, conduct
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.errors import ConfigError
+from damoos.result import write
 from damoos.store.studies import Store
 from damoos.study import Study, StudyConfig
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from damoos.drive import Event
+    from damoos.sweep import Sweep, SweepConfig
 
 RESULTS = Path("results")
 
@@ -159,6 +164,83 @@ def resume(
     return _run(Study(Store(results, storage).load(name)), watcher)
 
 
+def sweep(
+    workloads: Sequence[str],
+    machines: Sequence[str],
+    *,
+    trials: int = 10,
+    ray: str | None = None,
+    results: Path = RESULTS,
+    storage: str | None = None,
+    event: Event | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Tune every workload on every machine, on as many at once as there are.
+
+    Goes on with an unfinished sweep of the same words, and tries again what failed in it.
+
+    Parameters
+    ----------
+    workloads, machines : sequence of str
+        Names, files, or patterns such as ``splash2x/*``.
+    trials : int
+        Trials of each study.
+    ray : str or None
+        Address of a Ray cluster, or ``auto``; None for this process alone.
+    event : callable or None
+        Told of each thing that happens, see `damoos.drive.drive`.
+    **settings
+        Further fields of `damoos.study.StudyConfig`.
+
+    Returns
+    -------
+    dict
+        ``sweep, studies, machines, failures, cost``; a study each as a row (`load_study` has the rest).
+    """
+    from damoos.sweep import Sweep
+
+    config = sweep_config(workloads, machines, trials, **settings)
+    config.check()
+    found = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
+    return drive_sweep(found, ray, event)
+
+
+def sweep_config(workloads: Sequence[str], machines: Sequence[str], trials: int, **settings: Any) -> SweepConfig:
+    """What a sweep is asked to do, with all patterns resolved."""
+    from damoos.machines import catalog as known_machines
+    from damoos.sweep import SweepConfig, expand
+    from damoos.workloads import catalog as known_workloads
+
+    return SweepConfig(
+        expand(workloads, known_workloads.names(), "--workloads"),
+        expand(machines, known_machines.names(), "--machines"),
+        trials,
+        settings,
+    )
+
+
+def drive_sweep(found: Sweep, ray: str | None = None, event: Event | None = None) -> dict[str, Any]:
+    """Do what is left of a sweep, here or on a Ray cluster."""
+    from damoos.drive import drive
+
+    def say(text: str) -> None:
+        if event:
+            event("say", {"study": "", "text": text})
+
+    if ray is None:
+        from damoos.dispatch.local import LocalDispatcher
+
+        dispatcher: Any = LocalDispatcher(say)
+    else:
+        from damoos.dispatch.ray import RayDispatcher
+
+        dispatcher = RayDispatcher(ray, say)
+    try:
+        return drive(found, dispatcher, event or (lambda kind, said: None))
+    finally:
+        dispatcher.close()
+
+
 def _run(study: Study, watcher: Watcher | None) -> TunedStudy:
     try:
         conduct(study, watcher)
@@ -170,16 +252,7 @@ def _run(study: Study, watcher: Watcher | None) -> TunedStudy:
 
 
 def _write_results(study: Study, result: dict[str, Any]) -> None:
-    artifacts = study.record.artifacts
-    artifacts.write_json("result.json", result)
-    best = result["recommended"]
-    if best:
-        artifacts.write_text("recommended.damos", best["scheme"] + "\n")
-        artifacts.write_json("recommended.json", best["damo"])
-    winner = {"tuned": best, "manual": result["manual"]}.get(result["verdict"])
-    if winner:
-        artifacts.write_text("winner.damos", winner["scheme"] + "\n")
-        artifacts.write_json("winner.json", winner["damo"])
+    write(study, result)
     from damoos.report.figure import draw
 
     draw(study, result)

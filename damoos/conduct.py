@@ -1,22 +1,27 @@
 """Doing a study: ask, run, score, recommend, validate.
 
-What is stored decides what is next, so an interrupted study goes on where it stopped and repeats nothing.
+What is stored decides what is next, so an interrupted study goes on where it stopped and repeats nothing. A study does
+nothing on a machine by itself: it yields jobs, and whoever drives it says what came of them. So one process can drive
+many studies, wherever their machines are.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from damoos import places, runner, verdict
-from damoos.dispatch.local import Lease
+from damoos import jobs, places, runner, verdict
+from damoos.dispatch.base import Job, job
+from damoos.dispatch.lease import Lease
 from damoos.errors import (
     ConfigError,
+    DamoosError,
     MeasurementError,
     TooManyFailures,
     WorkloadError,
@@ -24,7 +29,7 @@ from damoos.errors import (
 )
 from damoos.model.space import Params
 from damoos.model.trial import Run, Score, Trial
-from damoos.policies.base import DamosPolicy, NonePolicy, Policy
+from damoos.policies.base import NonePolicy, Policy
 from damoos.result import result_of
 from damoos.study import (
     MAX_EXTRA_ROUNDS,
@@ -36,12 +41,13 @@ from damoos.study import (
     space_of,
     validation_round,
 )
-from damoos.workloads.base import Workload
 
 MAX_FAILURES = 3
 # A run this much slower than its baseline hangs, whatever the scorer allows.
 HANGS_AT = 4.0
 HANGS_MIN_S = 30.0
+# Baselines beyond the plan are numbered from here on, by the trial that they belong to.
+OWN_BASELINES = 1000
 
 
 class Watcher:
@@ -60,6 +66,18 @@ class Watcher:
         """A run has ended."""
 
 
+@dataclass(frozen=True)
+class Step:
+    """A job that a study wants done next, and the run that it is for; None for its survey."""
+
+    job: Job
+    run: Run | None = None
+
+
+# Yields what is to be done, is sent what came of it, or has thrown into it what went wrong.
+Steps = Generator[Step, Any, None]
+
+
 def conduct(study: Study, watcher: Watcher | None = None) -> dict[str, Any]:
     """Do all that is left of a study and return its result; ``recommended`` is None if nothing was feasible.
 
@@ -68,12 +86,35 @@ def conduct(study: Study, watcher: Watcher | None = None) -> dict[str, Any]:
     TooManyFailures : trials failed one after the other
     DamoosError : as the machine, the workload or the store has it
     """
+    watcher = watcher or Watcher()
     if study.record.result is None:
-        with study.record.writing():
-            _Execution(study, watcher or Watcher()).whole()
+        with study.record.writing(), Lease(study.config.machine_for(), watcher.say) as lease:
+            _drive(steps(study, watcher), lease)
     result = study.record.result
     assert result is not None
     return result
+
+
+def _drive(steps: Steps, lease: Lease) -> None:
+    """Do each job here and now."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                found = step.job(lease)
+            except DamoosError as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(found)
+    except StopIteration:
+        return
+    finally:
+        steps.close()
+
+
+def steps(study: Study, watcher: Watcher) -> Steps:
+    """Everything that is left of a study, job by job; its result is stored before it ends."""
+    return _Execution(study, watcher).whole()
 
 
 class _Execution:
@@ -89,63 +130,59 @@ class _Execution:
         self._started = time.monotonic()
         self._elapsed_before: float = study.record.get("elapsed_s", 0.0)
         self._spent: list[float] = []
+        self._found: jobs.Survey
 
-    def whole(self) -> None:
+    def whole(self) -> Steps:
         """Everything that is left."""
-        with Lease(self._config.machine_for(), self._watcher.say) as lease:
-            workload = self._resolve(lease)
-            self._check_machine(lease)
-            self._check_metrics(lease, workload)
-            self._watcher.begin(self._study, self._expected, len(self._done))
-            try:
-                self._search(lease, workload)
-                shortlist = self._shortlist()
-                if shortlist:
-                    self._validate(lease, workload, shortlist)
-            finally:
-                self._study.record.set("elapsed_s", self._elapsed())
+        self._found = yield Step(job(jobs.survey, self._config))
+        self._begin()
+        try:
+            yield from self._search()
+            shortlist = self._shortlist()
+            if shortlist:
+                yield from self._validate(shortlist)
+        finally:
+            self._study.record.set("elapsed_s", self._elapsed())
         self._study.record.set("result", result_of(self._study, shortlist, self._elapsed()))
 
     def _elapsed(self) -> float:
         return self._elapsed_before + time.monotonic() - self._started
 
-    def _check_machine(self, lease: Lease) -> None:
-        """Find out before the first run whether the machine can do what the study will ask of it."""
-        schemes = [s for corner in self._study.space.corners for s in self._study.policy(corner).schemes]
-        asked = DamosPolicy(tuple({scheme.action: scheme for scheme in schemes}.values()), self._config.operations)
-        runner.check_schemes(lease.call, lease.machine.name, asked)
+    def _begin(self) -> None:
+        """Whether the study can go on with what was found."""
+        jobs.same_version(self._found)
+        self._check_setting()
+        self._check_metrics()
+        self._watcher.begin(self._study, self._expected, len(self._done))
 
-    def _check_metrics(self, lease: Lease, workload: Workload) -> None:
+    def _check_metrics(self) -> None:
         """Find out before the first run whether every metric that the scorer reads will be there."""
+        workload = self._found.workload
         if not workload.has_runtime and not math.isinf(self._study.scorer.max_slowdown):
             raise ConfigError(
                 f"score '{self._config.scorer}' limits the slowdown, and '{workload.name}' runs for as long as it is"
                 " told to; use --score psi, or --score sla with --limit on a --metric"
             )
-        reported = {*runner.METRICS, *lease.facts.get("metrics", ()), *workload.reports}
+        reported = {*runner.METRICS, *self._found.facts.get("metrics", ()), *workload.reports}
         for name in self._study.scorer.needs:
             if name not in reported:
                 raise ConfigError(
                     f"score '{self._config.scorer}' needs the metric '{name}', which neither workload"
-                    f" '{workload.name}' nor machine '{lease.machine.name}' reports{nearest(name, reported)}"
+                    f" '{workload.name}' nor machine '{self._found.machine}' reports{nearest(name, reported)}"
                 )
 
-    def _resolve(self, lease: Lease) -> Workload:
-        """The workload that this machine can run; it must be the one that the study began with."""
-        config = self._config
-        workload = config.workload_on(lease.which)
+    def _check_setting(self) -> None:
+        """What runs must be what the study began with; a study that begins writes it down."""
+        workload = self._found.workload
         stored = self._study.record.get("setting")
         if stored is None:
             setting = Setting(
                 workload_identity=workload.identity,
                 variant=workload.variant,
                 note=workload.note,
-                params=space_of(config, workload.tuning).params,
+                params=space_of(self._config, workload.tuning).params,
                 manual_us=workload.tuning.manual_us,
-                facts={
-                    **lease.facts,
-                    **lease.machine.conditions.model_dump(),
-                },
+                facts=self._found.facts,
                 commit=places.commit(),
                 reports=tuple(workload.reports),
             )
@@ -153,32 +190,44 @@ class _Execution:
         elif stored["workload_identity"] != workload.identity:
             raise ConfigError(f"study '{self._study.name}' began with another '{workload.name}'; start a new study")
         else:
-            self._check_kernel(stored["facts"], lease)
-        return workload
+            self._check_kernel(stored["facts"], self._found.facts)
 
-    def _check_kernel(self, before: dict[str, Any], lease: Lease) -> None:
+    def _check_kernel(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         """Runs on different kernels cannot be compared within one study."""
         for name in ("kernel", "kernel_id"):
-            now = lease.facts.get(name)
-            if name in before and before[name] != now:
+            if name in before and before[name] != now.get(name):
                 raise ConfigError(
-                    f"study '{self._study.name}' began on kernel {before[name]}, and machine '{lease.machine.name}' has"
-                    f" {now} now; start a new study"
+                    f"study '{self._study.name}' began on kernel {before[name]}, and machine '{self._found.machine}'"
+                    f" has {now.get(name)} now; start a new study"
                 )
 
-    def _search(self, lease: Lease, workload: Workload) -> None:
+    def _search(self) -> Steps:
         study, failures = self._study, 0
         for step in self._left(self._plan):
             if step.kind == "baseline":
-                self._execute(lease, workload, step, None, NonePolicy())
+                yield from self._execute(step, None, NonePolicy())
                 continue
             earlier = [run for run in self._done.values() if run.index < step.index]
             point = study.searcher.ask(study.known(score_trials(earlier, study.scorer)))
-            trial = self._execute(lease, workload, step, point, study.policy(point))
-            assert trial is not None
+            yield from self._execute(step, point, study.policy(point))
+            trial = self._trial(step)
             failures = failures + 1 if trial.state == "fail" else 0
             if failures == MAX_FAILURES:
                 raise TooManyFailures(f"{failures} trials failed in a row, the last one: {trial.error}")
+            yield from self._baseline_beside(step)
+
+    def _baseline_beside(self, step: Run) -> Steps:
+        """A trial on a machine that has had no baseline yet (the one before was lost for good) gets one of its own."""
+        here = self._done[step.key].host
+        if here is not None and here not in {run.host for run in self._done.values() if run.kind == "baseline"}:
+            self._watcher.say(f"study '{self._study.name}' goes on on {here}: a baseline of its own")
+            own = Run(step.index, "baseline", OWN_BASELINES + step.number)
+            yield from self._execute(own, None, NonePolicy())
+
+    def _trial(self, step: Run) -> Trial:
+        """A trial that has been done, as scored now."""
+        history = score_trials(list(self._done.values()), self._study.scorer)
+        return next(trial for trial in history if trial.number == step.number)
 
     def _shortlist(self) -> list[Params]:
         """The points to validate, best first; a second one that is the hand-made scheme is validated as that."""
@@ -189,7 +238,7 @@ class _Execution:
         first, *others = study.searcher.shortlist(history, self._config.candidates)
         return [first, *(point for point in others if study.policy(point) != study.manual_policy)]
 
-    def _validate(self, lease: Lease, workload: Workload, shortlist: list[Params]) -> None:
+    def _validate(self, shortlist: list[Params]) -> Steps:
         """The planned rounds, then those that can still change the decision."""
         study, planned = self._study, self._config.repeats
         arms: dict[str, tuple[Params | None, Policy]] = {
@@ -199,18 +248,18 @@ class _Execution:
         for rank, point in enumerate(shortlist, start=1):
             arms[f"{verdict.CANDIDATE}{rank}"] = (point, study.policy(point))
 
-        def run_round(number: int, names: Sequence[str]) -> None:
+        def run_round(number: int, names: Sequence[str]) -> Steps:
             for step in self._left(validation_round(number, names, len(self._plan) + number * len(arms))):
-                self._execute(lease, workload, step, *arms[step.arm])
+                yield from self._execute(step, *arms[step.arm])
 
         for number in range(planned):
-            run_round(number, list(arms))
+            yield from run_round(number, list(arms))
         done = planned
         while names := self._in_question(shortlist, done):
             self._watcher.say(f"{' and '.join(names)} are too close to call; up to {MAX_EXTRA_ROUNDS} more rounds")
             tuned = self._settled(done)[1].get(verdict.TUNED)
             for _ in range(MAX_EXTRA_ROUNDS):
-                run_round(done, [verdict.BASELINE, *(name for name in names if name != verdict.BASELINE)])
+                yield from run_round(done, [verdict.BASELINE, *(name for name in names if name != verdict.BASELINE)])
                 done += 1
                 if self._settled(done)[1].get(verdict.TUNED) != tuned:
                     break  # it has broken the limits, and another candidate takes its place
@@ -235,23 +284,22 @@ class _Execution:
         had = {run.arm for run in later if run.kind == "validation"}
         return [] if set(names) <= had else names
 
-    def _left(self, steps: list[Run]) -> Iterator[Run]:
-        return (step for step in steps if step.key not in self._done)
+    def _left(self, steps: list[Run]) -> list[Run]:
+        return [step for step in steps if step.key not in self._done]
 
-    def _execute(
-        self, lease: Lease, workload: Workload, step: Run, point: Params | None, policy: Policy
-    ) -> Trial | None:
-        """Run one step and store what came of it, raw data first; a trial is returned with its score.
+    def _execute(self, step: Run, point: Params | None, policy: Policy) -> Steps:
+        """Run one step and store what came of it, raw data first.
 
         A run without a scheme that fails is not stored: nothing can be judged without it, and a resumed study is to
         try it again.
         """
-        self._watcher.started(Run(step.index, step.kind, step.number, step.arm, point), self._time_left())
+        asked = Run(step.index, step.kind, step.number, step.arm, point)
+        self._watcher.started(asked, self._time_left())
         begun = time.monotonic()
-        measurement, error = None, ""
+        workload, error = self._found.workload, ""
+        abort_s = self._abort_s() if step.kind == "trial" else None
         try:
-            abort_s = self._abort_s() if step.kind == "trial" else None
-            measurement, samples = lease.run(workload, policy, self._limit_s(workload), abort_s)
+            measurement, samples = yield Step(job(jobs.execute, workload, policy, self._limit_s(), abort_s), asked)
             for name in () if measurement.censored else self._study.scorer.needs:
                 measurement.metric(name)
             self._study.record.artifacts.write_samples(step.key, samples)
@@ -262,22 +310,20 @@ class _Execution:
         self._spent.append(time.monotonic() - begun)
         run = Run(step.index, step.kind, step.number, step.arm, point, measurement, error)
         self._done[run.key] = run
-        trial = score_trials(list(self._done.values()), self._study.scorer)[-1] if run.kind == "trial" else None
-        score = trial.score if trial else None
+        score = self._trial(run).score if run.kind == "trial" else None
         self._study.record.add(run, score, self._study.space.params)
         self._watcher.finished(run, score)
-        return trial
 
     def _baseline_runtimes(self) -> list[float]:
         done = [run for run in self._done.values() if run.kind == "baseline" and run.measurement]
         return [run.measurement.metric("runtime_s") for run in done if run.measurement]
 
-    def _limit_s(self, workload: Workload) -> float:
+    def _limit_s(self) -> float:
         if self._config.run_limit_s is not None:
             return self._config.run_limit_s
         known = self._baseline_runtimes()
         hangs_at = max(HANGS_MIN_S, HANGS_AT * max(known)) if known else math.inf
-        return min(workload.tuning.limit_s, hangs_at)
+        return min(self._found.workload.tuning.limit_s, hangs_at)
 
     def _abort_s(self) -> float | None:
         """Runtime beyond which a trial has certainly broken the scorer's limit; None where nothing is certain.

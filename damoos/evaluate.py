@@ -19,7 +19,7 @@ import numpy as np
 from damoos import __version__, places
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.damon.text import parse_schemes
-from damoos.dispatch.local import Lease
+from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement
 from damoos.policies.base import DamosPolicy, NonePolicy

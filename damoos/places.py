@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache as cached
 from pathlib import Path
 
 
@@ -17,6 +18,7 @@ def data(name: str) -> Path:
     return checkout if checkout.is_dir() else Path(sys.prefix) / "share/damoos" / name
 
 
+@cached
 def commit() -> str | None:
     """The checkout's git commit, ``+`` behind it if files have changed since; None for an installed package."""
     checkout = Path(__file__).resolve().parent.parent

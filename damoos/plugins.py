@@ -15,7 +15,7 @@ def find(group: str, name: str, own: Mapping[str, Any]) -> Any:
     Parameters
     ----------
     group : str
-        ``searchers`` or ``scorers``: plugins register under ``damoos.<group>``.
+        ``searchers``, ``scorers`` or ``machines``: plugins register under ``damoos.<group>``.
     own : mapping
         What damoos itself has.
 

@@ -72,6 +72,20 @@ def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> di
     }
 
 
+def write(study: Study, result: Mapping[str, Any]) -> None:
+    """The result, the recommended scheme and the winner as files in the study's folder."""
+    artifacts = study.record.artifacts
+    artifacts.write_json("result.json", result)
+    best = result["recommended"]
+    if best:
+        artifacts.write_text("recommended.damos", best["scheme"] + "\n")
+        artifacts.write_json("recommended.json", best["damo"])
+    winner = {"tuned": best, "manual": result["manual"]}.get(result["verdict"])
+    if winner:
+        artifacts.write_text("winner.damos", winner["scheme"] + "\n")
+        artifacts.write_json("winner.json", winner["damo"])
+
+
 _NOT_VALIDATED = {
     "validation": None,
     "shrinkage": None,

@@ -114,6 +114,7 @@ def run_once(
             "elapsed_s": (datetime.now(UTC) - started).total_seconds(),
             "damoos": __version__,
             "machine": machine.name,
+            "host": session.facts.get("host") or session.facts.get("hostname"),
             "policy": policy.name,
             "accepted": raw["accepted"],
             "kdamond_restarts": raw.get("kdamond_restarts", 0),

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from damoos.dispatch.local import Lease
+from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, DamoosError, MachineError, NothingFeasible, from_wire, nearest, to_wire
 from damoos.machines import catalog as machines
 from damoos.store.studies import Store

@@ -224,19 +224,22 @@ def validation_round(number: int, arms: Sequence[str], first_index: int) -> list
 def score_trials(runs: list[Run], scorer: Scorer) -> History:
     """Trials with their scores, from raw runs alone.
 
-    Each trial is judged against the baselines on both sides of it, or against the one before where the other has
-    not been run yet.
+    Each trial is judged against the baselines on both sides of it that ran on the same machine as it did, or against
+    the one before where the other has not been run yet. Only for as long as its machine has had none is it judged
+    against another's.
     """
+    runs = sorted(runs, key=lambda run: run.index)
     baselines = [run for run in runs if run.kind == "baseline" and run.measurement]
     trials: list[Trial] = []
     previous: list[float] = []
-    for run in sorted((r for r in runs if r.kind == "trial"), key=lambda r: r.index):
+    for run in (one for one in runs if one.kind == "trial"):
         state, score, error = "fail", Score(None, feasible=False), run.error
         if run.measurement and run.measurement.censored:
             state, error = "censored", f"stopped: runtime >= {run.measurement.metric('elapsed_s'):.2f} s"
         elif run.measurement:
-            before = [one for one in baselines if one.index < run.index][-1:]
-            after = [one for one in baselines if one.index > run.index][:1]
+            own = [one for one in baselines if one.host == run.host] or baselines
+            before = [one for one in own if one.index < run.index][-1:]
+            after = [one for one in own if one.index >= run.index][:1]
             beside = [one.measurement for one in before + after if one.measurement]
             try:
                 score = scorer.score(run.measurement, mean_measurement(beside), previous)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 from scipy import stats
@@ -26,7 +27,7 @@ BOOTSTRAP_FROM = 8
 def mean_measurement(runs: Sequence[Measurement]) -> Measurement:
     """The mean of each metric that all runs have."""
     common = set.intersection(*(set(run.metrics) for run in runs))
-    return Measurement({name: float(np.mean([run.metric(name) for run in runs])) for name in sorted(common)})
+    return Measurement({name: fmean(run.metric(name) for run in runs) for name in sorted(common)})
 
 
 def interval(values: Sequence[float], level: float = 1 - ALPHA) -> tuple[float, float]:

@@ -32,6 +32,8 @@ from damoos.agent.folders import Folders
 from damoos.agent.live import Live
 from damoos.agent.run import Run
 from damoos.agent.service import Service
+from damoos.agent.state import state
+from damoos.agent.steadiness import Measured, steadiness
 from damoos.agent.tryout import tryout
 from damoos.agent.undo import UndoLog
 from damoos.damon import interface
@@ -136,6 +138,15 @@ class Agent:
     def features(self) -> dict[str, str]:
         """What the kernel has, for people to read."""
         return features(self._log)
+
+    def state(self) -> dict[str, Any]:
+        """What this machine is like right now."""
+        return state()
+
+    def steadiness(self, for_s: float, cpus: list[int]) -> Measured:
+        """Repeat the same work for a while; how much its times differ is the machine's noise."""
+        self._link.cancelled.clear()
+        return steadiness(for_s, cpus, self._interrupted)
 
     def which(self, program: str) -> str | None:
         """Path of a program on this machine, or None; a path may be that of any file."""

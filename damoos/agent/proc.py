@@ -80,10 +80,19 @@ def flushes_tlb() -> bool:
 
 def cpu_flags() -> list[str]:
     """What the kernel says of the first CPU and of what it does about it."""
+    return _of_first_cpu("flags").split()
+
+
+def cpu_model() -> str:
+    """Name that the first CPU gives itself; an emulator's says so ("QEMU TCG CPU version 2.5+")."""
+    return _of_first_cpu("model name")
+
+
+def _of_first_cpu(key: str) -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("flags"):
-            return line.split(":", 1)[1].split()
-    return []
+        if line.startswith(key):
+            return line.split(":", 1)[1].strip()
+    return ""
 
 
 def meminfo() -> dict[str, int]:

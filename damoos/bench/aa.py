@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from damoos import verdict
-from damoos.dispatch.local import Lease
+from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy

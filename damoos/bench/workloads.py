@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from damoos.bench.curves import load
-from damoos.dispatch.local import Lease
+from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, nearest
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy

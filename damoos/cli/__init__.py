@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from damoos.cli import bench, kernels, lists, studies, workloads
+from damoos.cli import bench, fleet, kernels, lists, machines, studies, workloads
 from damoos.errors import DamoosError
 
 INTERRUPTED = 130
@@ -22,8 +22,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for part in (studies, kernels, lists):
+for part in (studies, fleet, kernels, machines, lists):
     app.add_typer(part.app)
+app.add_typer(machines.machines, name="machines")
+app.add_typer(fleet.cluster, name="cluster")
 app.add_typer(workloads.workloads, name="workloads")
 app.add_typer(bench.bench, name="bench")
 app.add_typer(kernels.kernel, name="kernel")

@@ -1,24 +1,12 @@
-"""The commands about where there is to run."""
+"""The command that builds what guests are made of."""
 
 from __future__ import annotations
 
 import typer
 
-from damoos.cli.common import Format, check_format, print_rows, say
+from damoos.cli.common import say
 
 app = typer.Typer()
-
-
-@app.command()
-def machines(form: Format = "text") -> None:
-    """List the machines.
-
-    Example: damoos machines
-    """
-    from damoos.machines import catalog
-
-    check_format(form)
-    print_rows([{"name": name, "description": catalog.machine(name).describe()} for name in catalog.names()], form)
 
 
 @app.command()

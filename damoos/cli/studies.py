@@ -19,6 +19,7 @@ from damoos.cli.common import (
     say,
     scheme_text,
 )
+from damoos.cli.fleet import RayAddress, SweepFormat, run
 from damoos.errors import ConfigError, NothingFeasible
 
 if TYPE_CHECKING:
@@ -137,13 +138,22 @@ def tune(
 
 
 @app.command()
-def resume(study: StudyName, results: Results = RESULTS, storage: Storage = None, form: Format = "text") -> None:
-    """Go on with an interrupted study; no finished trial is repeated.
+def resume(
+    study: Annotated[str, typer.Argument(help="Name of a study, or of a sweep.")],
+    ray: RayAddress = None,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: SweepFormat = "text",
+) -> None:
+    """Go on with an interrupted study or sweep; no finished trial is repeated.
 
     Example: damoos resume parsec3-raytrace-guest-1
     """
-    from damoos import api
+    from damoos import api, sweep
 
+    if study in [one.name for one in sweep.folders(results)]:
+        run(sweep.load(results, study, storage), ray, form)
+        return
     check_format(form)
     with _Watching() as watcher:
         found = api.resume(study, results=results, storage=storage, watcher=watcher)

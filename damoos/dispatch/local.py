@@ -1,98 +1,103 @@
-"""Runs in this process, one machine, one run at a time."""
+"""Jobs done in this process: a thread for each machine, which holds it open."""
 
 from __future__ import annotations
 
 import contextlib
-import time
+import queue
+import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
 
-from damoos.errors import DamoosError, MachineTransientError
-from damoos.machines.base import Machine, Session
-from damoos.model.trial import Measurement, RawSamples
-from damoos.policies.base import Policy
-from damoos.runner import run_once
-from damoos.workloads.base import Workload
+from damoos.dispatch.base import Dispatcher, Order, Outcome, Slot
+from damoos.dispatch.lease import Lease
+from damoos.errors import DamoosError
 
-ATTEMPTS = 3
-BACKOFF_S = 1.0
-_T = TypeVar("_T")
+# What a thread of ours needs is little; a thousand of them should not take gigabytes of address space.
+STACK_BYTES = 1 << 20
+CLOSE_S = 30.0
 
 
-class Lease:
-    """A machine held for a series of runs; lost machines are opened again, and the run that was lost is repeated.
+class LocalDispatcher(Dispatcher):
+    """Machines that this process reaches itself: guests, SSH hosts, this machine; one of each name.
 
-    Must be used by the thread that made it: a guest dies with that thread.
+    Parameters
+    ----------
+    say : callable
+        Told what takes time.
     """
 
-    def __init__(self, machine: Machine, say: Callable[[str], None] = lambda _: None) -> None:
-        self.machine = machine
+    def __init__(self, say: Callable[[str], None] = lambda _: None) -> None:
         self._say = say
-        self._session: Session | None = None
-        self._used = False
+        self._arrived: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._holders: dict[Slot, _Holder] = {}
 
-    def __enter__(self) -> Lease:
-        """Open the machine now, so that its problems show at once."""
-        self._trying(lambda session: session)
-        return self
+    def capacity(self, machine: str) -> int:
+        """One: a second guest of a name would be a second machine."""
+        return 1
 
-    def __exit__(self, *_: object) -> None:
-        """Release the machine."""
-        self._drop()
+    def submit(self, order: Order) -> None:
+        """Hand the job to the thread of its slot."""
+        if order.slot not in self._holders:
+            self._holders[order.slot] = _Holder(self._arrived, self._say)
+        self._holders[order.slot].orders.put(order)
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What the machine said of itself."""
-        return self._trying(lambda session: session.facts)
+    def release(self, slot: Slot) -> None:
+        """End the slot's thread, which closes its machine on its way out."""
+        if holder := self._holders.pop(slot, None):
+            holder.orders.put(None)
 
-    def call(self, name: str, **args: Any) -> Any:
-        """A call to the machine's agent."""
-        return self._trying(lambda session: session.agent.call(name, **args))
+    def wait(self, timeout_s: float | None = None) -> Outcome | None:
+        """The next outcome."""
+        try:
+            return self._arrived.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
 
-    def which(self, program: str) -> str | None:
-        """Path of a program on the machine, or None."""
-        found: str | None = self.call("which", program=program)
-        return found
+    def close(self) -> None:
+        """End all runs that are under way and close all machines."""
+        holders = list(self._holders.values())
+        for slot in list(self._holders):
+            self._holders[slot].lease_cancel()
+            self.release(slot)
+        for holder in holders:
+            holder.thread.join(CLOSE_S)
 
-    def copy(self, path: Path) -> str:
-        """Bring a file to the machine."""
-        return self._trying(lambda session: session.copy(path))
 
-    def run(
-        self, workload: Workload, policy: Policy, limit_s: float, abort_s: float | None = None
-    ) -> tuple[Measurement, RawSamples]:
-        """Run a workload once, on a machine opened anew as often as `ATTEMPTS` allows."""
-        if self._used and self.machine.conditions.isolation == "boot":
-            self._drop()
-        self._used = True
-        return self._trying(lambda session: run_once(session, self.machine, workload, policy, limit_s, abort_s))
+class _Holder:
+    """A thread that holds a machine: a guest dies with the thread that opened it."""
 
-    def _trying(self, job: Callable[[Session], _T]) -> _T:
-        for attempt in range(1, ATTEMPTS + 1):
+    def __init__(self, arrived: queue.SimpleQueue[Outcome], say: Callable[[str], None]) -> None:
+        self.orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+        self._arrived = arrived
+        self._say = say
+        self._tenant: str | None = None
+        self._lease: Lease | None = None
+        before = threading.stack_size(STACK_BYTES)
+        self.thread = threading.Thread(target=self._work, daemon=True)
+        self.thread.start()
+        threading.stack_size(before)
+
+    def lease_cancel(self) -> None:
+        """End the run that is under way, if any."""
+        if lease := self._lease:
+            lease.cancel()
+
+    def _work(self) -> None:
+        while (order := self.orders.get()) is not None:
             try:
-                return job(self._opened())
-            except MachineTransientError as error:
-                self._drop()
-                if attempt == ATTEMPTS:
-                    raise
-                self._say(f"machine '{self.machine.name}' lost ({error}); trying again")
-                time.sleep(BACKOFF_S * attempt)
-        raise AssertionError("unreachable")
+                outcome = Outcome(order, order.job(self._leased(order)))
+            except Exception as error:
+                outcome = Outcome(order, error=error)
+            self._arrived.put(outcome)
+        self._close()
 
-    def _opened(self) -> Session:
-        if self._session is None:
-            session = self.machine.open(self._say)
-            try:
-                session.agent.call("prepare", **self.machine.conditions.wanted())
-            except BaseException:
-                with contextlib.suppress(DamoosError):
-                    session.close()
-                raise
-            self._session = session
-        return self._session
+    def _leased(self, order: Order) -> Lease:
+        if self._lease is None or self._tenant != order.tenant:
+            self._close()
+            self._tenant, self._lease = order.tenant, Lease(order.make(), self._say, attempts=1)
+        return self._lease
 
-    def _drop(self) -> None:
-        session, self._session = self._session, None
-        if session:
-            session.close()
+    def _close(self) -> None:
+        lease, self._lease = self._lease, None
+        if lease:
+            with contextlib.suppress(DamoosError):
+                lease.close()

@@ -225,13 +225,15 @@ class Machine(ABC):
     """A machine that can be leased.
 
     ``conditions`` are what the agent prepares (swap, THP); ``drop_caches`` says whether the page cache is dropped
-    before each run, which only a machine of our own may have done to it.
+    before each run, which only a machine of our own may have done to it. ``doctor_first``: runs are made only after
+    `damoos.doctor` has found it fit, because others use it and nobody has set it up for runs.
     """
 
     name: str
     description: str = ""
     conditions: Conditions = AS_IT_IS
     drop_caches: bool = False
+    doctor_first: bool = False
 
     def provide(self, packages: Sequence[str], trees: Sequence[str]) -> None:
         """Have Debian packages and built suites there when it is next opened, if it is a machine of our own."""

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pydantic import model_validator
 
-from damoos import places, tomlfile
+from damoos import places, plugins, tomlfile
 from damoos.errors import ConfigError, nearest
 from damoos.machines.base import Conditions, Machine
 from damoos.machines.ssh import SshEndpoint, SshMachine
 from damoos.tomlfile import Table
-from damoos.units import parse_bytes
+from damoos.units import format_bytes, parse_bytes
 
 
 class Guest(Table):
@@ -77,6 +77,16 @@ class MachineFile(Conditions):
             raise ValueError("[image] is for guests; install what is missing on the host itself")
         return self
 
+    def as_guest(self) -> Guest:
+        """The guest that the file describes, a guest of the paper scaled."""
+        if self.guest:
+            return self.guest
+        assert self.paper_guest is not None
+        vcpus, mem_bytes = self.paper_guest.scaled()
+        return Guest(
+            vcpus=vcpus, memory=format_bytes(mem_bytes), accel=self.paper_guest.accel, kernel=self.paper_guest.kernel
+        )
+
     @property
     def conditions(self) -> Conditions:
         """The part that says under what runs are made."""
@@ -89,7 +99,10 @@ def names() -> list[str]:
 
 
 def machine(name: str, kernel: str | None = None) -> Machine:
-    """A machine by its short name, or by the path of its file; with another kernel than its file says, if one is given.
+    """A machine by its short name or the path of its file; with another kernel than its file says, if one is given.
+
+    A package can offer machines of its own by an entry point of the group ``damoos.machines``: ``lab:node7`` is what
+    its function ``lab`` makes of ``node7``.
 
     Raises
     ------
@@ -100,10 +113,26 @@ def machine(name: str, kernel: str | None = None) -> Machine:
         from damoos.machines.local import LocalMachine
 
         return LocalMachine()
+    plugin, colon, which = name.partition(":")
+    if colon and not name.endswith(".toml"):
+        _refuse_kernel(name, kernel)
+        made: Machine = plugins.find("machines", plugin, {})(which)
+        return made
+    path, file = find(name)
+    return _built(path.stem, file, kernel)
+
+
+def find(name: str) -> tuple[Path, MachineFile]:
+    """A machine's file, where it lies and what it says.
+
+    Raises
+    ------
+    ConfigError : there is no such file, or it is wrong
+    """
     path = Path(name) if name.endswith(".toml") else places.data("machines") / f"{name}.toml"
     if not path.exists():
         raise ConfigError(f"unknown machine '{name}'{nearest(name, names())}")
-    return _built(path.stem, tomlfile.load(path, MachineFile), kernel)
+    return path, tomlfile.load(path, MachineFile)
 
 
 def _refuse_kernel(name: str, kernel: str | None) -> None:
@@ -117,22 +146,11 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
         return SshMachine(name, file.description, file.ssh, file.conditions)
     from damoos.machines.guest import GuestMachine
 
-    if file.paper_guest:
-        paper = file.paper_guest
-        vcpus, mem_bytes = paper.scaled()
-        description = (
-            f"{file.description}, scaled 1/{paper.scale}: {vcpus} vCPU, {mem_bytes >> 20} MiB"
-            f" (the paper's guest on {paper.instance}: {paper.host_vcpus // 2} vCPUs,"
-            f" {parse_bytes(paper.host_memory) >> 32} GiB)"
-        )
-        made = GuestMachine(name, description, vcpus, mem_bytes, file.conditions, paper.accel, kernel or paper.kernel)
-    else:
-        assert file.guest is not None
-        guest = file.guest
-        made = GuestMachine(
-            name, file.description, guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
-            kernel or guest.kernel, guest.nodes, guest.cmdline,
-        )  # fmt: skip
+    guest = file.as_guest()
+    made = GuestMachine(
+        name, _description(file), guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
+        kernel or guest.kernel, guest.nodes, guest.cmdline,
+    )  # fmt: skip
     if file.image:
         for one in file.image.overlays:
             if places.tree(one) is None:
@@ -141,3 +159,15 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
                 )
         made.provide(file.image.packages, file.image.overlays)
     return made
+
+
+def _description(file: MachineFile) -> str:
+    if not file.paper_guest:
+        return file.description
+    paper = file.paper_guest
+    vcpus, mem_bytes = paper.scaled()
+    return (
+        f"{file.description}, scaled 1/{paper.scale}: {vcpus} vCPU, {mem_bytes >> 20} MiB"
+        f" (the paper's guest on {paper.instance}: {paper.host_vcpus // 2} vCPUs,"
+        f" {parse_bytes(paper.host_memory) >> 32} GiB)"
+    )

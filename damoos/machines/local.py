@@ -38,10 +38,14 @@ class LocalSession(Session):
 
 
 class LocalMachine(Machine):
-    """The machine that damoos runs on. Its swap, THP mode and page cache are left alone."""
+    """The machine that damoos runs on. Its swap, THP mode and page cache are left alone.
+
+    Never a default: it is taken when it is named, if no other kdamond is there, and if the doctor finds it fit.
+    """
 
     name = "local"
     description = "this machine, its own kernel and memory management"
+    doctor_first = True
 
     def open(self, say: Callable[[str], None] = lambda _: None) -> LocalSession:
         """Start the agent here."""

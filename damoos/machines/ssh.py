@@ -1,4 +1,4 @@
-"""Any host that SSH reaches, by Fabric. The only file that knows Fabric; it is imported when a session opens."""
+"""Any host that SSH reaches. Only this file and `login` know Fabric and Paramiko; both are imported late."""
 
 from __future__ import annotations
 
@@ -8,29 +8,22 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from damoos.errors import ConfigError, MachineError, MachineLost, MachineTransientError
+from damoos.errors import CommandError, MachineError, MachineLost
 from damoos.machines.base import AS_IT_IS, DEAD_MAN_S, AgentLink, Conditions, Machine, Session
 from damoos.machines.bundle import agent_bundle
-from damoos.tomlfile import Table
+from damoos.machines.login import CONNECT_S, SshEndpoint, log_in, log_out
 
 if TYPE_CHECKING:
-    from fabric import Connection
     from paramiko import Channel
 
-CONNECT_S = 30
+__all__ = ["SshEndpoint", "SshMachine", "SshSession"]
 
-
-class SshEndpoint(Table):
-    """Where and as whom to log in. The host key must be in ``known_hosts``."""
-
-    host: str
-    port: int = 22
-    user: str = "root"
-    key: str | None = None
-    known_hosts: str = "~/.ssh/known_hosts"
-    sudo: bool = False
+# The exit status of a command that could not be started comes right behind the end of its output.
+_ENDED_S = 5.0
+# Larger ones are a shell's words for a signal, and whoever was killed may run the next time.
+_LAST_STATUS = 127
 
 
 class SshSession(Session):
@@ -49,18 +42,21 @@ class SshSession(Session):
         self, endpoint: SshEndpoint, python: str = "python3", why_lost: Callable[[], str] | None = None
     ) -> None:
         self.endpoint = endpoint
-        self.connection = _connect(endpoint)
+        self.connection = log_in(endpoint)
         self._why_lost = why_lost or self._last_words
         self._channel: Channel | None = None
+        self._files: Channel | None = None
+        self._said = ""
         try:
             with self._lost("starting the agent"):
                 self._sftp = self.connection.sftp()
+                self._files = self._sftp.get_channel()
                 self._place = f"/tmp/damoos-{endpoint.user}"
                 self._make_place()
                 self.agent = self._start_agent(python)
             self.facts = self.agent.call("facts")
         except BaseException:
-            self.connection.close()
+            log_out(self.connection)
             raise
 
     def _start_agent(self, python: str) -> AgentLink:
@@ -72,24 +68,60 @@ class SshSession(Session):
         channel = transport.open_session(timeout=CONNECT_S)
         channel.exec_command(shlex.join(argv))
         self._channel = channel
-        return AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), self._why_lost)
+        try:
+            return AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), self._why_lost)
+        except MachineLost:
+            self._check_started(channel, python, argv)
+            raise
+
+    def _check_started(self, channel: Channel, python: str, argv: list[str]) -> None:
+        """Tell a command that failed, which will fail again, from a connection that broke.
+
+        Raises
+        ------
+        CommandError : the command has ended by itself
+        """
+        channel.status_event.wait(_ENDED_S)
+        if not 0 <= channel.exit_status <= _LAST_STATUS:
+            return
+        said = " | ".join(self._last_words().splitlines()[-3:])
+        raise CommandError(
+            f"{self.endpoint.where}: the agent cannot start: '{shlex.join(argv)}' ended with {channel.exit_status}"
+            f"{': ' + said if said else ''}; {self._remedy(said, python)}"
+        )
+
+    def _remedy(self, said: str, python: str) -> str:
+        if "not found" in said:
+            return f"install {python if python in said else 'sudo'} there"
+        if said.startswith("sudo:"):
+            return f"let {self.endpoint.user} run it by sudo without a password (NOPASSWD in sudoers)"
+        return "run it there by hand to see why"
 
     def _last_words(self) -> str:
         """What the interpreter said of a machine that cannot run the agent (no python3, say)."""
-        if self._channel is None or not self._channel.recv_stderr_ready():
-            return ""
-        return self._channel.recv_stderr(2000).decode(errors="replace").strip()
+        if self._channel and self._channel.recv_stderr_ready():
+            self._said += self._channel.recv_stderr(2000).decode(errors="replace")
+        return self._said.strip()
 
     @contextmanager
     def _lost(self, what: str) -> Iterator[None]:
-        """A connection that breaks under SFTP or a new channel is a lost machine, whatever Paramiko calls it."""
+        """A connection that breaks under SFTP or a new channel is a lost machine, whatever Paramiko calls it.
+
+        What the host refuses over a connection that holds (its disk is full, say) is no lost machine.
+        """
         import paramiko
 
         try:
             yield
         except (EOFError, OSError, paramiko.SSHException) as error:
+            if isinstance(error, OSError) and self._holds():
+                raise MachineError(f"{self.endpoint.where}: {what}: {error}") from None
             detail = self._why_lost()
             raise MachineLost(f"{what}: {error or 'connection closed'}{': ' + detail if detail else ''}") from None
+
+    def _holds(self) -> bool:
+        transport = self.connection.client.get_transport()
+        return bool(transport and transport.is_active() and self._files and not self._files.closed)
 
     def _make_place(self) -> None:
         try:
@@ -130,47 +162,7 @@ class SshSession(Session):
         try:
             self.agent.close()
         finally:
-            self.connection.close()
-
-
-def _connect(endpoint: SshEndpoint) -> Connection:
-    import paramiko
-    from fabric import Config, Connection
-
-    settings: dict[str, Any] = {"allow_agent": endpoint.key is None, "look_for_keys": endpoint.key is None}
-    if endpoint.key:
-        settings["key_filename"] = str(Path(endpoint.key).expanduser())
-    settings["banner_timeout"] = settings["auth_timeout"] = CONNECT_S
-    connection = Connection(
-        endpoint.host,
-        user=endpoint.user,
-        port=endpoint.port,
-        connect_timeout=CONNECT_S,
-        connect_kwargs=settings,
-        config=Config(lazy=True),
-    )
-    known = Path(endpoint.known_hosts).expanduser()
-    where = f"{endpoint.user}@{endpoint.host}:{endpoint.port}"
-    try:
-        connection.client.load_host_keys(str(known))
-    except OSError as error:
-        connection.close()
-        raise ConfigError(f"{where}: known_hosts file {known}: {error.strerror}") from None
-    # Fabric would take any key it has not seen; damoos takes none.
-    connection.client.set_missing_host_key_policy(paramiko.RejectPolicy())
-    try:
-        connection.open()
-    except paramiko.BadHostKeyException:
-        raise ConfigError(f"{where}: its host key is not the one in {known}") from None
-    except paramiko.AuthenticationException as error:
-        raise ConfigError(f"{where}: login refused: {error}") from None
-    except paramiko.SSHException as error:
-        if "not found in known_hosts" in str(error):
-            raise ConfigError(f"{where}: its host key is not in {known}") from None
-        raise MachineTransientError(f"{where}: {error}") from None
-    except (OSError, EOFError) as error:
-        raise MachineTransientError(f"{where}: {error}") from None
-    return connection
+            log_out(self.connection)
 
 
 class SshMachine(Machine):

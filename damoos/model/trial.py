@@ -131,6 +131,11 @@ class Run:
         """Stable name inside the study, also the name of its raw data file."""
         return f"{self.kind}-{self.number:03d}" + (f"-{self.arm}" if self.arm else "")
 
+    @property
+    def host(self) -> str | None:
+        """The one machine among several of the same name that it ran on; None if it did not, or nobody knows."""
+        return self.measurement.provenance.get("host") if self.measurement else None
+
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""
         form = asdict(self) | {"params": None if self.params is None else dict(self.params)}

@@ -134,6 +134,8 @@ class Store:
             is_sqlite = self.url.startswith("sqlite")
             options: dict[str, Any] = {"connect_args": {"timeout": LOCK_WAIT_S}} if is_sqlite else {}
             self._storage = optuna.storages.RDBStorage(self.url, engine_kwargs=options)
+            if is_sqlite:
+                _write_ahead(self._storage)
 
     def names(self) -> list[str]:
         """Names of the studies, oldest first."""
@@ -150,14 +152,39 @@ class Store:
         """A new study with the next free number behind its label."""
         import optuna
 
-        slug = re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
         with _errors():
             taken = {one.study_name for one in self._storage.get_all_studies()}
-            number = next(n for n in range(1, len(taken) + 2) if f"{slug}-{n}" not in taken)
-            study = optuna.create_study(storage=self._storage, study_name=f"{slug}-{number}", direction=direction)
-            study.set_user_attr("created", created)
-            study.set_user_attr("config", config)
-            study.set_user_attr("damoos", SCHEMA)
+            number = next(n for n in range(1, len(taken) + 2) if f"{slug(label)}-{n}" not in taken)
+            name = f"{slug(label)}-{number}"
+            study = optuna.create_study(storage=self._storage, study_name=name, direction=direction)
+            return self._begun(study, config, created)
+
+    def ensure(
+        self, name: str, config: dict[str, Any], direction: Literal["maximize", "minimize"], created: str
+    ) -> StudyRecord:
+        """The study of this very name, made if there is none, or only half of one.
+
+        Raises
+        ------
+        StoreError : it is there, with another configuration
+        """
+        import optuna
+
+        with _errors():
+            study = optuna.create_study(
+                storage=self._storage, study_name=name, direction=direction, load_if_exists=True
+            )
+            if "damoos" not in study.user_attrs:
+                return self._begun(study, config, created)
+        record = self._open(name)
+        if record.config != config:
+            raise StoreError(f"study '{name}' is there already, and of another configuration")
+        return record
+
+    def _begun(self, study: optuna.Study, config: dict[str, Any], created: str) -> StudyRecord:
+        study.set_user_attr("created", created)
+        study.set_user_attr("config", config)
+        study.set_user_attr("damoos", SCHEMA)  # last: without it the study is not there
         return self._record(study)
 
     def load(self, name: str) -> StudyRecord:
@@ -173,6 +200,17 @@ class Store:
             hint = nearest(name, names) if names else "; there are no studies yet"
             raise ConfigError(f"unknown study '{name}'{hint}")
         return self._open(name)
+
+    def look(self, name: str) -> StudyRecord | None:
+        """A study of this version by its name, or None."""
+        import optuna
+
+        with _errors():
+            try:
+                study = optuna.load_study(study_name=name, storage=self._storage)
+            except KeyError:
+                return None
+            return self._record(study) if study.user_attrs.get("damoos") == SCHEMA else None
 
     def all(self) -> Iterator[StudyRecord]:
         """Every study that this version can read, newest first."""
@@ -203,6 +241,27 @@ class Store:
         return StudyRecord(study, Artifacts(self._results / study.study_name))
 
 
+def slug(label: str) -> str:
+    """A label as a part of names."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
+
+
+def _write_ahead(storage: optuna.storages.RDBStorage) -> None:
+    """Have SQLite keep a write-ahead log.
+
+    A finished run is then one append and no rewrite of pages: half of the time, and others can read meanwhile. A kill
+    loses nothing; a power failure may lose the last runs, which are then done again.
+    """
+    from sqlalchemy import event
+
+    def begin(connection: Any, _: Any) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    event.listen(storage.engine, "connect", begin)
+    storage.engine.dispose()  # the connections that the storage has made already lack it
+
+
 @contextmanager
 def _errors() -> Iterator[None]:
     """Everything that a store can fail with, in one line."""
@@ -220,5 +279,6 @@ def _errors() -> Iterator[None]:
         raise StoreError(f"study store: {str(error).splitlines()[0]}") from None
     except Exception as error:
         if type(error).__module__.startswith("optuna"):
-            raise StoreError(f"study store: {str(error).splitlines()[0]}") from None
+            said = getattr(error.__cause__, "orig", error)  # what the database said, not what Optuna guesses
+            raise StoreError(f"study store: {str(said).splitlines()[0]}") from None
         raise

@@ -64,6 +64,20 @@ class FakeMachine(Machine):
         self.nr_opened += 1
         return FakeSession(self)
 
+    def begin_run(self, number: int) -> None:
+        """What happens before the n-th run gives its numbers.
+
+        Raises
+        ------
+        DamoosError : the one that was asked for
+        """
+        if number in self.failures:
+            raise self.failures[number]
+
+    def dice(self, number: int, document: dict[str, Any] | None) -> np.random.Generator:
+        """The chance in the n-th run, which is made under a document's schemes."""
+        return np.random.default_rng([self.seed, number])
+
 
 class FakeSession(Session):
     """A lease of a fake machine."""
@@ -71,6 +85,7 @@ class FakeSession(Session):
     def __init__(self, machine: FakeMachine) -> None:
         self._machine = machine
         self.facts = {"kernel": machine.kernel, "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
+        self.facts |= {"arch": "fake", "damon_in_use": "", "swap_bytes": 1 << 28}
         self.facts["metrics"] = ["cgroup_avg_bytes", "psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
         self.agent = FakeAgent(machine, self.facts)  # type: ignore[assignment]
 
@@ -83,12 +98,27 @@ class FakeSession(Session):
         self._machine.nr_closed += 1
 
 
+_STATE = {
+    "uid": 0, "mem_available_bytes": 1 << 30, "swaps": ["/dev/zram0"], "cgroup_v2": True, "cgroups": True, "psi": True,
+    "emulated": True, "clocksource": "fake", "wall_s": 0.0, "boot_s": 0.0,
+}  # fmt: skip
+
+
+_STEADY = {
+    "a_s": [0.1, 0.1001, 0.1, 0.1001], "b_s": [0.1001, 0.1, 0.1, 0.1001], "elapsed_s": 1.0, "steal_s": 0.0,
+    "others_cpu_s": 0.0,
+}  # fmt: skip
+
+
 class FakeAgent:
     """Answers as the real agent's `call` does."""
 
     def __init__(self, machine: FakeMachine, facts: dict[str, Any]) -> None:
         self._machine = machine
         self._facts = facts
+
+    def cancel(self) -> None:
+        """A run takes no time: there is none to end."""
 
     def call(self, name: str, **args: Any) -> Any:
         """Answer one call."""
@@ -105,20 +135,21 @@ class FakeAgent:
             "tryout": {action: 1 << 20 for action in args.get("actions", ())},
             "which": None,
             "prepare": None,
+            "state": _STATE,
+            "steadiness": _STEADY,
         }
         return answers[name]
 
     def _run(self, document: dict[str, Any] | None, abort_s: float | None) -> dict[str, Any]:
         machine = self._machine
         number, machine.nr_runs = machine.nr_runs, machine.nr_runs + 1
-        if number in machine.failures:
-            raise machine.failures[number]
+        machine.begin_run(number)
         slowdown, saving, damos = 0.0, 0.0, []
         if document is not None:
             scheme = context_from_json(document).schemes[0]
             slowdown, saving = machine.curve(scheme.pattern.min_age_us / 1e6)
             damos = [{"nr_tried": 9, "sz_tried_bytes": 9 << 20, "nr_applied": 8, "sz_applied_bytes": 8 << 20}]
-        random = np.random.default_rng([machine.seed, number])
+        random = machine.dice(number, document)
         runtime_s = RUNTIME_S * (1 + slowdown) * (1 + machine.noise * random.standard_normal())
         rss = RSS_BYTES * (1 - saving) * (1 + machine.noise * random.standard_normal())
         aborted = abort_s is not None and runtime_s > abort_s
@@ -138,7 +169,7 @@ class FakeAgent:
             "damos": damos,
             "kdamond_cpu_s": 0.0,
             "accepted": {},
-            "stdout": "",
+            "stdout": '{"ops": 1000, "ops_per_s": 100}',  # as mempat would say
             "stderr": "",
             "readings": {},
         }

@@ -15,7 +15,7 @@ from datetime import date
 from pathlib import Path
 
 from damoos import __version__
-from damoos.dispatch.local import Lease
+from damoos.dispatch.lease import Lease
 from damoos.machines.catalog import machine
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.image import image

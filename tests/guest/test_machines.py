@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from damoos.doctor import examine, fit, why_unfit
+from damoos.errors import MachineLost
 from damoos.machines.base import Machine
 from damoos.machines.catalog import machine as named
+from damoos.machines.guest import GuestSession
 from damoos.machines.ssh import SshMachine
 from damoos.testing.contracts import MachineContract
 from tests.conftest import open_guest
+
+KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
 
 
 class TestPaperGuest(MachineContract):
@@ -20,6 +29,24 @@ class TestPaperGuest(MachineContract):
     @classmethod
     def machine(cls, guest_image: None) -> Machine:
         return named("i3")
+
+    def test_it_is_fit(self, machine: Machine, session) -> None:
+        session.agent.call("prepare", **machine.conditions.wanted())
+        findings = examine(session.agent.call, machine.name, machine.conditions, steady_s=3.0)
+        assert fit(findings), why_unfit(findings)
+        found = {one.name: one.found for one in findings}
+        assert "/dev/zram0 (256 MiB); pageout on vaddr applied to" in found["swap"]
+        assert "virtual" in found["clock"] or session.facts["accel"] == "kvm"
+        assert session.agent.call("facts")["damon_in_use"] == ""
+
+    def test_a_kdamond_of_somebody_else_makes_it_unfit_and_stays(self, machine: Machine, session) -> None:
+        session.connection.run(f"echo 1 > {KDAMONDS}", hide=True, in_stream=False)
+        try:
+            findings = examine(session.agent.call, machine.name, machine.conditions, steady_s=0.1)
+            assert "DAMON free: in use on this machine by somebody else" in why_unfit(findings)
+            assert session.connection.run(f"cat {KDAMONDS}", hide=True, in_stream=False).stdout.strip() == "1"
+        finally:
+            session.connection.run(f"echo 0 > {KDAMONDS}", hide=True, in_stream=False)
 
     def test_its_size_is_the_papers_scaled(self, session) -> None:
         assert session.facts["vcpus"] == 1
@@ -36,3 +63,64 @@ class TestSsh(MachineContract):
         guest.agent.close()
         yield SshMachine("there", "a host", guest.endpoint)
         guest.close()
+
+
+class Running(threading.Thread):
+    """A run in a guest, as another damoos would make it at the same time; `cancel` ends it."""
+
+    def __init__(self, session: GuestSession) -> None:
+        super().__init__(daemon=True)
+        self.session = session
+        self.start()
+
+    def run(self) -> None:
+        spec = {"env": {}, "limit_s": 60.0, "sample_s": 0.5, "drop_caches": False, "context": None}
+        with contextlib.suppress(MachineLost):  # which is what the agent calls a run that was cancelled
+            self.session.agent.call("run", argv=["sleep", "60"], **spec)
+
+    def cpus(self) -> frozenset[int]:
+        """Those that it has reserved, once it has and runs on no other."""
+        while not (cpus := self.session.qemu.reserved.cpus) or runs_on(self.session) != cpus:
+            assert self.is_alive()
+        return cpus
+
+    def cancel(self) -> None:
+        while self.is_alive():  # again, as the agent may not have begun yet
+            self.session.agent.cancel()
+            self.join(0.2)
+
+
+def runs_on(session: GuestSession) -> set[int]:
+    threads = os.listdir(f"/proc/{session.qemu.pid}/task")
+    return set().union(*(os.sched_getaffinity(int(thread)) for thread in threads))
+
+
+@pytest.fixture
+def two_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A host with two CPUs and no other guests."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = os.sched_getaffinity(0)
+    if len(before) < 2:
+        pytest.skip("a host with one CPU")
+    os.sched_setaffinity(0, sorted(before)[:2])
+    yield
+    os.sched_setaffinity(0, before)
+
+
+def test_guests_at_work_have_a_cpu_each_and_one_too_many_waits(guest_image: None, two_cpus: None) -> None:
+    sessions = [open_guest("damoos") for _ in range(3)]
+    try:
+        assert len({session.qemu.port for session in sessions}) == 3
+        first, second = Running(sessions[0]), Running(sessions[1])
+        theirs = first.cpus()
+        assert second.cpus() == os.sched_getaffinity(0) - theirs
+        third = Running(sessions[2])
+        third.join(1.0)
+        assert not sessions[2].qemu.reserved.cpus
+        first.cancel()
+        assert third.cpus() == theirs
+        second.cancel()
+        third.cancel()
+    finally:
+        for session in sessions:
+            session.close()

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
+import signal
 import socket
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from damoos.errors import ConfigError, MachineBusy, MachineLost, MachineTransientError, WorkloadError
+from damoos.errors import (
+    CommandError,
+    ConfigError,
+    MachineBusy,
+    MachineError,
+    MachineLost,
+    MachineTransientError,
+    WorkloadError,
+)
 from damoos.machines.guest import GuestSession
-from damoos.machines.ssh import SshMachine, SshSession
+from damoos.machines.ssh import SshEndpoint, SshMachine, SshSession
 from damoos.policies.base import NonePolicy
 from damoos.runner import run_once
 from damoos.workloads.base import Program, ProgramWorkload, Tuning
@@ -127,3 +139,102 @@ def test_a_host_without_known_key_or_login_is_refused(host: GuestSession, tmp_pa
         SshSession(host.endpoint.model_copy(update={"known_hosts": str(tmp_path / "nothing")}))
     with pytest.raises(ConfigError, match="login refused"):
         SshSession(host.endpoint.model_copy(update={"key": str(tmp_path / "other")}))
+    with pytest.raises(ConfigError, match=r"key .* is not there"):
+        SshSession(host.endpoint.model_copy(update={"key": str(tmp_path / "no key")}))
+    with pytest.raises(ConfigError, match="no such host name"):
+        SshSession(host.endpoint.model_copy(update={"host": "no-such-host.invalid"}))
+
+
+def test_an_agent_that_cannot_start_is_no_lost_machine(host: GuestSession) -> None:
+    """It would not start the next time either, so nobody is to try again."""
+    with pytest.raises(CommandError, match=r"ended with 127: .*not found; install python9 there"):
+        SshSession(host.endpoint, python="python9")
+    with pytest.raises(CommandError, match=r"sudo.* ended with 127: .*; install sudo there"):
+        SshSession(host.endpoint.model_copy(update={"sudo": True}))
+    with put(host, "/usr/bin/sudo", "#!/bin/sh\necho 'sudo: a password is required' >&2; exit 1\n"):
+        with pytest.raises(CommandError, match=r"a password is required; let root run it .*NOPASSWD") as caught:
+            SshSession(host.endpoint.model_copy(update={"sudo": True}))
+        assert not isinstance(caught.value, MachineTransientError)
+        assert caught.value.exit_code == 3
+
+
+def test_sudo_gets_words_and_no_shell_string(host: GuestSession) -> None:
+    with put(host, "/usr/bin/sudo", '#!/bin/sh\nprintf "%s\\n" "$@" > /tmp/words; shift; exec "$@"\n'):
+        session = SshSession(host.endpoint.model_copy(update={"sudo": True}))
+        session.close()
+    words = shell(host, "cat /tmp/words; rm /tmp/words").splitlines()
+    assert words[:3] == ["-n", "python3", "-S"]
+    assert words[3].endswith(".pyz")
+    assert len(words) == 5
+
+
+def test_what_the_host_refuses_is_no_lost_machine(session: SshSession, host: GuestSession, tmp_path: Path) -> None:
+    """A disk that is full stays full; the connection holds."""
+    (tmp_path / "file").write_text("content that is copied")
+    shell(host, "mount -t tmpfs -o ro none /tmp/damoos-root")
+    try:
+        with pytest.raises(MachineError, match="copying file") as caught:
+            session.copy(tmp_path / "file")
+        assert not isinstance(caught.value, MachineTransientError)
+    finally:
+        shell(host, "umount /tmp/damoos-root")
+
+
+def test_the_keys_of_the_users_agent_are_offered(host: GuestSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = subprocess.run(["ssh-agent", "-s"], capture_output=True, text=True, check=True).stdout
+    found = dict(re.findall(r"(SSH_\w+)=([^;]+);", words))
+    try:
+        for name, value in found.items():
+            monkeypatch.setenv(name, value)
+        subprocess.run(["ssh-add", "-q", str(host.endpoint.key)], check=True)
+        SshSession(host.endpoint.model_copy(update={"key": None})).close()
+    finally:
+        os.kill(int(found["SSH_AGENT_PID"]), signal.SIGTERM)
+
+
+def through_itself(host: GuestSession, known: Path, jump_is_known: bool = True) -> SshEndpoint:
+    """The guest's sshd, as it is seen from inside, reached through the guest."""
+    where, kind, key = Path(host.endpoint.known_hosts).read_text().split()
+    known.write_text(f"127.0.0.1 {kind} {key}\n" + (f"{where} {kind} {key}\n" if jump_is_known else ""))
+    jump = f"root@127.0.0.1:{host.endpoint.port}"
+    return host.endpoint.model_copy(update={"port": 22, "known_hosts": str(known), "jump": jump})
+
+
+def test_a_host_behind_another(host: GuestSession, tmp_path: Path) -> None:
+    place = SshMachine("behind", "a host", through_itself(host, tmp_path / "known"))
+    session = place.open()
+    assert session.connection.gateway
+    seen = session.connection.run("echo $SSH_CLIENT", hide=True, in_stream=False).stdout.split()
+    assert seen[0] == "127.0.0.1"  # from inside; the host's own connections come from 10.0.2.2
+    measurement, _ = run_once(session, place, program("sleep", "0.5"), NonePolicy(), 10)
+    assert measurement.metric("runtime_s") >= 0.5
+    gateway = session.connection.gateway
+    session.close()
+    assert not gateway.is_connected
+
+
+def test_both_hosts_keys_are_checked(host: GuestSession, tmp_path: Path) -> None:
+    unknown = through_itself(host, tmp_path / "one", jump_is_known=False)
+    with pytest.raises(ConfigError, match=rf"^root@127.0.0.1:{host.endpoint.port}: its host key is not in"):
+        SshSession(unknown)
+    known = through_itself(host, tmp_path / "two")
+    (tmp_path / "two").write_text((tmp_path / "two").read_text().splitlines()[1] + "\n")
+    with pytest.raises(ConfigError, match=r"^root@127.0.0.1:22 through root@.*: its host key is not in"):
+        SshSession(known)
+
+
+def test_nobody_answers_behind_the_jump_host(host: GuestSession, tmp_path: Path) -> None:
+    there = through_itself(host, tmp_path / "known")
+    with pytest.raises(MachineTransientError, match=r"127\.0\.0\.1:23 through root@"):
+        SshSession(there.model_copy(update={"port": 23}))
+
+
+@contextmanager
+def put(host: GuestSession, path: str, content: str) -> Iterator[None]:
+    """A program in the guest for as long as it is needed."""
+    host.connection.put(io.StringIO(content), path)
+    shell(host, f"chmod 755 {path}")
+    try:
+        yield
+    finally:
+        shell(host, f"rm {path}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from damoos import places
-from damoos.dispatch.local import Lease
+from damoos.dispatch.lease import Lease
 from damoos.errors import UnsupportedError
 from damoos.machines import catalog as machines
 from damoos.machines.base import Conditions, Swap

@@ -14,10 +14,11 @@ HOST_DAMON = Path("/sys/kernel/mm/damon/admin")
 RAYTRACE = ["tune", "--workload", "parsec3/raytrace"]
 
 
-COMMANDS = ["tune", "resume", "apply", "stop", "studies", "show", "evaluate", "machines", "setup"]
+COMMANDS = ["tune", "resume", "apply", "stop", "studies", "show", "evaluate", "doctor", "setup"]
 GROUPS = {
     "bench": ["searchers", "aa"],
     "plugin": ["new"],
+    "machines": ["show"],
     "kernel": ["add", "list", "test", "remove"],
     "workloads": ["show", "new", "install", "check-models", "measure"],
 }
@@ -63,10 +64,27 @@ def test_lists(tmp_path: Path) -> None:
         f"synthetic/{n}" for n in ("hot-cold", "idle", "stairs", "zigzag", "phases", "thrash")
     }
     machines = {row["name"]: row["description"] for row in json.loads(damoos("machines", "--format", "json").stdout)}
-    assert set(machines) == {"guest", "i3", "m5d", "z1d", "local"}
+    metals = {"i3.metal", "m5d.metal", "z1d.metal"}
+    assert set(machines) == {"guest", "i3", "m5d", "z1d", "local"} | metals
     assert "scaled 1/16" in machines["i3"]
     assert "18 vCPUs, 32 GiB" in machines["i3"]
     assert json.loads(damoos("studies", "--results", tmp_path, "--format", "json").stdout) == []
+
+
+def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) -> None:
+    about = json.loads(damoos("machines", "show", "i3", "--format", "json").stdout)
+    assert (about["vcpus"], about["memory_bytes"], about["kernel"]) == (1, 2 << 30, "debian")
+    assert about["swap"] == {"kind": "zram", "sz_bytes": 256 << 20, "algorithm": "lz4", "device": None}
+    assert about["conditions"]["thp"] == "never"
+    file = tmp_path / "mine.toml"
+    file.write_text('description = "x"\ncpus = "0-1"\n[ssh]\nhost = "there"\njump = "me@gate:2222"\n')
+    about = json.loads(damoos("machines", "show", file, "--format", "json").stdout)
+    assert about["kind"] == "host by SSH"
+    assert (about["endpoint"]["host"], about["endpoint"]["port"], about["endpoint"]["user"]) == ("there", 22, "root")
+    text = damoos("machines", "show", file).stdout
+    assert "jump me@gate:2222" in text
+    assert "cpus 0-1" in text
+    assert "this machine" in damoos("machines", "show", "local").stdout
 
 
 @pytest.mark.parametrize(
@@ -85,6 +103,10 @@ def test_lists(tmp_path: Path) -> None:
         (["tune"], "give either a workload, a command or a pid"),
         (["tune", "--command", "'unclosed"], "No closing quotation"),
         ([*RAYTRACE, "--format", "xml"], "unknown format 'xml'"),
+        (["doctor", "gest"], "unknown machine 'gest'; did you mean 'guest'?"),
+        (["doctor", "guest", "--format", "jsn"], "unknown format 'jsn'; did you mean 'json'?"),
+        (["machines", "show", "i33"], "unknown machine 'i33'; did you mean 'i3'?"),
+        (["machines", "sow"], "Did you mean 'show'"),
         (["show", "nothing"], "unknown study 'nothing'; there are no studies yet"),
         (["resume", "nothing"], "unknown study 'nothing'"),
         (["apply", "nothing"], "unknown study 'nothing'"),
@@ -127,6 +149,8 @@ def test_wrong_words_get_one_line_and_exit_code_2(words: list[str], message: str
         ("description = 'x'\n[guest]\nvcpus = 'many'\nmemory = '1G'\n", "key 'guest.vcpus'"),
         ("description = 'x'\n[guest]\nmemory = '1Q'\n", "unknown size unit 'Q'"),
         ("this is no toml", "not TOML"),
+        ("description = 'x'\n[ssh]\nhost = 'h'\njum = 'g'\n", "unknown key 'ssh.jum'; did you mean 'jump'?"),
+        ("description = 'x'\n[ssh]\nhost = 'h'\njump = 'me@gate:ssh'\n", "'me@gate:ssh' is not a jump host"),
     ],
 )
 def test_wrong_machine_files(text: str, message: str, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from damoos.errors import MeasurementError, UnsupportedError, WorkloadError
+from damoos.doctor.noise import Noise
+from damoos.errors import MachineLost, MeasurementError, UnsupportedError, WorkloadError
 from damoos.machines.catalog import machine
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
@@ -212,3 +213,43 @@ def test_a_process_or_a_metric_that_is_not_there_is_told(session, process) -> No
     ):
         with pytest.raises(MeasurementError, match=message):
             run_once(session, PLACE, live(process.pid, source), NonePolicy(), 10)
+
+
+def test_the_same_work_is_repeated_and_timed(session) -> None:
+    measured = session.agent.call("steadiness", for_s=1.5, cpus=[0])
+    assert len(measured["a_s"]) == len(measured["b_s"]) >= 3
+    assert 0.8 * measured["elapsed_s"] <= sum(measured["a_s"] + measured["b_s"]) <= measured["elapsed_s"]
+    assert 1.5 <= measured["elapsed_s"] < 10
+    assert measured["steal_s"] >= 0
+    noise = Noise.of(measured)
+    assert noise.low <= noise.high
+    assert 0 < noise.spread < 1
+    with pytest.raises(UnsupportedError, match=r"no CPUs \[4095\]"):
+        session.agent.call("steadiness", for_s=1.0, cpus=[4095])
+
+
+def test_others_are_seen_beside_the_work(session) -> None:
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        measured = session.agent.call("steadiness", for_s=2.0, cpus=[])
+    finally:
+        busy.kill()
+        busy.wait()
+    assert measured["others_cpu_s"] > 0.3 * measured["elapsed_s"]
+
+
+def test_the_repeated_work_ends_when_it_is_cancelled(session) -> None:
+    threading.Timer(0.7, session.agent.cancel).start()
+    begun = time.monotonic()
+    with pytest.raises(MachineLost, match="is gone"):
+        session.agent.call("steadiness", for_s=60.0, cpus=[])
+    assert time.monotonic() - begun < 10
+    assert session.agent.call("state")["boot_s"] > 0
+
+
+def test_the_state_of_this_machine(session) -> None:
+    state = session.agent.call("state")
+    assert state["uid"] == os.geteuid()
+    assert abs(state["wall_s"] - time.time()) < 5
+    assert abs(state["boot_s"] - time.clock_gettime(time.CLOCK_BOOTTIME)) < 5
+    assert 0 < state["mem_available_bytes"] <= session.facts["mem_bytes"]

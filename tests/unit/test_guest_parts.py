@@ -41,7 +41,7 @@ def test_kvm_is_trusted_only_after_a_boot_and_the_answer_is_kept(
     image: Image, monkeypatch: pytest.MonkeyPatch, boots: bool, chosen: str
 ) -> None:
     asked: list[Image] = []
-    monkeypatch.setattr(accel, "_boots", lambda built, kernel: asked.append(built) or boots)
+    monkeypatch.setattr(accel, "_boots", lambda built, kernel, say: asked.append(built) or boots)
     said: list[str] = []
     assert [accel.choose("auto", image, said.append).name for _ in range(3)] == [chosen] * 3
     assert len(asked) == 1
@@ -49,7 +49,7 @@ def test_kvm_is_trusted_only_after_a_boot_and_the_answer_is_kept(
 
 
 def test_kvm_that_was_asked_for_is_not_replaced_in_silence(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accel, "_boots", lambda built, kernel: False)
+    monkeypatch.setattr(accel, "_boots", lambda built, kernel, say: False)
     with pytest.raises(UnsupportedError, match="KVM does not boot a kernel on this host"):
         accel.choose("kvm", image, print)
     with pytest.raises(ConfigError, match="did you mean 'tcg'"):

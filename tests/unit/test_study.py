@@ -150,7 +150,7 @@ def test_a_lost_machine_costs_one_run(fake, tmp_path: Path) -> None:
 
 
 def test_a_machine_that_stays_lost_is_given_up(fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("damoos.dispatch.local.BACKOFF_S", 0)
+    monkeypatch.setattr("damoos.dispatch.lease.BACKOFF_S", 0)
     fake(FakeMachine(failures={n: MachineLost("gone") for n in range(5, 99)}))
     with pytest.raises(MachineLost):
         tune(tmp_path)

@@ -3,23 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from damoos import places
 from damoos.errors import UnsupportedError
-from damoos.machines.base import AS_IT_IS, Conditions, Machine
+from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.image import check_tools, image
 from damoos.machines.guest.kernels import DEBIAN, check, kernel
 from damoos.machines.guest.qemu import BOOT_S, READY, Accelerator, QemuProcess
+from damoos.machines.guest.reserve import Reservation
 from damoos.machines.ssh import SshEndpoint, SshSession
 
 
+class ReservedLink(AgentLink):
+    """A guest's agent, each of whose calls first waits for CPUs that are then the guest's alone."""
+
+    def __init__(self, link: AgentLink, reserved: Reservation) -> None:
+        self._link = link  # which has the streams and the threads already
+        self._reserved = reserved
+
+    def call(self, name: str, **args: Any) -> Any:
+        """Make one call; the agent's own limits begin when the CPUs are there."""
+        with self._reserved.busy():
+            return self._link.call(name, **args)
+
+    def cancel(self) -> None:
+        """End the run that is under way."""
+        self._link.cancel()
+
+    def close(self) -> None:
+        """Say bye and hang up."""
+        with self._reserved.busy():
+            self._link.close()
+
+    def hang_up(self) -> None:
+        """Drop the line."""
+        self._link.hang_up()
+
+
 class GuestSession(SshSession):
-    """An SSH session to a guest that ends with it."""
+    """An SSH session to a guest that ends with it. The guest gives its CPUs to others but for what is asked of it."""
 
     def __init__(self, qemu: QemuProcess, endpoint: SshEndpoint) -> None:
         self.qemu = qemu
         super().__init__(endpoint, why_lost=qemu.last_words)
+        self.agent = ReservedLink(self.agent, qemu.reserved)
+        qemu.reserved.free()
+
+    def copy(self, path: Path) -> str:
+        """Bring a file over, which the guest has to decrypt."""
+        with self.qemu.reserved.busy():
+            return super().copy(path)
 
     def close(self) -> None:
         """End the guest; there is nothing on it to undo, its disk was a throw-away."""
@@ -88,7 +124,7 @@ class GuestMachine(Machine):
         accelerator = choose(self._accel, built, say)
         qemu = QemuProcess(
             built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), self._numa_options(),
-            {name: found / "overlay.ext4" for name, found in overlays.items()},
+            {name: found / "overlay.ext4" for name, found in overlays.items()}, say,
         )  # fmt: skip
         try:
             qemu.wait_for(READY, BOOT_S)

@@ -58,7 +58,7 @@ def kvm_boots(image: Image, say: Callable[[str], None]) -> bool:
     key = f"{boots.identity} {platform.release()} {platform.node()}"
     answers = _remembered(memory)
     if key not in answers:
-        answers = {**answers, key: _boots(image, boots)}
+        answers = {**answers, key: _boots(image, boots, say)}
         draft = memory.with_suffix(f".{os.getpid()}")
         draft.write_text(json.dumps(answers))
         draft.replace(memory)
@@ -72,8 +72,8 @@ def _remembered(memory: Path) -> dict[str, bool]:
         return {}
 
 
-def _boots(image: Image, boots: Kernel) -> bool:
-    guest = QemuProcess(image, boots, KVM, vcpus=1, mem_bytes=256 << 20, extra_cmdline="damoos.boot_test")
+def _boots(image: Image, boots: Kernel, say: Callable[[str], None]) -> bool:
+    guest = QemuProcess(image, boots, KVM, vcpus=1, mem_bytes=256 << 20, extra_cmdline="damoos.boot_test", say=say)
     try:
         # A KVM that cannot run the kernel leaves QEMU hanging, not ended, so the deadline decides.
         guest.wait_for(BOOT_TEST_OK, BOOT_TEST_S)

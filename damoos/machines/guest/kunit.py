@@ -48,7 +48,7 @@ def run(name: str, say: Callable[[str], None] = lambda _: None) -> list[KunitRes
     """
     boots, built = kernel(name, say), image(say)
     accelerator = choose("auto", built, say)
-    guest = QemuProcess(built, boots, accelerator, 1, MEM_BYTES, _CMDLINE)
+    guest = QemuProcess(built, boots, accelerator, 1, MEM_BYTES, _CMDLINE, say=say)
     try:
         guest.wait_for(READY, BOOT_S)
         found = parse(guest.console())

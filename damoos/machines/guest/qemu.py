@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from types import MappingProxyType
 from damoos.errors import MachineLost
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import Kernel
+from damoos.machines.guest.reserve import Reservation
 
 BOOT_S = 120.0
 # Seen on the console when sshd has its socket; knocking earlier would only meet slow retries of QEMU's user network.
@@ -72,6 +73,9 @@ class Accelerator:
 class QemuProcess:
     """One guest, from start to end.
 
+    It starts once the host has memory and CPUs for it, and has both for itself: the memory until its end, the CPUs
+    until `reserved` gives them to others.
+
     Parameters
     ----------
     image : Image
@@ -85,6 +89,8 @@ class QemuProcess:
         Further options of QEMU's (memory nodes, say).
     overlays : mapping of str to Path
         Read-only disks, by the name of the folder under /opt/damoos that each of them is mounted on.
+    say : callable
+        Told when it must wait for other guests.
     """
 
     def __init__(
@@ -97,42 +103,55 @@ class QemuProcess:
         extra_cmdline: str = "",
         options: tuple[str, ...] = (),
         overlays: Mapping[str, Path] = MappingProxyType({}),
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         sweep()
+        self.reserved = Reservation(mem_bytes, vcpus, say)
         self.place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._console = self.place / "console"
         self._console.touch()
-        self.port = _free_port()
-        cmdline = f"{_CMDLINE} {accelerator.cmdline(kernel)} {extra_cmdline} damoos.overlays={','.join(overlays)}"
-        argv = [
-            "qemu-system-x86_64",
-            *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35"),
-            *accelerator.options,
-            *("-smp", str(vcpus), "-m", f"size={mem_bytes // (1 << 20)}M"),
-            *options,
-            *("-kernel", str(kernel.bootable), "-append", cmdline),
-            *(("-initrd", str(kernel.initrd)) if kernel.initrd else ()),
-            *("-drive", f"file={image.disk},if=virtio,format=raw,snapshot=on"),
-            *(word for disk in overlays.values() for word in _readonly(disk)),
-            *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:22"),
-            *("-device", "virtio-net-pci,netdev=net,romfile="),
-            *("-serial", f"file:{self._console}"),
-        ]
-        parent = os.getpid()
+        try:
+            self.reserved.take()
+            self.port = _free_port()
+            cmdline = f"{_CMDLINE} {accelerator.cmdline(kernel)} {extra_cmdline} damoos.overlays={','.join(overlays)}"
+            argv = [
+                "qemu-system-x86_64",
+                *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35"),
+                *accelerator.options,
+                *("-smp", str(vcpus), "-m", f"size={mem_bytes // (1 << 20)}M"),
+                *options,
+                *("-kernel", str(kernel.bootable), "-append", cmdline),
+                *(("-initrd", str(kernel.initrd)) if kernel.initrd else ()),
+                *("-drive", f"file={image.disk},if=virtio,format=raw,snapshot=on"),
+                *(word for disk in overlays.values() for word in _readonly(disk)),
+                *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:22"),
+                *("-device", "virtio-net-pci,netdev=net,romfile="),
+                *("-serial", f"file:{self._console}"),
+            ]
+            self._process = self._started(argv)
+        except BaseException:
+            self._clear_up()
+            raise
+        self.reserved.handed_to(self.pid)
+
+    def _started(self, argv: list[str]) -> subprocess.Popen[bytes]:
+        parent, cpus = os.getpid(), self.reserved.cpus
 
         def die_with_parent() -> None:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
                 os._exit(1)
+            os.sched_setaffinity(0, cpus)
 
         with open(self.place / "qemu.err", "wb") as err:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=err,
                 env={**os.environ, "TMPDIR": str(self.place)},
                 start_new_session=True,
+                pass_fds=(self.reserved.fd,),
                 preexec_fn=die_with_parent,
             )
 
@@ -172,6 +191,10 @@ class QemuProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         self._process.wait()
+        self._clear_up()
+
+    def _clear_up(self) -> None:
+        self.reserved.end()
         shutil.rmtree(self.place, ignore_errors=True)
 
 

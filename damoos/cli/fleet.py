@@ -1,0 +1,209 @@
+"""The commands about many studies on many machines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from damoos.cli.common import RESULTS, Results, Storage, check_format, comma_separated, say, scheme_text
+from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
+
+if TYPE_CHECKING:
+    from damoos.sweep import Sweep
+
+app = typer.Typer()
+cluster = typer.Typer(no_args_is_help=True, help="A Ray cluster on this computer.")
+
+RayAddress = Annotated[
+    str | None, typer.Option("--ray", help="Ray cluster: auto, or HOST:PORT; without it this process does it all.")
+]
+SweepFormat = Annotated[
+    str, typer.Option("--format", help="text, json (one object at the end), or jsonl (an event a line).")
+]
+
+
+@app.command()
+def sweep(
+    workload_names: Annotated[str, typer.Option("--workloads", help="Names, files, patterns: 'splash2x/*,redis/*'.")],
+    machine_names: Annotated[str, typer.Option("--machines", help="Names, files, patterns: i3,m5d,z1d.")],
+    trials: Annotated[int, typer.Option(help="Number of trials of each study.")] = 10,
+    searcher: Annotated[str, typer.Option(help="As in 'damoos tune'.")] = "auto",
+    scorer: Annotated[str, typer.Option("--score", help="As in 'damoos tune'.")] = "daos",
+    maximize: Annotated[str | None, typer.Option(help="sla: the metric to maximise.")] = None,
+    minimize: Annotated[str | None, typer.Option(help="sla: the metric to minimise.")] = None,
+    limits: Annotated[list[str] | None, typer.Option("--limit", help="As in 'damoos tune'.")] = None,
+    weights: Annotated[list[str] | None, typer.Option("--weight", help="As in 'damoos tune'.")] = None,
+    prices: Annotated[str | None, typer.Option(help="As in 'damoos tune'.")] = None,
+    scheme: Annotated[str | None, typer.Option(help="As in 'damoos tune'.")] = None,
+    tunables: Annotated[list[str] | None, typer.Option("--tune", help="As in 'damoos tune'.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the searchers.")] = 0,
+    repeats: Annotated[int, typer.Option(help="Rounds of validation; close calls get more.")] = 3,
+    candidates: Annotated[int, typer.Option(help="How many of the best points are validated.")] = 2,
+    require_real: Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.")] = False,
+    ray: RayAddress = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take: runs, hours, money.")] = False,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: SweepFormat = "text",
+) -> None:
+    """Tune every workload on every machine, on as many at once as there are, and end in one table.
+
+    Example: damoos sweep --workloads 'splash2x/*' --machines i3,m5d,z1d --trials 10
+    """
+    from damoos import api
+    from damoos.study import PRCL
+    from damoos.sweep import Sweep
+
+    check_format(form, "jsonl")
+    options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
+    config = api.sweep_config(
+        comma_separated(workload_names, "--workloads"), comma_separated(machine_names, "--machines"), trials,
+        scheme=PRCL if scheme is None else scheme_text(scheme), tune=tunables or [], scorer=scorer,
+        scorer_options={name: value for name, value in options.items() if value}, searcher=searcher, seed=seed,
+        repeats=repeats, candidates=candidates, require_real=require_real,
+    )  # fmt: skip
+    config.check()
+    if dry_run:
+        _print_estimate(config, form)
+        return
+    found = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
+    run(found, ray, form)
+
+
+def run(found: Sweep, ray: str | None, form: str) -> None:
+    """Drive a sweep and print what it has come to."""
+    from damoos import api
+    from damoos.report.fleet import summary
+
+    check_format(form, "jsonl")
+    with _watched(form) as event:
+        said = api.drive_sweep(found, ray, event)
+    if form == "json":
+        print(json.dumps({**said, "studies": [found.finished(row["study"]) or row for row in said["studies"]]}))
+    elif form == "jsonl":
+        event("end", said)
+    else:
+        print(summary(said))
+    _check(said)
+
+
+@app.command()
+def status(
+    name: Annotated[str | None, typer.Argument(help="Sweep; default: the newest one.")] = None,
+    results: Results = RESULTS,
+    form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+) -> None:
+    """Show how a sweep goes that another terminal drives.
+
+    Example: damoos status sweep-1
+    """
+    from damoos import sweep as sweeps
+    from damoos.report.fleet import plain
+
+    check_format(form)
+    found = sweeps.load(results, name or sweeps.newest(results))
+    said = {**found.status, "driven": found.driven()}
+    if form == "json":
+        print(json.dumps(said))
+        return
+    done = sum(row["state"] == "done" for row in said["studies"])
+    state = "a process drives it" if said["driven"] else "nobody drives it"
+    print(f"sweep {found.name}: {done} of {len(said['studies'])} studies done; {state}")
+    if said["studies"]:
+        print(plain(said["studies"]))
+    if not said["driven"] and found.result is None:
+        print(f"damoos resume {found.name} goes on with it")
+
+
+@cluster.command()
+def up(
+    local: Annotated[str, typer.Option(help="Machines, a node for each: i3,m5d,z1d; one may be named twice.")],
+) -> None:
+    """Start a Ray cluster on this computer, on loopback, with a node for each machine.
+
+    Example: damoos cluster up --local i3,m5d,z1d
+    """
+    from damoos.dispatch import cluster as clusters
+
+    names = [word.strip() for word in local.split(",") if word.strip()]
+    found = clusters.up(names)
+    print(f"cluster at {found['address']}: {', '.join(names)}; 'damoos sweep --ray auto' uses it")
+
+
+@cluster.command()
+def down() -> None:
+    """End the Ray cluster that 'damoos cluster up' started.
+
+    Example: damoos cluster down
+    """
+    from damoos.dispatch import cluster as clusters
+
+    print(f"cluster at {clusters.down()['address']} ended")
+
+
+@contextmanager
+def _watched(form: str) -> Iterator[Any]:
+    from rich.console import Console
+
+    from damoos.report.fleet import JsonLines, Lines, LiveTable
+
+    console = Console(stderr=True)
+    if form == "jsonl":
+        made: Any = JsonLines(sys.stdout)
+    else:
+        made = LiveTable(console) if console.is_terminal else Lines(console)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def _print_estimate(config: Any, form: str) -> None:
+    from damoos.sweep import estimate
+
+    rows = estimate(config)
+    if form != "text":
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        money = "" if row["usd"] is None else f", {_money(row['usd'], row['usd_real'])} USD"
+        print(
+            f"{row['machine']:<12} {row['studies']} studies, {row['trials']} trials, {row['runs']} runs,"
+            f" about {_hours(row['hours'], row['hours_real'])} h{money}"
+        )
+    total = sum(row["hours"] for row in rows), sum(row["hours_real"] for row in rows)
+    print(f"{'all':<12} {sum(row['runs'] for row in rows)} runs, about {_hours(*total)} machine-hours")
+    if total[0] != total[1]:
+        say("the first figure is for the models of workloads that are not installed, the second for the real ones")
+
+
+def _hours(model: float, real: float) -> str:
+    return f"{real:.1f}" if model == real else f"{model:.1f} to {real:.1f}"
+
+
+def _money(model: float, real: float) -> str:
+    return f"{real:.2f}" if model == real else f"{model:.2f} to {real:.2f}"
+
+
+def _check(said: dict[str, Any]) -> None:
+    """The exit code: machines that were not fit, studies that failed, nothing found at all."""
+    failures = said["failures"]
+    if any(one["of"] == "machine" for one in failures):
+        raise UnsupportedError(_failed(said))
+    if failures:
+        raise TooManyFailures(_failed(said))
+    if all(row["score"] is None for row in said["studies"]):
+        raise NothingFeasible(f"sweep '{said['sweep']}': no study has a scheme that kept the limits of the score")
+
+
+def _failed(said: dict[str, Any]) -> str:
+    failures = said["failures"]
+    return (
+        f"sweep '{said['sweep']}': {len(failures)} of {len(said['studies'])} studies failed, the first one:"
+        f" {failures[0]['error']}; 'damoos resume {said['sweep']}' tries them again"
+    )

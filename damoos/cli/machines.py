@@ -1,0 +1,65 @@
+"""The commands about where there is to run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from damoos.cli.common import Format, check_format, print_rows, say
+from damoos.errors import UnsupportedError
+
+app = typer.Typer()
+machines = typer.Typer(invoke_without_command=True)
+_Name = Annotated[str, typer.Argument(help="Machine name or TOML file.")]
+
+
+@machines.callback()
+def list_machines(context: typer.Context, form: Format = "text") -> None:
+    """List the machines; 'show' explains one, 'damoos doctor' examines one.
+
+    Example: damoos machines
+    """
+    if context.invoked_subcommand:
+        return
+    from damoos.machines import catalog
+
+    check_format(form)
+    print_rows([{"name": name, "description": catalog.machine(name).describe()} for name in catalog.names()], form)
+
+
+@machines.command()
+def show(name: _Name, form: Format = "text") -> None:
+    """Explain one machine: what its file says, with everything that follows from it. The machine is not asked.
+
+    Example: damoos machines show i3
+    """
+    from damoos.machines.explain import explain
+    from damoos.report.machines import explanation
+
+    check_format(form)
+    about = explain(name)
+    print(json.dumps(about, indent=2) if form == "json" else "\n".join(explanation(about)))
+
+
+@app.command()
+def doctor(name: _Name, form: Format = "text") -> None:
+    """Examine a machine: whether runs on it can be trusted, and what to do where not; exit code 3 if it is not fit.
+
+    Example: damoos doctor guest
+    """
+    from damoos.doctor import examine_machine, fit, why_unfit
+    from damoos.machines import catalog
+    from damoos.report.machines import findings
+
+    check_format(form)
+    found = examine_machine(catalog.machine(name), say)
+    if form == "json":
+        answer = {"machine": name, "fit": fit(found), "findings": [asdict(one) for one in found]}
+        print(json.dumps(answer, indent=2))
+    else:
+        print("\n".join(findings(found)))
+    if not fit(found):
+        raise UnsupportedError(f"machine '{name}' is not fit: {why_unfit(found)}")

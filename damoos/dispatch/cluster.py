@@ -1,0 +1,131 @@
+"""A Ray cluster on this computer: a head and a node for each machine, all on loopback, kept by a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from damoos import places
+from damoos.errors import ConfigError, MachineError, UnsupportedError
+from damoos.machines import catalog as machines
+
+START_S = 120.0
+STOP_S = 30.0
+# What passes between driver and workers is small; by default each node would take a third of the memory for it.
+_STORE_BYTES = 80 << 20
+# Ray moves away from loopback on Linux unless it is told that this is no cluster of several computers.
+ONLY_HERE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+def _file() -> Path:
+    return places.cache() / "cluster.json"
+
+
+def state() -> dict[str, Any] | None:
+    """The cluster that runs here: its ``address``, ``machines`` and the ``pid`` of its keeper; None if none does."""
+    try:
+        found: dict[str, Any] = json.loads(_file().read_text())
+    except (OSError, ValueError):
+        return None
+    return found if _lives(found["pid"]) else None
+
+
+def _lives(pid: int) -> bool:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return __spec__.name.encode() in words
+
+
+def up(names: Sequence[str]) -> dict[str, Any]:
+    """Start one; each machine may be named several times, which makes several nodes that offer it.
+
+    Raises
+    ------
+    ConfigError : one runs already, or a machine is not known
+    UnsupportedError : Ray is not installed
+    """
+    if running := state():
+        raise ConfigError(f"a cluster runs here already, at {running['address']}; 'damoos cluster down' ends it")
+    for name in names:
+        machines.machine(name)
+    _check_ray()
+    _file().parent.mkdir(parents=True, exist_ok=True)
+    log = _file().with_suffix(".log")
+    with open(log, "w") as output:
+        keeper = subprocess.Popen(
+            [sys.executable, "-m", __spec__.name, *names],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output,
+            env={**os.environ, **ONLY_HERE}, start_new_session=True,
+        )  # fmt: skip
+    assert keeper.stdout
+    address = keeper.stdout.readline().decode().strip()
+    if not address:
+        last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
+        raise MachineError(f"the cluster did not start: {last} (all of it in {log})")
+    found = {"address": address, "pid": keeper.pid, "machines": list(names)}
+    _file().write_text(json.dumps(found))
+    return found
+
+
+def down() -> dict[str, Any]:
+    """End the cluster that runs here.
+
+    Raises
+    ------
+    ConfigError : there is none
+    """
+    found = state()
+    if found is None:
+        raise ConfigError("no cluster of damoos's runs here; 'damoos cluster up --local i3,m5d' starts one")
+    os.kill(found["pid"], signal.SIGTERM)
+    end = time.monotonic() + STOP_S
+    while _lives(found["pid"]):
+        if time.monotonic() > end:
+            raise MachineError(f"the cluster's keeper (pid {found['pid']}) does not end")
+        time.sleep(0.1)
+    _file().unlink(missing_ok=True)
+    return found
+
+
+def _check_ray() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("ray") is None:
+        raise UnsupportedError("Ray is not installed; pip install 'damoos[ray]'")
+
+
+def main() -> int:
+    """Keep a cluster until SIGTERM."""
+    from ray.cluster_utils import Cluster
+
+    answer, sys.stdout = sys.stdout, sys.stderr
+    common: dict[str, Any] = {"node_ip_address": "127.0.0.1", "object_store_memory": _STORE_BYTES}
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
+    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **common})
+    try:
+        for name in sys.argv[1:]:
+            if not stopped:
+                cluster.add_node(num_cpus=1, resources={name: 1}, **common)
+        print(cluster.address, file=answer, flush=True)
+        answer.close()
+        while not stopped:
+            time.sleep(0.2)
+    finally:
+        with contextlib.suppress(Exception):
+            cluster.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

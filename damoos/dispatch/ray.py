@@ -1,0 +1,224 @@
+"""Jobs done on a Ray cluster. The only file that knows Ray; it is imported when a sweep asks for a cluster.
+
+Each machine is a custom resource of 1 under its own name, offered by the node that can reach it. A job is a stateless
+task that takes the resource, so a machine does one at a time, whoever drives. A worker that has opened a machine keeps
+it for a moment, since the next job of the same study mostly comes at once and a boot costs seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from damoos.dispatch import cluster
+from damoos.dispatch.base import Dispatcher, Order, Outcome, Slot
+from damoos.dispatch.lease import Lease
+from damoos.errors import ConfigError, DamoosError, MachineLost, UnsupportedError, nearest
+
+# A worker closes a machine that nobody has asked for in this time, so that another worker of its node can have it.
+IDLE_S = 15.0
+# A cluster that grows by itself has this long to bring a machine up.
+APPEAR_S = 1800.0
+_POLL_S = 5.0
+
+
+class RayDispatcher(Dispatcher):
+    """Machines of a Ray cluster.
+
+    Parameters
+    ----------
+    address : str
+        ``auto`` for the cluster that runs on this computer, or ``HOST:PORT`` of its head.
+    say : callable
+        Told what takes time.
+
+    Raises
+    ------
+    UnsupportedError : Ray is not installed
+    ConfigError : no cluster at that address
+    """
+
+    def __init__(self, address: str, say: Callable[[str], None] = lambda _: None) -> None:
+        address = _address(address)
+        self._ray = _ray(address)
+        self._say = say
+        self._arrived: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._nodes: dict[Slot, str] = {}
+        self._pending: dict[Slot, Any] = {}
+        self._begun: dict[Slot, float] = {}
+        _connect(self._ray, address)
+        # Retries are damoos's own, by error class: Ray would repeat what must not be repeated.
+        self._task = self._ray.remote(num_cpus=0, max_retries=0)(_work)
+
+    def capacity(self, machine: str) -> int:
+        """How many nodes offer it; 1 while none does, as the cluster may grow."""
+        offers = self._offers()
+        if machine not in offers:
+            known = ", ".join(sorted(offers)) or "none"
+            self._say(f"no node of the cluster offers machine '{machine}' yet (there are: {known}); waiting for one")
+        return int(offers.get(machine, 1))
+
+    def submit(self, order: Order) -> None:
+        """Start a task; on the node where the slot's last one ran, if that is still there."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        options: dict[str, Any] = {"resources": {order.slot.machine: 1}}
+        if node := self._nodes.get(order.slot):
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node, soft=True)
+        reference = self._task.options(**options).remote(order.tenant, order.make, order.job)
+        self._pending[order.slot] = reference
+        self._begun[order.slot] = time.monotonic()
+        reference.future().add_done_callback(lambda future: self._arrive(order, reference, future))
+
+    def release(self, slot: Slot) -> None:
+        """Nothing to do: the worker closes the machine by itself."""
+        self._nodes.pop(slot, None)
+
+    def wait(self, timeout_s: float | None = None) -> Outcome | None:
+        """The next outcome."""
+        self._give_up_waiting()
+        try:
+            return self._arrived.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """End what is under way and leave the cluster as it is; its workers close their machines."""
+        for reference in self._pending.values():
+            with contextlib.suppress(Exception):
+                self._ray.cancel(reference, force=True)
+        self._ray.shutdown()
+
+    def _arrive(self, order: Order, reference: Any, future: Any) -> None:
+        if self._pending.get(order.slot) is not reference:
+            return  # given up already
+        del self._pending[order.slot]
+        error = future.exception()
+        if error is not None:
+            self._nodes.pop(order.slot, None)
+            self._arrived.put(Outcome(order, error=_as_ours(error)))
+            return
+        node, found, failed = future.result()
+        self._nodes[order.slot] = node
+        self._arrived.put(Outcome(order, found, failed))
+
+    def _offers(self) -> dict[str, float]:
+        """Machines that the cluster has now, and how many of each."""
+        found: dict[str, float] = {}
+        for node in self._ray.nodes():
+            for name, count in node["Resources"].items() if node["Alive"] else ():
+                if name not in ("CPU", "GPU", "memory", "object_store_memory") and not name.startswith("node:"):
+                    found[name] = found.get(name, 0) + count
+        return found
+
+    def _give_up_waiting(self) -> None:
+        """A task whose machine does not appear would wait for ever."""
+        late = [slot for slot in self._pending if time.monotonic() - self._begun[slot] > APPEAR_S]
+        offers = self._offers() if late else {}
+        for slot in late:
+            self._begun[slot] = time.monotonic()
+            if slot.machine not in offers:
+                reference = self._pending.pop(slot)
+                self._ray.cancel(reference, force=True)
+                said = f"no node offers machine '{slot.machine}'{nearest(slot.machine, offers)}"
+                order = Order(slot, "", _no_machine, _no_job)
+                self._arrived.put(Outcome(order, error=UnsupportedError(said)))
+
+
+def _no_machine() -> Any:
+    raise AssertionError("never opened")
+
+
+def _no_job(lease: Lease) -> None:
+    raise AssertionError("never done")
+
+
+def _address(words: str) -> str:
+    """``auto`` is damoos's own cluster, if one runs here; else whatever Ray finds."""
+    running = cluster.state() if words == "auto" else None
+    return running["address"] if running else words
+
+
+def _ray(address: str) -> Any:
+    if address.startswith(("127.0.0.1:", "localhost:")):
+        os.environ.update(cluster.ONLY_HERE)  # before Ray is imported: it looks only then
+    try:
+        import ray
+    except ImportError:
+        raise UnsupportedError("Ray is not installed; pip install 'damoos[ray]'") from None
+    return ray
+
+
+def _connect(ray: Any, address: str) -> None:
+    import logging
+
+    try:
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, configure_logging=True)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        said = str(error).strip().splitlines()[0]
+        raise ConfigError(f"--ray {address}: {said}; 'damoos cluster up --local i3' starts one here") from None
+
+
+def _as_ours(error: BaseException) -> Exception:
+    """What Ray says of a task that did not come back: its worker, its node or its cluster is gone."""
+    import ray.exceptions
+
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return error  # a defect of ours: every other error of a job is an answer
+    return MachineLost(f"its Ray worker is gone: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+
+
+class _Held:
+    """The machine that this worker holds."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.tenant = ""
+        self.lease: Lease | None = None
+        self.used = 0.0
+        threading.Thread(target=self._close_idle, daemon=True).start()
+
+    def leased(self, order_tenant: str, make: Callable[[], Any]) -> Lease:
+        """The lease of a tenant, opened if need be."""
+        if self.lease is None or self.tenant != order_tenant:
+            self.close()
+            self.tenant, self.lease = order_tenant, Lease(make(), attempts=1)
+        return self.lease
+
+    def close(self) -> None:
+        """Close the machine."""
+        lease, self.lease = self.lease, None
+        if lease:
+            with contextlib.suppress(DamoosError):
+                lease.close()
+
+    def _close_idle(self) -> None:
+        while True:
+            time.sleep(_POLL_S)
+            with self.lock:
+                if self.lease and time.monotonic() - self.used > IDLE_S:
+                    self.close()
+
+
+_held: _Held | None = None
+
+
+def _work(tenant: str, make: Callable[[], Any], job: Callable[[Lease], Any]) -> tuple[str, Any, Exception | None]:
+    """A task: the node it ran on, and a value or an error of damoos's."""
+    global _held
+    import ray
+
+    node: str = ray.get_runtime_context().get_node_id()
+    _held = _held or _Held()
+    with _held.lock:
+        try:
+            return node, job(_held.leased(tenant, make)), None
+        except DamoosError as error:
+            return node, None, error
+        finally:
+            _held.used = time.monotonic()

@@ -1,0 +1,126 @@
+"""Whether a machine is fit to measure on: what it has, what it lacks, how much noise it makes, and what to do about it.
+
+Findings are `OK`, `WARN` (results are less than they could be) or `UNFIT` (they would not be worth having). The bounds
+are named in `finding`, `noise` and `clock`; docs/machines.md explains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from damoos.doctor.clock import clock, look
+from damoos.doctor.damon import damon, damon_free
+from damoos.doctor.finding import OK, UNFIT, WARN, Finding, fit, graded, why_unfit
+from damoos.doctor.noise import neighbours
+from damoos.errors import DamoosError, MachineTransientError
+from damoos.machines.base import Conditions, Machine
+from damoos.units import show_bytes
+
+__all__ = ["OK", "UNFIT", "WARN", "Finding", "examine", "examine_machine", "fit", "why_unfit"]
+
+STEADY_S = 10.0
+# Fraction of the machine's memory that is free; with less, the kernel reclaims for others what a run then misses.
+FREE_WARN = 0.25
+FREE_UNFIT = 0.1
+
+Call = Callable[..., Any]
+
+
+def examine(
+    call: Call,
+    machine_name: str,
+    conditions: Conditions,
+    steady_s: float = STEADY_S,
+    needs: Sequence[str] = ("pageout",),
+) -> list[Finding]:
+    """Look at a machine that has been prepared for runs.
+
+    Nothing of it is changed but for what the agent takes back at once: a kdamond of its own, if DAMON is free.
+
+    Parameters
+    ----------
+    call : callable
+        Calls the machine's agent.
+    machine_name : str
+        As the user knows it, for what there is to do.
+    conditions : Conditions
+        Of its machine file.
+    steady_s : float
+        How long the same work is repeated (machine's time).
+    needs : sequence of str
+        Actions that have to do something on this machine.
+
+    Raises
+    ------
+    MachineTransientError : the machine was lost meanwhile
+    """
+    facts, start = call("facts"), look(call)
+    root = start.state["uid"] == 0
+    findings = [_kernel(facts), _privileges(start.state), damon_free(facts, root)]
+    # With DAMON in somebody else's hands there is nothing to try: damoos leaves it alone.
+    findings += damon(call, machine_name, needs, facts, start.state["swaps"]) if fit(findings) else []
+    findings += [_cgroup(start.state), _psi(start.state), _memory(facts, start.state)]
+    findings.append(neighbours(call, conditions, facts["vcpus"], steady_s))
+    findings.append(clock(start, look(call)))
+    return findings
+
+
+def examine_machine(machine: Machine, say: Callable[[str], None] = lambda _: None) -> list[Finding]:
+    """Open a machine, prepare it as its file says, look at it, and leave it as it was.
+
+    Raises
+    ------
+    DamoosError : it cannot be opened
+    """
+    session = machine.open(say)
+    try:
+        conditions = _conditions(session.agent.call, machine.conditions)
+        return [conditions, *examine(session.agent.call, machine.name, machine.conditions)]
+    finally:
+        session.close()
+
+
+def _conditions(call: Call, conditions: Conditions) -> Finding:
+    wanted = conditions.wanted()
+    try:
+        call("prepare", **wanted)
+    except MachineTransientError:
+        raise
+    except DamoosError as error:
+        return Finding("conditions", UNFIT, str(error), "give the machine what its file asks for, or change the file")
+    return Finding("conditions", OK, f"prepared: {', '.join(wanted)}" if wanted else "the machine is taken as it is")
+
+
+def _kernel(facts: dict[str, Any]) -> Finding:
+    size = f"{facts['vcpus']} CPU{'s' if facts['vcpus'] != 1 else ''}, {show_bytes(facts['mem_bytes'])}"
+    return Finding("kernel", OK, f"Linux {facts['kernel']} on {facts['arch']}, {size}")
+
+
+def _privileges(state: dict[str, Any]) -> Finding:
+    if state["uid"] == 0:
+        return Finding("privileges", OK, "root")
+    todo = "log in as root, or give [ssh] of its machine file sudo = true; on machine 'local' run damoos as root"
+    return Finding("privileges", UNFIT, f"user {state['uid']} is not root, and DAMON is for root only", todo)
+
+
+def _cgroup(state: dict[str, Any]) -> Finding:
+    if state["cgroups"]:
+        return Finding("cgroup v2", OK, "runs have groups of their own")
+    if state["cgroup_v2"]:
+        return Finding("cgroup v2", WARN, "there, but groups cannot be made", "run as root, outside a container")
+    todo = "boot with systemd.unified_cgroup_hierarchy=1, or mount cgroup2 on /sys/fs/cgroup"
+    return Finding("cgroup v2", WARN, "not on /sys/fs/cgroup: no cgroup_avg_bytes, children found by parents", todo)
+
+
+def _psi(state: dict[str, Any]) -> Finding:
+    if state["psi"]:
+        return Finding("PSI", OK, "on")
+    return Finding("PSI", WARN, "off: no psi_* metrics, and score 'psi' is refused", "boot with psi=1 (CONFIG_PSI)")
+
+
+def _memory(facts: dict[str, Any], state: dict[str, Any]) -> Finding:
+    free = state["mem_available_bytes"] / facts["mem_bytes"]
+    found = f"{show_bytes(state['mem_available_bytes'])} available of {show_bytes(facts['mem_bytes'])}"
+    level = graded(-free, -FREE_WARN, -FREE_UNFIT)
+    return Finding("free memory", level, found, "" if level == OK else "end what takes it, or give it more memory")

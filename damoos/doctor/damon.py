@@ -1,0 +1,62 @@
+"""Whether DAMON is there, free, and does what it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from damoos.doctor.finding import OK, UNFIT, WARN, Finding
+from damoos.errors import DamoosError, MachineTransientError
+from damoos.units import show_bytes
+
+Call = Callable[..., Any]
+Facts = dict[str, Any]
+
+
+def damon_free(facts: Facts, root: bool) -> Finding:
+    """Whether somebody else has a kdamond."""
+    sign = facts["damon_in_use"]
+    if not sign:
+        return Finding("DAMON free", OK, "nobody uses it")
+    if not root:  # the sign is that it could not be read
+        return Finding("DAMON free", WARN, f"cannot be told: {sign}", "look again as root")
+    todo = "stop what uses it (damo stop; a service; the module) or take another machine; damoos leaves it alone"
+    return Finding("DAMON free", UNFIT, f"in use on this machine by somebody else: {sign}", todo)
+
+
+def damon(call: Call, machine: str, needs: Sequence[str], facts: Facts, swaps: Sequence[str]) -> Iterator[Finding]:
+    """What DAMON offers here, and whether what is needed of it does anything."""
+    try:
+        offered = call("probe")
+    except MachineTransientError:
+        raise
+    except DamoosError as error:
+        yield Finding("DAMON", UNFIT, str(error), "mend what the message names, or take another machine")
+        return
+    if not offered:
+        todo = "boot a kernel with CONFIG_DAMON_VADDR and CONFIG_DAMON_SYSFS, or take machine 'guest'"
+        yield Finding("DAMON", UNFIT, "this kernel has none", todo)
+        return
+    words = (f"{name} {' '.join(offered[name])}" for name in ("interfaces", "operations", "actions"))
+    yield Finding("DAMON", OK, "; ".join(words))
+    operations = "vaddr" if "vaddr" in offered["operations"] else offered["operations"][0]
+    swap = f"{' '.join(swaps)} ({show_bytes(facts['swap_bytes'])})" if swaps else ""
+    for action in needs:
+        yield _action(call, machine, operations, action, offered["actions"], swap)
+
+
+def _action(call: Call, machine: str, operations: str, action: str, offered: Sequence[str], swap: str) -> Finding:
+    name = "swap" if action == "pageout" else action
+    there = f"{swap or 'no swap'}; " if action == "pageout" else ""
+    if action not in offered:
+        return Finding(name, UNFIT, f"{there}this kernel has no {action}", "boot another kernel: damoos kernel list")
+    try:
+        sz_bytes = call("tryout", operations=operations, actions=[action])[action]
+    except MachineTransientError:
+        raise
+    except DamoosError as error:
+        return Finding(name, UNFIT, f"{there}{action} could not be tried: {error}", "mend what the message names")
+    if sz_bytes:
+        return Finding(name, OK, f"{there}{action} on {operations} applied to {show_bytes(sz_bytes)} in a trial")
+    todo = f"give the machine file of '{machine}' a [swap]" if action == "pageout" and not swap else "another kernel"
+    return Finding(name, UNFIT, f"{there}{action} on {operations} is accepted and applied to nothing", todo)

@@ -1,0 +1,415 @@
+"""Driving a sweep: many studies, many machines, one thread.
+
+A machine does one study at a time, from its first run to its last, so that baselines belong to the machine whose trials
+they judge. A machine that has done a job gets the next one at once; nobody waits for anybody else. Only this thread
+asks searchers and writes the store.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import resource
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from damoos import doctor, jobs
+from damoos.conduct import Step, Steps, Watcher, steps
+from damoos.dispatch.base import Dispatcher, Job, Order, Outcome, Slot, job
+from damoos.dispatch.retries import Strikes
+from damoos.errors import DamoosError, MachineError, StoreError, UnsupportedError
+from damoos.machines import prices
+from damoos.model.trial import Run, Score
+from damoos.result import write
+from damoos.study import Study, StudyConfig
+from damoos.sweep import RESULT, STATUS, Sweep
+
+STATUS_EVERY_S = 1.0
+Event = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass
+class Row:
+    """One study as people watch it."""
+
+    study: str
+    workload: str
+    machine: str
+    nr_samples: int
+    state: str = "waiting"
+    on: str = ""
+    trials: int = 0
+    runs: int = 0
+    best: float | None = None
+    left_s: float | None = None
+    verdict: str = ""
+    score: float | None = None
+    slowdown: float | None = None
+    saving: float | None = None
+    error: str = ""
+
+    def take(self, result: Mapping[str, Any]) -> None:
+        """Fill in what a finished study has come to."""
+        self.state, self.verdict, self.left_s = "done", result["verdict"], None
+        self.trials = len(result["trials"])
+        arms = result["validation"] or {}
+        if tuned := arms.get("tuned"):
+            base = arms["baseline"]
+            self.score = tuned["score"]
+            self.slowdown = tuned["runtime_s"] / base["runtime_s"] - 1
+            self.saving = 1 - tuned["rss_avg_bytes"] / base["rss_avg_bytes"]
+
+
+@dataclass
+class Tenancy:
+    """A study that has a slot."""
+
+    study: Study
+    row: Row
+    steps: Steps
+    held: ExitStack
+    step: Step | None = None
+
+
+@dataclass
+class Place:
+    """A slot and how it has done; ``gone`` says why it gets no more work."""
+
+    slot: Slot
+    strikes: Strikes = field(default_factory=Strikes)
+    tenancy: Tenancy | None = None
+    examined: bool = False
+    gone: str = ""
+    since: float = 0.0
+
+
+def drive(
+    sweep: Sweep, dispatcher: Dispatcher, event: Event = lambda kind, said: None, steady_s: float = doctor.STEADY_S
+) -> dict[str, Any]:
+    """Do all that is left of a sweep and return its summary, which is also its ``result.json``.
+
+    Parameters
+    ----------
+    sweep : Sweep
+    dispatcher : Dispatcher
+    event : callable
+        Told of each thing that happens: its kind, and what there is to say of it (docs/fleet.md lists them).
+    steady_s : float, seconds
+        How long the doctor listens for noisy neighbours; 0 where nothing is measured in earnest.
+
+    Raises
+    ------
+    StoreError : nothing can be stored any more; what was is safe
+    """
+    _many_files()
+    with sweep.driving():
+        return _Driver(sweep, dispatcher, event, steady_s).whole()
+
+
+def _many_files() -> None:
+    """A thousand studies under way hold a lock each."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class _Driver:
+    def __init__(self, sweep: Sweep, dispatcher: Dispatcher, event: Event, steady_s: float) -> None:
+        self._sweep = sweep
+        self._dispatcher = dispatcher
+        self._event = event
+        self._steady_s = steady_s
+        self._rows: dict[str, Row] = {}
+        self._waiting: dict[str, deque[StudyConfig]] = {name: deque() for name in sweep.config.machines}
+        self._places: dict[Slot, Place] = {}
+        self._later: list[tuple[float, int, Order]] = []
+        self._numbers = itertools.count()
+        self._failures: list[dict[str, Any]] = []
+        self._machines: dict[str, dict[str, Any]] = {}
+        self._spent_s: dict[str, float] = dict(sweep.status.get("spent_s", {}))
+        self._told = 0.0
+
+    def whole(self) -> dict[str, Any]:
+        """Everything that is left."""
+        self._line_up()
+        try:
+            for name, waiting in self._waiting.items():
+                if waiting:
+                    self._take_machines(name)
+            self._loop()
+        finally:
+            self._let_go()
+        found = self._summary()
+        self._sweep.artifacts.write_json(RESULT, found)
+        return found
+
+    def _line_up(self) -> None:
+        """Put what is not finished into the queue of its machine."""
+        for config in self._sweep.config.configs():
+            row = Row(self._sweep.study_name(config), config.target, config.machine, config.nr_samples)
+            self._rows[row.study] = row
+            result = self._sweep.finished(row.study)
+            if result:
+                row.take(result)
+            else:
+                self._waiting[config.machine].append(config)
+        left = sum(map(len, self._waiting.values()))
+        self._event("sweep", {"sweep": self._sweep.name, "studies": len(self._rows), "left": left})
+
+    def _take_machines(self, name: str) -> None:
+        try:
+            count = self._dispatcher.capacity(name)
+        except DamoosError as error:
+            self._give_up_machine(name, str(error))
+            return
+        for number in range(min(count, len(self._waiting[name]))):
+            place = self._places[Slot(name, number)] = Place(Slot(name, number), since=time.monotonic())
+            self._next(place)
+
+    def _loop(self) -> None:
+        while any(not place.gone for place in self._places.values()):
+            self._resubmit()
+            self._tell()
+            left_s = max(0.0, self._later[0][0] - time.monotonic()) if self._later else STATUS_EVERY_S
+            if outcome := self._dispatcher.wait(min(left_s, STATUS_EVERY_S)):
+                self._arrived(self._places[outcome.order.slot], outcome)
+
+    def _resubmit(self) -> None:
+        while self._later and self._later[0][0] <= time.monotonic():
+            self._dispatcher.submit(heapq.heappop(self._later)[2])
+
+    def _arrived(self, place: Place, outcome: Outcome) -> None:
+        error = outcome.error
+        if isinstance(error, MachineError):
+            self._machine_failed(place, outcome.order, error)
+            return
+        if error is None:
+            place.strikes.success()
+        if place.examined:
+            self._go_on(place, outcome)
+        elif error is None:
+            self._examined(place, outcome.value)
+        else:
+            self._close(place, f"unfit: {_text(error)}")
+
+    def _machine_failed(self, place: Place, order: Order, error: MachineError) -> None:
+        """The same again after a while; or another study, if this error is that one's; or no more of this machine."""
+        again_s = place.strikes.failure(error)
+        if again_s is not None:
+            self._event(
+                "retry",
+                {"machine": str(place.slot), "study": order.tenant, "error": str(error), "backoff_s": again_s},
+            )
+            heapq.heappush(self._later, (time.monotonic() + again_s, next(self._numbers), order))
+        elif place.strikes.out or not place.examined:
+            self._close(place, f"quarantined: {error}" if place.strikes.out else f"unfit: {error}")
+        else:
+            self._go_on(place, Outcome(order, error=error))
+
+    def _examined(self, place: Place, findings: list[doctor.Finding]) -> None:
+        place.examined = True
+        fit = doctor.fit(findings)
+        said = {"fit": fit, "findings": [asdict(one) for one in findings]}
+        self._machines[str(place.slot)] = said
+        self._event("machine", {"machine": str(place.slot), **said})
+        if fit:
+            self._next(place)
+        else:
+            self._close(place, f"unfit: {doctor.why_unfit(findings)}")
+
+    def _next(self, place: Place) -> None:
+        """The doctor first; then the next study that waits for such a machine; the machine is let go when none does."""
+        waiting = self._waiting[place.slot.machine]
+        if not waiting:
+            self._close(place, "done")
+        elif not place.examined:
+            self._submit(place, waiting[0], job(jobs.examine, waiting[0], self._steady_s))
+        else:
+            self._begin(place, waiting.popleft())
+
+    def _begin(self, place: Place, config: StudyConfig) -> None:
+        row = self._rows[self._sweep.study_name(config)]
+        row.state, row.on, row.error = "running", str(place.slot), ""
+        held = ExitStack()
+        try:
+            study = self._sweep.study(config)
+            held.enter_context(study.record.writing())
+            place.tenancy = Tenancy(study, row, steps(study, _Told(self, row)), held)
+        except DamoosError as error:
+            held.close()
+            self._failed(row, error)
+            self._next(place)
+            return
+        self._event("study", {"study": row.study, "state": "running", "machine": row.on})
+        self._advance(place, place.tenancy, lambda steps: next(steps))
+
+    def _go_on(self, place: Place, outcome: Outcome) -> None:
+        assert place.tenancy
+        error = outcome.error
+        if error is None:
+            self._advance(place, place.tenancy, lambda steps: steps.send(outcome.value))
+        else:
+            self._advance(place, place.tenancy, lambda steps: steps.throw(error))
+
+    def _advance(self, place: Place, tenancy: Tenancy, move: Callable[[Steps], Step]) -> None:
+        """Let a study go on to its next job, or to its end."""
+        try:
+            tenancy.step = move(tenancy.steps)
+        except StopIteration:
+            self._finished(tenancy)
+        except StoreError:
+            raise  # nothing can be kept any more: the sweep ends here, and goes on from here
+        except Exception as error:
+            self._failed(tenancy.row, error)
+        else:
+            self._submit(place, tenancy.study.config, tenancy.step.job)
+            return
+        self._leave(place)
+        self._next(place)
+
+    def _submit(self, place: Place, config: StudyConfig, job: Job) -> None:
+        self._dispatcher.submit(Order(place.slot, self._sweep.study_name(config), config.machine_for, job))
+
+    def _finished(self, tenancy: Tenancy) -> None:
+        result = tenancy.study.record.result
+        assert result is not None
+        write(tenancy.study, result)
+        tenancy.row.take(result)
+        self._event("study", {"state": "done", **_said(tenancy.row)})
+
+    def _failed(self, row: Row, error: Exception) -> None:
+        """A study that cannot go on; the others can."""
+        said = _text(error)
+        row.state, row.error, row.left_s = "failed", said, None
+        kind = "machine" if isinstance(error, MachineError | UnsupportedError) else "study"
+        failure = {"study": row.study, "machine": row.on or row.machine, "of": kind, "error": said}
+        self._failures.append(failure)
+        self._event("study", {"state": "failed", **failure})
+
+    def _leave(self, place: Place) -> None:
+        """The study is off its machine; what was not finished of it is still in the store."""
+        if tenancy := place.tenancy:
+            tenancy.steps.close()
+            tenancy.held.close()
+            place.tenancy = None
+
+    def _close(self, place: Place, why: str) -> None:
+        """No more work for a slot. A study that it had goes to another one, or has failed."""
+        place.gone = why
+        self._dispatcher.release(place.slot)
+        self._spend(place)
+        tenancy = place.tenancy
+        self._leave(place)
+        if why == "done":
+            return
+        self._machines[str(place.slot)] = {**self._machines.get(str(place.slot), {}), "fit": False, "error": why}
+        self._event("machine", {"machine": str(place.slot), "fit": False, "error": why})
+        waiting = self._waiting[place.slot.machine]
+        if tenancy:
+            tenancy.row.state = "waiting"
+            waiting.appendleft(tenancy.study.config)
+        others = [one for one in self._places.values() if one.slot.machine == place.slot.machine and not one.gone]
+        if not others:
+            self._give_up_machine(place.slot.machine, why)
+
+    def _give_up_machine(self, name: str, why: str) -> None:
+        waiting = self._waiting[name]
+        while waiting:
+            row = self._rows[self._sweep.study_name(waiting.popleft())]
+            self._failed(row, MachineError(f"machine '{name}' is {why}" if ":" in why else why))
+
+    def _let_go(self) -> None:
+        """Leave nothing under way, whatever the way out."""
+        for place in self._places.values():
+            self._leave(place)
+            if not place.gone:
+                self._spend(place)
+        self._tell(now=True)
+
+    def _spend(self, place: Place) -> None:
+        name = place.slot.machine
+        self._spent_s[name] = self._spent_s.get(name, 0.0) + time.monotonic() - place.since
+
+    def _tell(self, now: bool = False) -> None:
+        """Write the status for others to read, now and then."""
+        if now or time.monotonic() - self._told >= STATUS_EVERY_S:
+            rows = [_said(row) for row in self._rows.values()]
+            form = {"sweep": self._sweep.name, "studies": rows, "failures": self._failures, "spent_s": self._spent_s}
+            self._sweep.artifacts.write_json(STATUS, form)
+            self._event("rows", {row["study"]: row for row in rows})
+            self._told = time.monotonic()
+
+    def _summary(self) -> dict[str, Any]:
+        return {
+            "sweep": self._sweep.name,
+            "studies": [_said(row) for row in self._rows.values()],
+            "machines": self._machines,
+            "failures": self._failures,
+            "cost": prices.cost(self._spent_s),
+        }
+
+    def told_finished(self, row: Row, run: Run, score: Score | None, falls: bool) -> None:
+        """Take in a finished run."""
+        row.runs += 1
+        row.trials += run.kind == "trial"
+        if score and score.feasible and score.value is not None:
+            values = [score.value] if row.best is None else [score.value, row.best]
+            row.best = min(values) if falls else max(values)
+        metrics = run.measurement.metrics if run.measurement else {}
+        self._event(
+            "run",
+            {
+                "study": row.study,
+                "machine": row.on,
+                "run": run.key,
+                "params": dict(run.params) if run.params else None,
+                "runtime_s": metrics.get("runtime_s", metrics.get("elapsed_s")),
+                "stopped": run.measurement is not None and run.measurement.censored,
+                "rss_avg_bytes": metrics.get("rss_avg_bytes"),
+                "score": score.value if score else None,
+                "feasible": score.feasible if score else None,
+                "error": run.error,
+            },
+        )
+
+    def say(self, row: Row, text: str) -> None:
+        """Pass a line of news on."""
+        self._event("say", {"study": row.study, "text": text})
+
+
+def _said(row: Row) -> dict[str, Any]:
+    return asdict(row)
+
+
+def _text(error: Exception) -> str:
+    """One line; what is not ours is a defect, and names its kind."""
+    return str(error) if isinstance(error, DamoosError) else f"{type(error).__name__}: {error}"
+
+
+class _Told(Watcher):
+    """Tells the driver how one of its studies goes."""
+
+    def __init__(self, driver: _Driver, row: Row) -> None:
+        self._driver = driver
+        self._row = row
+        self._falls = False
+
+    def say(self, text: str) -> None:
+        self._driver.say(self._row, text)
+
+    def begin(self, study: Study, total: int, done: int) -> None:
+        self._falls = study.scorer.direction == "minimize"
+        trials = study.trials()
+        values = [one.score.value for one in trials if one.score.feasible and one.score.value is not None]
+        self._row.runs, self._row.trials = done, len(trials)
+        self._row.best = (min if self._falls else max)(values, default=None)
+
+    def started(self, run: Run, left_s: float | None) -> None:
+        self._row.left_s = left_s
+
+    def finished(self, run: Run, score: Score | None) -> None:
+        self._driver.told_finished(self._row, run, score, self._falls)

@@ -1,0 +1,89 @@
+"""What a study has done on a machine: find out what is there, then run. Each is a function of a lease.
+
+They are called where the machine is, in this process or by a worker of a cluster; what goes in and out can be pickled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from damoos import __version__, doctor, runner
+from damoos.damon.scheme import Scheme
+from damoos.dispatch.lease import Lease
+from damoos.errors import ConfigError, UnsupportedError
+from damoos.model.trial import Measurement, RawSamples
+from damoos.policies.base import DamosPolicy, Policy
+from damoos.study import StudyConfig, policy_of, space_of
+from damoos.workloads.base import Tuning, Workload
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a study found on its machine.
+
+    Parameters
+    ----------
+    workload : Workload
+        The one that this machine can run.
+    facts : dict
+        What the machine says of itself, its conditions included.
+    machine : str
+    damoos : str
+        Version of damoos that found it.
+    """
+
+    workload: Workload
+    facts: dict[str, Any]
+    machine: str
+    damoos: str = __version__
+
+
+def survey(lease: Lease, config: StudyConfig) -> Survey:
+    """Find out before the first run what will run, and whether the machine can do what the study will ask of it.
+
+    Raises
+    ------
+    UnsupportedError : it cannot, or it is unfit for measuring
+    """
+    if lease.machine.doctor_first:
+        findings = examine(lease, config, doctor.STEADY_S)
+        if not doctor.fit(findings):
+            raise UnsupportedError(f"machine '{lease.machine.name}' is unfit: {doctor.why_unfit(findings)}")
+    workload = config.workload_on(lease.which)
+    schemes = _schemes(config, workload.tuning)
+    asked = DamosPolicy(tuple({scheme.action: scheme for scheme in schemes}.values()), config.operations)
+    runner.check_schemes(lease.call, lease.machine.name, asked)
+    return Survey(workload, {**lease.facts, **lease.machine.conditions.model_dump()}, lease.machine.name)
+
+
+def examine(lease: Lease, config: StudyConfig, steady_s: float) -> list[doctor.Finding]:
+    """What the doctor finds of the machine, for schemes such as a study's."""
+    needs = sorted({scheme.action for scheme in _schemes(config, Tuning())})
+    return doctor.examine(lease.call, lease.machine.name, lease.machine.conditions, steady_s, needs)
+
+
+def _schemes(config: StudyConfig, tuning: Tuning) -> list[Scheme]:
+    """Schemes of the corners of a study's space."""
+    space = space_of(config, tuning)
+    return [scheme for corner in space.corners for scheme in policy_of(config, space, corner).schemes]
+
+
+def execute(
+    lease: Lease, workload: Workload, policy: Policy, limit_s: float, abort_s: float | None
+) -> tuple[Measurement, RawSamples]:
+    """One run; errors as `damoos.runner.run_once` has them."""
+    return lease.run(workload, policy, limit_s, abort_s)
+
+
+def same_version(found: Survey) -> None:
+    """Refuse a worker whose damoos is another one than the driver's.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if found.damoos != __version__:
+        raise ConfigError(
+            f"machine '{found.machine}' is served by damoos {found.damoos}, and this is {__version__}; install the same"
+        )

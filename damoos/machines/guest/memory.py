@@ -1,0 +1,125 @@
+"""Which guests this host has, and whether its memory is enough for one more.
+
+Each has a file, locked by its QEMU for as long as that lives, which holds the guest's state (``idle`` or ``busy``), the
+process id of QEMU and its memory in bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from damoos.errors import MachineError, MachineTransientError
+from damoos.machines.guest import locks
+
+SHARE = 0.9
+WAIT_S = 600.0
+_PREFIX = "guest-"
+_POLL_S = 0.5
+
+
+class GuestRecord:
+    """A guest's own file.
+
+    The lock is QEMU's alone: `fd` is for it to inherit and is closed here by `handed_to`. So the memory counts as taken
+    until QEMU is truly gone, and not longer, however damoos ends.
+    """
+
+    def __init__(self, folder: Path, mem_bytes: int) -> None:
+        self.fd, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
+        self._path = Path(name)
+        self._mem_bytes = mem_bytes
+        self._pid = 0
+        self._for_writing = os.open(self._path, os.O_WRONLY)
+        os.fchmod(self.fd, 0o644)
+        self.write("busy")
+        fcntl.flock(self.fd, fcntl.LOCK_EX)
+
+    def handed_to(self, pid: int) -> None:
+        """QEMU has the lock now."""
+        self._pid = pid
+        os.close(self.fd)
+        self.fd = -1
+        self.write("busy")
+
+    def write(self, state: str) -> None:
+        """Tell whether the guest is ``idle`` or ``busy``: words of one length, so nobody reads a mixture of lines."""
+        os.pwrite(self._for_writing, f"{state} {self._pid:10} {self._mem_bytes}".encode(), 0)
+
+    def remove(self) -> None:
+        """The guest is gone, or has never come to be."""
+        self._path.unlink(missing_ok=True)
+        for fd in (self.fd, self._for_writing):
+            if fd >= 0:
+                os.close(fd)
+        self.fd = self._for_writing = -1
+
+
+def claim(folder: Path, mem_bytes: int, say: Callable[[str], None], host_bytes: int | None = None) -> GuestRecord:
+    """Wait until the host has memory for a guest, and take it.
+
+    Parameters
+    ----------
+    host_bytes : int or None
+        What the host has; None to ask it. Guests get `SHARE` of it.
+
+    Raises
+    ------
+    MachineError : this host can never have such a guest
+    MachineTransientError : others kept the memory for `WAIT_S`
+    """
+    limit = int(SHARE * (host_bytes or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")))
+    if mem_bytes > limit:
+        raise MachineError(
+            f"the guest needs {_gib(mem_bytes)} of memory, and guests on this host may have {_gib(limit)}:"
+            " take a machine with less memory, or a larger 'scale' in its file"
+        )
+    end, waits = time.monotonic() + WAIT_S, False
+    while True:
+        with locks.locked(folder / "memory"):
+            taken = sum(_alive(path) for path in folder.glob(f"{_PREFIX}*"))
+            if taken + mem_bytes <= limit:
+                return GuestRecord(folder, mem_bytes)
+        what = f"{_gib(mem_bytes)} of memory: other guests have {_gib(taken)} of {_gib(limit)}"
+        if time.monotonic() > end:
+            raise MachineTransientError(f"waited {WAIT_S:g} s in vain for {what}")
+        if not waits:
+            say(f"waiting for {what}")
+        waits = True
+        time.sleep(random.uniform(0.5, 1) * _POLL_S)
+
+
+def idle_guests(folder: Path) -> Iterator[int]:
+    """Process ids of the QEMUs that nobody waits for."""
+    for path in folder.glob(f"{_PREFIX}*"):
+        state, pid, _ = _read(path)
+        if state == "idle":
+            yield pid
+
+
+def _alive(path: Path) -> int:
+    """Bytes of a guest; 0 if it is gone, and then its file goes, too."""
+    state, _, mem_bytes = _read(path)
+    if not state:
+        with contextlib.suppress(OSError):  # another user's
+            path.unlink()
+    return mem_bytes
+
+
+def _read(path: Path) -> tuple[str, int, int]:
+    content = locks.locked_content(path)
+    try:
+        state, pid, mem_bytes = (content or b"").decode().split()
+        return state, int(pid), int(mem_bytes)
+    except ValueError:
+        return "", 0, 0
+
+
+def _gib(sz_bytes: int) -> str:
+    return f"{sz_bytes / (1 << 30):.1f} GiB"

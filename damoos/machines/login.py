@@ -1,0 +1,154 @@
+"""Logging in to a host by SSH, perhaps through another host. No key of a host is taken that is not known beforehand."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import field_validator
+
+from damoos.errors import ConfigError, DamoosError, MachineTransientError
+from damoos.tomlfile import Table
+
+if TYPE_CHECKING:
+    from fabric import Connection
+
+CONNECT_S = 30
+_JUMP = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<host>\[[^\]\s]+\]|[^@:\s]+)(?::(?P<port>\d{1,5}))?")
+_FORBIDDEN = 1  # RFC 4254, 5.1: SSH_OPEN_ADMINISTRATIVELY_PROHIBITED
+
+
+class SshEndpoint(Table):
+    """Where and as whom to log in. The host key, and that of the jump host, must be in ``known_hosts``.
+
+    Parameters
+    ----------
+    host, port, user
+    key : str or None
+        Private key; without one, those of the user's SSH agent and of ``~/.ssh`` are offered.
+    known_hosts : str
+    sudo : bool
+        Whether the agent is started by ``sudo -n``.
+    jump : str or None
+        ``user@host:port`` of a host that leads there; user and port may be left out. It gets the same keys offered.
+    """
+
+    host: str
+    port: int = 22
+    user: str = "root"
+    key: str | None = None
+    known_hosts: str = "~/.ssh/known_hosts"
+    sudo: bool = False
+    jump: str | None = None
+
+    @field_validator("jump")
+    @classmethod
+    def _is_a_place(cls, words: str | None) -> str | None:
+        if words is not None and not _JUMP.fullmatch(words):
+            raise ValueError(f"'{words}' is not a jump host such as user@host:22")
+        return words
+
+    @property
+    def where(self) -> str:
+        """The place as error messages name it."""
+        return f"{self.user}@{self.host}:{self.port}" + (f" through {self.jump}" if self.jump else "")
+
+    def first_hop(self) -> SshEndpoint | None:
+        """The jump host, as a place to log in to."""
+        found = _JUMP.fullmatch(self.jump or "")
+        if not found:
+            return None
+        host, port, user = found["host"].strip("[]"), int(found["port"] or 22), found["user"] or self.user
+        return self.model_copy(update={"host": host, "port": port, "user": user, "jump": None})
+
+
+def log_in(endpoint: SshEndpoint) -> Connection:
+    """Open a connection; `log_out` ends it.
+
+    Raises
+    ------
+    ConfigError : the user must mend something: a key, a host's key, a name
+    MachineTransientError : the host does not answer now
+    """
+    first = endpoint.first_hop()
+    gateway = log_in(first) if first else None
+    connection = _connection(endpoint, gateway)
+    try:
+        _trust(connection, endpoint)
+        _open(connection, endpoint)
+    except BaseException:
+        log_out(connection)
+        raise
+    return connection
+
+
+def log_out(connection: Connection) -> None:
+    """End a connection, and the one that it leads through."""
+    connection.close()
+    connection.client.close()  # Fabric leaves one alone that has failed half-way
+    if connection.gateway:
+        log_out(connection.gateway)
+
+
+def _connection(endpoint: SshEndpoint, gateway: Connection | None) -> Connection:
+    from fabric import Config, Connection
+
+    settings: dict[str, Any] = {"allow_agent": endpoint.key is None, "look_for_keys": endpoint.key is None}
+    if endpoint.key:
+        key = Path(endpoint.key).expanduser()
+        if not os.access(key, os.R_OK):
+            raise ConfigError(f"{endpoint.where}: key {key} is not there or cannot be read")
+        settings["key_filename"] = str(key)
+    settings["banner_timeout"] = settings["auth_timeout"] = settings["channel_timeout"] = CONNECT_S
+    return Connection(
+        endpoint.host,
+        user=endpoint.user,
+        port=endpoint.port,
+        gateway=gateway,
+        connect_timeout=CONNECT_S,
+        connect_kwargs=settings,
+        config=Config(lazy=True),
+    )
+
+
+def _trust(connection: Connection, endpoint: SshEndpoint) -> None:
+    """Have it take the keys of ``known_hosts`` and no others; Fabric would take any that it has not seen."""
+    import paramiko
+
+    known = Path(endpoint.known_hosts).expanduser()
+    try:
+        connection.client.load_host_keys(str(known))
+    except OSError as error:
+        raise ConfigError(f"{endpoint.where}: known_hosts file {known}: {error.strerror}") from None
+    connection.client.set_missing_host_key_policy(paramiko.RejectPolicy())
+
+
+def _open(connection: Connection, endpoint: SshEndpoint) -> None:
+    import paramiko
+
+    try:
+        connection.open()
+    except (OSError, EOFError, paramiko.SSHException) as error:
+        raise _told(error, endpoint) from None
+
+
+def _told(error: Exception, endpoint: SshEndpoint) -> DamoosError:
+    """An error of Paramiko's as one of ours: what the user has to mend, or what may pass."""
+    import paramiko
+
+    where, known = endpoint.where, Path(endpoint.known_hosts).expanduser()
+    if isinstance(error, paramiko.BadHostKeyException):
+        return ConfigError(f"{where}: its host key is not the one in {known}; if it was set up anew, ssh-keygen -R it")
+    if isinstance(error, paramiko.AuthenticationException) or "No authentication methods" in str(error):
+        return ConfigError(f"{where}: login refused: {error}; give [ssh] a key, or add one to your SSH agent")
+    if "not found in known_hosts" in str(error):
+        return ConfigError(f"{where}: its host key is not in {known}; log in with ssh once to check and add it")
+    if isinstance(error, paramiko.ChannelException) and error.code == _FORBIDDEN:
+        return ConfigError(f"{where}: the jump host leads nowhere: {error.text}; it needs AllowTcpForwarding")
+    if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:
+        return ConfigError(f"{where}: no such host name")
+    text = error.text if isinstance(error, paramiko.ChannelException) else error
+    return MachineTransientError(f"{where}: {text or 'connection closed'}")

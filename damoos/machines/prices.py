@@ -1,0 +1,74 @@
+"""What an hour of a machine costs: rented instances by ``machines/aws/prices.toml``, one's own hardware nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from damoos import places, tomlfile
+from damoos.tomlfile import Table
+
+
+class InstancePrice(Table):
+    """USD per hour of one kind of instance."""
+
+    on_demand: float = Field(ge=0)
+    spot: float = Field(ge=0)
+
+
+class PriceFile(Table):
+    """A price file: of one region, and which of the two prices is paid."""
+
+    region: str
+    market: Literal["on_demand", "spot"]
+    instances: dict[str, InstancePrice]
+
+
+def price_hour(name: str, file: Path | None = None) -> float | None:
+    """USD per hour of a machine.
+
+    Parameters
+    ----------
+    name : str
+        The machine's; an instance's machine is called as the instance is.
+    file : Path or None
+        A price file; None for the one that comes with damoos.
+
+    Returns
+    -------
+    float or None
+        None where nobody has said a price: hardware of one's own.
+
+    Raises
+    ------
+    ConfigError : the file is wrong
+    """
+    prices = tomlfile.load(file or places.data("machines") / "aws/prices.toml", PriceFile)
+    instance = prices.instances.get(name)
+    if instance is None:
+        return None
+    return instance.spot if prices.market == "spot" else instance.on_demand
+
+
+def cost(spent_s: Mapping[str, float], file: Path | None = None) -> list[dict[str, Any]]:
+    """What the time that machines were held for has cost.
+
+    Parameters
+    ----------
+    spent_s : mapping of str to float
+        Seconds by machine.
+
+    Returns
+    -------
+    list of dict
+        ``machine, hours, usd_hour, usd``; the last two are None where there is no price.
+    """
+    rows = []
+    for name, seconds in sorted(spent_s.items()):
+        usd_hour, hours = price_hour(name, file), seconds / 3600
+        usd = None if usd_hour is None else hours * usd_hour
+        rows.append({"machine": name, "hours": hours, "usd_hour": usd_hour, "usd": usd})
+    return rows

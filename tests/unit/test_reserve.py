@@ -1,0 +1,254 @@
+"""Two guests never share a CPU, nor take more memory than there is. The guests here are processes that sleep."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from damoos.errors import MachineError, MachineTransientError
+from damoos.machines.guest import locks, memory
+from damoos.machines.guest.reserve import Reservation
+
+GIB = 1 << 30
+HOST = 10 * GIB
+CPUS = sorted(os.sched_getaffinity(0))[:2]
+pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason="a host with one CPU")
+
+# Another damoos: at a line it takes CPUs and says which, at the next it gives them back.
+OTHER = """
+import os, sys
+from pathlib import Path
+from damoos.machines.guest import reserve
+os.sched_setaffinity(0, {cpus})
+reserve.SAY_AFTER_S = 0.1
+mine = reserve.Reservation({mem}, {vcpus}, lambda line: print(line, flush=True), Path({folder!r}), {host})
+print("ready", flush=True)
+while sys.stdin.readline():
+    with mine.busy():
+        print(*sorted(mine.cpus), flush=True)
+        sys.stdin.readline()
+"""
+
+
+class Other:
+    def __init__(self, folder: Path, vcpus: int = 1) -> None:
+        code = OTHER.format(cpus=set(CPUS), mem=GIB, vcpus=vcpus, folder=str(folder), host=HOST)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.says() == "ready"
+
+    def tell(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def says(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture(autouse=True)
+def two_cpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, CPUS)
+    monkeypatch.setattr("damoos.machines.guest.reserve.SAY_AFTER_S", 0.1)
+    yield
+    os.sched_setaffinity(0, before)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Iterator[Callable[..., Other]]:
+    started: list[Other] = []
+
+    def start(vcpus: int = 1) -> Other:
+        started.append(Other(tmp_path, vcpus))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kill()
+
+
+class Guest(Reservation):
+    """A reservation with a process that inherits it as QEMU does."""
+
+    def __init__(self, folder: Path, vcpus: int, mem: int, say: Callable[[str], None]) -> None:
+        super().__init__(mem, vcpus, say, folder, HOST)
+        self.qemu = subprocess.Popen(["sleep", "60"], pass_fds=(self.fd,))
+        self.handed_to(self.qemu.pid)
+
+    def runs_on(self) -> list[int]:
+        return sorted(os.sched_getaffinity(self.qemu.pid))
+
+    def kill(self) -> None:
+        self.qemu.kill()
+        self.qemu.wait()
+
+
+@pytest.fixture
+def guest(tmp_path: Path) -> Iterator[Callable[..., Guest]]:
+    made: list[Guest] = []
+
+    def make(vcpus: int = 1, mem: int = GIB, say: Callable[[str], None] = print) -> Guest:
+        made.append(Guest(tmp_path, vcpus, mem, say))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.kill()
+        one.end()
+
+
+def in_background(job: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=job, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_of_three_damoos_on_two_cpus_one_waits_and_says_so(other) -> None:
+    first, second, third = other(), other(), other()
+    first.tell()
+    second.tell()
+    theirs = [first.says(), second.says()]
+    assert sorted(theirs) == [str(cpu) for cpu in CPUS]
+    third.tell()
+    assert third.says() == "waiting until 1 CPUs of this host are free of other guests"
+    second.tell()
+    assert third.says() == theirs[1]
+
+
+def test_a_damoos_that_is_killed_leaves_its_cpus(other, guest) -> None:
+    holder, mine = other(vcpus=2), guest(vcpus=2)
+    holder.tell()
+    assert holder.says() == " ".join(map(str, CPUS))
+    holder.kill()
+    with mine.busy():
+        assert sorted(mine.cpus) == CPUS
+
+
+def test_a_process_that_was_forked_off_keeps_no_cpu_from_the_others(tmp_path: Path) -> None:
+    held = locks.try_lock(tmp_path / "cpu-0")
+    assert held is not None
+    heard, say = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(say, b"!")
+        signal.pause()
+    os.read(heard, 1)
+    locks.unlock(held)
+    again = locks.try_lock(tmp_path / "cpu-0")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert again is not None
+    locks.unlock(again)
+
+
+def test_who_needs_many_cpus_is_served_in_turn(guest) -> None:
+    holder, many, late, said = guest(), guest(vcpus=9), guest(), threading.Event()
+    many._say = lambda line: said.set()
+    order: list[str] = []
+
+    def work(one: Guest, name: str) -> None:
+        with one.busy():
+            order.append(f"{name}: {len(one.cpus)}")
+
+    holder.take()
+    first = in_background(lambda: work(many, "many"))
+    assert said.wait(10)
+    assert not many.cpus, "it must not sit on the CPU that is free"
+    second = in_background(lambda: work(late, "late"))
+    second.join(0.3)
+    assert order == []
+    holder.free()
+    first.join(10)
+    second.join(10)
+    assert order == ["many: 2", "late: 1"]
+
+
+def test_a_guest_runs_on_its_own_cpus_and_the_idle_ones_elsewhere(guest) -> None:
+    idle, one, two = guest(), guest(), guest()
+    with idle.busy():
+        assert idle.runs_on() == sorted(idle.cpus) == [CPUS[0]]
+    with one.busy():
+        assert (one.runs_on(), idle.runs_on()) == ([CPUS[0]], [CPUS[1]])
+        with two.busy():
+            assert (one.runs_on(), two.runs_on()) == ([CPUS[0]], [CPUS[1]])
+            assert idle.runs_on() == CPUS, "nothing is left, so it shares"
+        assert idle.runs_on() == two.runs_on() == [CPUS[1]]
+    assert idle.runs_on() == one.runs_on() == CPUS
+
+
+def test_within_a_boot_a_call_takes_nothing_more(guest) -> None:
+    mine = guest()
+    mine.take()
+    with mine.busy():
+        held = mine.cpus
+    assert mine.cpus == held
+    mine.free()
+    assert not mine.cpus
+
+
+def test_memory_is_shared_out_up_to_nine_tenths(guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "WAIT_S", 0.1)
+    monkeypatch.setattr(memory, "_POLL_S", 0.1)
+    said: list[str] = []
+    guest(mem=5 * GIB)
+    guest(mem=4 * GIB)
+    with pytest.raises(MachineTransientError, match=r"waited 0.1 s in vain for 1.0 GiB .* others? .*9.0 GiB of 9.0"):
+        guest(mem=GIB, say=said.append)
+    assert said == ["waiting for 1.0 GiB of memory: other guests have 9.0 GiB of 9.0 GiB"]
+
+
+def test_memory_counts_for_as_long_as_its_qemu_lives(guest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "WAIT_S", 0.0)
+    gone = guest(mem=9 * GIB)
+    with pytest.raises(MachineTransientError):
+        guest()
+    gone.kill()
+    guest()
+    assert len(list(tmp_path.glob("guest-*"))) == 1
+
+
+def test_a_guest_that_can_never_fit_is_told_so_at_once(guest) -> None:
+    with pytest.raises(MachineError, match=r"needs 32.0 GiB of memory, and guests on this host may have 9.0 GiB: take"):
+        guest(mem=32 * GIB)
+
+
+def test_a_damoos_of_any_user_finds_the_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = os.umask(0o077)
+    try:
+        mine = Reservation(GIB, 1, host_bytes=HOST)
+        with mine.busy():
+            modes = {path.name.split("-")[0]: path.stat().st_mode for path in locks.place().iterdir()}
+    finally:
+        os.umask(before)
+    mine.end()
+    assert stat.S_IMODE(locks.place().stat().st_mode) == 0o1777
+    assert {name: stat.S_IMODE(mode) for name, mode in modes.items()} == dict.fromkeys(
+        ("cpu", "gate", "guest", "memory"), 0o644
+    )
+
+
+def test_links_of_somebodys_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "target").mkdir()
+    (tmp_path / "gate").symlink_to("target/file")
+    with pytest.raises(MachineError, match=r"gate: .*; remove it"):
+        locks.try_lock(tmp_path / "gate")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "damoos-reserved").symlink_to("target")
+    with pytest.raises(MachineError, match="damoos-reserved is not a folder; remove it"):
+        locks.place()
