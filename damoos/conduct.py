@@ -74,8 +74,10 @@ class Step:
     run: Run | None = None
 
 
-# Yields what is to be done, is sent what came of it, or has thrown into it what went wrong.
-Steps = Generator[Step, Any, None]
+# Yields what is to be done, is sent what came of it, or has thrown into it what went wrong. Returns the study's result.
+Steps = Generator[Step, Any, dict[str, Any]]
+# The same for a part of a study.
+_Part = Generator[Step, Any, None]
 
 
 def conduct(study: Study, watcher: Watcher | None = None) -> dict[str, Any]:
@@ -87,15 +89,13 @@ def conduct(study: Study, watcher: Watcher | None = None) -> dict[str, Any]:
     DamoosError : as the machine, the workload or the store has it
     """
     watcher = watcher or Watcher()
-    if study.record.result is None:
-        with study.record.writing(), Lease(study.config.machine_for(), watcher.say) as lease:
-            _drive(steps(study, watcher), lease)
-    result = study.record.result
-    assert result is not None
-    return result
+    if result := study.record.result:
+        return result
+    with study.record.writing(), Lease(study.config.machine_for(), watcher.say) as lease:
+        return _drive(steps(study, watcher), lease)
 
 
-def _drive(steps: Steps, lease: Lease) -> None:
+def _drive(steps: Steps, lease: Lease) -> dict[str, Any]:
     """Do each job here and now."""
     try:
         step = next(steps)
@@ -106,14 +106,15 @@ def _drive(steps: Steps, lease: Lease) -> None:
                 step = steps.throw(error)
             else:
                 step = steps.send(found)
-    except StopIteration:
-        return
+    except StopIteration as end:
+        result: dict[str, Any] = end.value
+        return result
     finally:
         steps.close()
 
 
 def steps(study: Study, watcher: Watcher) -> Steps:
-    """Everything that is left of a study, job by job; its result is stored before it ends."""
+    """Everything that is left of a study, job by job; its result is stored before it is returned."""
     return _Execution(study, watcher).whole()
 
 
@@ -141,9 +142,12 @@ class _Execution:
             shortlist = self._shortlist()
             if shortlist:
                 yield from self._validate(shortlist)
-        finally:
-            self._study.record.set("elapsed_s", self._elapsed())
-        self._study.record.set("result", result_of(self._study, shortlist, self._elapsed()))
+        except BaseException:
+            self._study.record.set("elapsed_s", self._elapsed())  # the next go adds its own
+            raise
+        result = result_of(self._study, shortlist, self._elapsed())
+        self._study.record.set("result", result)
+        return result
 
     def _elapsed(self) -> float:
         return self._elapsed_before + time.monotonic() - self._started
@@ -201,7 +205,7 @@ class _Execution:
                     f" has {now.get(name)} now; start a new study"
                 )
 
-    def _search(self) -> Steps:
+    def _search(self) -> _Part:
         study, failures = self._study, 0
         for step in self._left(self._plan):
             if step.kind == "baseline":
@@ -209,14 +213,14 @@ class _Execution:
                 continue
             earlier = [run for run in self._done.values() if run.index < step.index]
             point = study.searcher.ask(study.known(score_trials(earlier, study.scorer)))
-            yield from self._execute(step, point, study.policy(point))
-            trial = self._trial(step)
+            trial = yield from self._execute(step, point, study.policy(point))
+            assert trial is not None
             failures = failures + 1 if trial.state == "fail" else 0
             if failures == MAX_FAILURES:
                 raise TooManyFailures(f"{failures} trials failed in a row, the last one: {trial.error}")
             yield from self._baseline_beside(step)
 
-    def _baseline_beside(self, step: Run) -> Steps:
+    def _baseline_beside(self, step: Run) -> _Part:
         """A trial on a machine that has had no baseline yet (the one before was lost for good) gets one of its own."""
         here = self._done[step.key].host
         if here is not None and here not in {run.host for run in self._done.values() if run.kind == "baseline"}:
@@ -238,7 +242,7 @@ class _Execution:
         first, *others = study.searcher.shortlist(history, self._config.candidates)
         return [first, *(point for point in others if study.policy(point) != study.manual_policy)]
 
-    def _validate(self, shortlist: list[Params]) -> Steps:
+    def _validate(self, shortlist: list[Params]) -> _Part:
         """The planned rounds, then those that can still change the decision."""
         study, planned = self._study, self._config.repeats
         arms: dict[str, tuple[Params | None, Policy]] = {
@@ -248,7 +252,7 @@ class _Execution:
         for rank, point in enumerate(shortlist, start=1):
             arms[f"{verdict.CANDIDATE}{rank}"] = (point, study.policy(point))
 
-        def run_round(number: int, names: Sequence[str]) -> Steps:
+        def run_round(number: int, names: Sequence[str]) -> _Part:
             for step in self._left(validation_round(number, names, len(self._plan) + number * len(arms))):
                 yield from self._execute(step, *arms[step.arm])
 
@@ -287,8 +291,8 @@ class _Execution:
     def _left(self, steps: list[Run]) -> list[Run]:
         return [step for step in steps if step.key not in self._done]
 
-    def _execute(self, step: Run, point: Params | None, policy: Policy) -> Steps:
-        """Run one step and store what came of it, raw data first.
+    def _execute(self, step: Run, point: Params | None, policy: Policy) -> Generator[Step, Any, Trial | None]:
+        """Run one step and store what came of it, raw data first; a trial is returned with its score.
 
         A run without a scheme that fails is not stored: nothing can be judged without it, and a resumed study is to
         try it again.
@@ -310,9 +314,11 @@ class _Execution:
         self._spent.append(time.monotonic() - begun)
         run = Run(step.index, step.kind, step.number, step.arm, point, measurement, error)
         self._done[run.key] = run
-        score = self._trial(run).score if run.kind == "trial" else None
+        trial = self._trial(run) if run.kind == "trial" else None
+        score = trial.score if trial else None
         self._study.record.add(run, score, self._study.space.params)
         self._watcher.finished(run, score)
+        return trial
 
     def _baseline_runtimes(self) -> list[float]:
         done = [run for run in self._done.values() if run.kind == "baseline" and run.measurement]

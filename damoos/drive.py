@@ -13,7 +13,7 @@ import resource
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -259,8 +259,8 @@ class _Driver:
         """Let a study go on to its next job, or to its end."""
         try:
             tenancy.step = move(tenancy.steps)
-        except StopIteration:
-            self._finished(tenancy)
+        except StopIteration as end:
+            self._finished(tenancy, end.value)
         except StoreError:
             raise  # nothing can be kept any more: the sweep ends here, and goes on from here
         except Exception as error:
@@ -274,9 +274,7 @@ class _Driver:
     def _submit(self, place: Place, config: StudyConfig, job: Job) -> None:
         self._dispatcher.submit(Order(place.slot, self._sweep.study_name(config), config.machine_for, job))
 
-    def _finished(self, tenancy: Tenancy) -> None:
-        result = tenancy.study.record.result
-        assert result is not None
+    def _finished(self, tenancy: Tenancy, result: dict[str, Any]) -> None:
         write(tenancy.study, result)
         tenancy.row.take(result)
         self._event("study", {"state": "done", **_said(tenancy.row)})
@@ -293,7 +291,8 @@ class _Driver:
     def _leave(self, place: Place) -> None:
         """The study is off its machine; what was not finished of it is still in the store."""
         if tenancy := place.tenancy:
-            tenancy.steps.close()
+            with suppress(StoreError):  # it only adds up its time; what broke the store has been said
+                tenancy.steps.close()
             tenancy.held.close()
             place.tenancy = None
 

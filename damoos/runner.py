@@ -140,10 +140,10 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
     table = dict(zip(samples.columns, np.array(samples.rows, dtype=float).T, strict=True))
     # Samples are half a second apart; each one stands for the time until the next, the last for the rest of the run.
     spans = np.diff(np.append(table["t_s"], max(raw["runtime_s"], table["t_s"][-1])))
-    spans = spans if spans.sum() > 0 else np.ones_like(spans)
+    weights = spans / spans.sum() if spans.sum() > 0 else np.full_like(spans, 1 / len(spans))
 
     def mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
-        return float(np.average(values, weights=spans))
+        return float(values @ weights)
 
     found = {
         "runtime_s": raw["runtime_s"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,11 +47,16 @@ def price_hour(name: str, file: Path | None = None) -> float | None:
     ------
     ConfigError : the file is wrong
     """
-    prices = tomlfile.load(file or places.data("machines") / "aws/prices.toml", PriceFile)
+    prices = _read(file or places.data("machines") / "aws/prices.toml")
     instance = prices.instances.get(name)
     if instance is None:
         return None
     return instance.spot if prices.market == "spot" else instance.on_demand
+
+
+@cache
+def _read(file: Path) -> PriceFile:
+    return tomlfile.load(file, PriceFile)
 
 
 def cost(spent_s: Mapping[str, float], file: Path | None = None) -> list[dict[str, Any]]:

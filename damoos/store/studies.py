@@ -11,6 +11,7 @@ import fcntl
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,8 +38,10 @@ class StudyRecord:
         self._study = study
         self.artifacts = artifacts
         self.name = study.study_name
+        # The runs, for as long as this process is the one that writes them.
+        self._kept: dict[str, Run] | None = None
 
-    @property
+    @cached_property
     def config(self) -> dict[str, Any]:
         """What `Store.create` was given."""
         with _errors():
@@ -63,6 +66,8 @@ class StudyRecord:
 
     def runs(self) -> dict[str, Run]:
         """Every finished run by its key."""
+        if self._kept is not None:
+            return dict(self._kept)
         with _errors():
             stored = [t.user_attrs["run"] for t in self._study.get_trials(deepcopy=False) if "run" in t.user_attrs]
             stored += [value for name, value in self._study.user_attrs.items() if name.startswith("run:")]
@@ -71,9 +76,14 @@ class StudyRecord:
 
     def add(self, run: Run, score: Score | None = None, params: tuple[Param, ...] = ()) -> None:
         """Store a finished run; for a trial also its score as seen then, for Optuna's own tools."""
-        if run.kind != "trial":
+        if run.kind == "trial":
+            self._add_trial(run, score, params)
+        else:
             self.set(f"run:{run.key}", run.to_json())
-            return
+        if self._kept is not None:
+            self._kept[run.key] = run
+
+    def _add_trial(self, run: Run, score: Score | None, params: tuple[Param, ...]) -> None:
         import optuna
 
         value = score.value if score else None
@@ -108,7 +118,11 @@ class StudyRecord:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise StoreError(f"study '{self.name}' is being run by another damoos process") from None
-            yield
+            self._kept = self.runs()
+            try:
+                yield
+            finally:
+                self._kept = None
 
 
 class Store:
