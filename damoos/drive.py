@@ -17,6 +17,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from damoos import doctor, jobs
 from damoos.conduct import Step, Steps, Watcher, steps
 from damoos.dispatch.base import Dispatcher, Job, Order, Outcome, Slot, job
@@ -106,7 +108,8 @@ def drive(
     StoreError : nothing can be stored any more; what was is safe
     """
     _many_files()
-    with sweep.driving():
+    # Searchers solve small systems: threads for that would only keep the cores from the machines that are emulated.
+    with sweep.driving(), threadpool_limits(1):
         return _Driver(sweep, dispatcher, event, steady_s).whole()
 
 
@@ -381,7 +384,7 @@ class _Driver:
 
 
 def _said(row: Row) -> dict[str, Any]:
-    return asdict(row)
+    return dict(vars(row))  # all plain; a thousand of them are told every second
 
 
 def _text(error: Exception) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 
 import numpy as np
 from scipy import stats
@@ -26,8 +25,14 @@ BOOTSTRAP_FROM = 8
 
 def mean_measurement(runs: Sequence[Measurement]) -> Measurement:
     """The mean of each metric that all runs have."""
-    common = set.intersection(*(set(run.metrics) for run in runs))
-    return Measurement({name: fmean(run.metric(name) for run in runs) for name in sorted(common)})
+    first, *others = runs
+    common = [name for name in first.metrics if all(name in run.metrics for run in others)]
+    found = {name: sum(run.metrics[name] for run in runs) / len(runs) for name in common}
+    for name, mean in found.items():
+        if not math.isfinite(mean):
+            for run in runs:
+                run.metric(name)  # says which one
+    return Measurement(found)
 
 
 def interval(values: Sequence[float], level: float = 1 - ALPHA) -> tuple[float, float]:

@@ -1,0 +1,392 @@
+"""A sweep on machines that are not there, through the real driver, store and searchers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from damoos import doctor, sweep
+from damoos.dispatch.base import Dispatcher, Order, Outcome, Slot
+from damoos.dispatch.lease import Lease
+from damoos.dispatch.local import LocalDispatcher
+from damoos.dispatch.retries import STRIKES, Strikes
+from damoos.drive import drive
+from damoos.errors import (
+    CommandError,
+    ConfigError,
+    DamoosError,
+    MachineBusy,
+    MachineLost,
+    StoreError,
+    UnsupportedError,
+    WorkloadError,
+)
+from damoos.machines import catalog
+from damoos.machines.base import DEAD_MAN_S
+from damoos.study import Study, score_trials
+from damoos.sweep import Sweep, SweepConfig, estimate, expand
+from damoos.testing.fake import FakeMachine, FakeSession
+from damoos.testing.fleet import FleetMachine
+
+WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
+SHORT = {"repeats": 2, "candidates": 1, "seed": 3}
+
+
+@pytest.fixture
+def fleet(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMachine]:
+    """Machines by name, which a test may put others into; further ones are made as they are asked for."""
+    machines: dict[str, FakeMachine] = {}
+
+    def machine(name: str, kernel: str | None = None) -> FakeMachine:
+        return machines.setdefault(name, FleetMachine(name))
+
+    monkeypatch.setattr(catalog, "machine", machine)
+    monkeypatch.setattr("damoos.dispatch.retries.BACKOFF_S", 0.0)
+    return machines
+
+
+def make(results: Path, machines: tuple[str, ...] = ("a", "b"), trials: int = 3, workloads=WORKLOADS, **words) -> Sweep:
+    return Sweep.create(results, SweepConfig(workloads, machines, trials, {**SHORT, **words}))
+
+
+def go(one: Sweep, event: Callable = lambda kind, said: None, dispatcher: Dispatcher | None = None) -> dict:
+    dispatcher = dispatcher or LocalDispatcher()
+    try:
+        return drive(one, dispatcher, event, steady_s=0)
+    finally:
+        dispatcher.close()
+
+
+def stripped(one: Sweep) -> dict:
+    """What two sweeps of the same seed have in common: everything but times."""
+    found = {}
+    for config in one.config.configs():
+        result = one.finished(one.study_name(config))
+        assert result
+        found[config.workload, config.machine] = {
+            key: result[key] for key in ("trials", "recommended", "validation", "verdict", "baselines")
+        }
+    return found
+
+
+def test_a_whole_sweep(fleet, tmp_path: Path) -> None:
+    one, events = make(tmp_path), []
+    found = go(one, lambda kind, said: events.append((kind, said)))
+    assert [row["state"] for row in found["studies"]] == ["done"] * 4
+    assert [(row["workload"], row["machine"]) for row in found["studies"]] == [
+        (workload, machine) for workload in WORKLOADS for machine in ("a", "b")
+    ]
+    assert found["failures"] == []
+    assert {name: one["fit"] for name, one in found["machines"].items()} == {"a": True, "b": True}
+    assert one.result == found
+    assert [row["machine"] for row in found["cost"]] == ["a", "b"]
+    for machine in fleet.values():
+        assert machine.nr_opened == machine.nr_closed  # nothing is left open
+    kinds = [kind for kind, _ in events]
+    assert (kinds.count("machine"), kinds.count("study")) == (2, 8)
+    runs = [said for kind, said in events if kind == "run"]
+    assert len(runs) == sum(row["runs"] for row in found["studies"]) == sum(m.nr_runs for m in fleet.values())
+    json.dumps(events)
+    row = one.status["studies"][0]
+    assert (row["trials"], row["nr_samples"], row["verdict"]) == (3, 3, found["studies"][0]["verdict"])
+    assert not one.driven()
+    # The folder of each study has what 'damoos tune' leaves there, but for the picture.
+    assert (tmp_path / row["study"] / "result.json").exists()
+
+
+def test_studies_of_one_machine_follow_each_other_and_machines_do_not_wait(fleet, tmp_path: Path) -> None:
+    order: list[tuple[str, str]] = []
+
+    def event(kind: str, said: dict) -> None:
+        if kind == "run":
+            order.append((said["machine"], said["study"]))
+
+    fleet["a"] = FleetMachine("a", latency_s=0.02)
+    go(make(tmp_path), event)
+    for machine in ("a", "b"):
+        studies = [study for on, study in order if on == machine]
+        assert sorted(studies) == studies  # one after the other, never mixed
+    quick = [on for on, _ in order][: len(order) // 2]
+    assert quick.count("b") > quick.count("a")  # the quick machine did not wait for the slow one
+
+
+class Kill(BaseException):
+    """As abrupt as a kill, but catchable here."""
+
+
+@pytest.mark.parametrize("at", [0, 1, 3, 7, 14, 20, 31, 45])
+def test_a_sweep_that_is_killed_ends_as_an_unbroken_one(fleet, tmp_path: Path, at: int) -> None:
+    whole = make(tmp_path / "whole")
+    go(whole)
+    unbroken = sum(machine.nr_runs for machine in fleet.values())
+    fleet.clear()
+    left = [at]
+
+    def event(kind: str, said: dict) -> None:
+        if kind == "run":
+            left[0] -= 1
+            if left[0] < 0:
+                raise Kill
+
+    broken = make(tmp_path / "broken")
+    with pytest.raises(Kill):
+        go(broken, event)
+    stored = sum(len(study(broken, n).runs()) for n in range(4) if begun(broken, n))
+    again = Sweep.unfinished(tmp_path / "broken", broken.config)
+    assert again is not None
+    runs: list[str] = []
+    go(again, lambda kind, said: runs.append(said["run"]) if kind == "run" else None)
+    assert stripped(again) == stripped(whole)
+    assert stored + len(runs) == unbroken  # what was stored has not been run again, nor left out
+
+
+def begun(one: Sweep, number: int) -> bool:
+    return one.store.look(one.study_name(one.config.configs()[number])) is not None
+
+
+def study(one: Sweep, number: int) -> Study:
+    record = one.store.look(one.study_name(one.config.configs()[number]))
+    assert record
+    return Study(record)
+
+
+def test_a_lost_machine_costs_one_run_and_is_told(fleet, tmp_path: Path) -> None:
+    fleet["a"] = FakeMachine(failures={4: MachineLost("gone")})
+    retries: list[dict] = []
+    found = go(
+        make(tmp_path, ("a",), workloads=WORKLOADS[:1]),
+        lambda kind, said: retries.append(said) if kind == "retry" else None,
+    )
+    assert found["failures"] == []
+    assert [(one["machine"], one["error"]) for one in retries] == [("a", "gone")]
+    assert fleet["a"].nr_runs == found["studies"][0]["runs"] + 1
+    assert fleet["a"].nr_opened == fleet["a"].nr_closed
+
+
+def test_a_machine_that_fails_three_times_in_a_row_is_quarantined_and_named(fleet, tmp_path: Path) -> None:
+    fleet["a"] = FakeMachine(failures={n: MachineLost("gone for good") for n in range(5, 99)})
+    one = make(tmp_path)
+    found = go(one)
+    assert fleet["a"].nr_runs == 5 + STRIKES
+    assert "quarantined" in found["machines"]["a"]["error"]
+    assert found["machines"]["b"]["fit"]
+    failed = {row["study"]: row["error"] for row in found["studies"] if row["state"] == "failed"}
+    assert len(failed) == 2  # the one that it had, and the one that waited for it
+    assert all("machine 'a' is quarantined: gone for good" in error for error in failed.values())
+    assert {one["machine"] for one in found["failures"]} == {"a"}
+    # Mended, it goes on with what it had.
+    fleet["a"].failures = {}
+    before = fleet["a"].nr_runs
+    again = Sweep.unfinished(tmp_path, one.config)
+    assert again is not None
+    assert [row["state"] for row in go(again)["studies"]] == ["done"] * 4
+    assert fleet["a"].nr_runs - before == 2 * 13 - 5  # the five that were stored are not run again
+
+
+def test_two_machines_of_a_name_share_the_work_and_one_stands_in_for_the_other(fleet, tmp_path: Path) -> None:
+    """The study of the lost one goes on on the other, and its trials there are judged by a baseline from there."""
+    first = FleetMachine("a")
+    second = FleetMachine("a")
+    first.failures = {n: MachineLost("gone for good") for n in range(3, 99)}
+    first.begin_run = lambda number: FakeMachine.begin_run(first, number)  # type: ignore[method-assign]
+    hosts = {0: first, 1: second}
+
+    class Two(LocalDispatcher):
+        def capacity(self, machine: str) -> int:
+            return 2
+
+        def submit(self, order: Order) -> None:
+            mine = hosts[order.slot.number]
+            super().submit(Order(order.slot, order.tenant, lambda: mine, order.job))
+
+    fleet["a"] = first
+    opened = FleetMachine.open
+    first.open = lambda say=None: on(opened(first), "host-1")  # type: ignore[method-assign, assignment]
+    second.open = lambda say=None: on(opened(second), "host-2")  # type: ignore[method-assign, assignment]
+    one = make(tmp_path, ("a",), workloads=WORKLOADS)
+    found = go(one, dispatcher=Two())
+    assert [row["state"] for row in found["studies"]] == ["done"] * 2
+    assert "quarantined" in found["machines"]["a"]["error"]
+    assert found["machines"]["a#1"]["fit"]
+    moved = study(one, 0)
+    by_host = {run.key: run.host for run in moved.runs()}
+    assert by_host["baseline-000"] == "host-1"
+    assert {host for key, host in by_host.items() if key.startswith("validation")} == {"host-2"}
+    trials = {key: host for key, host in by_host.items() if key.startswith("trial")}
+    assert set(trials.values()) == {"host-1", "host-2"}
+    first_there = next(key for key, host in trials.items() if host == "host-2")
+    assert by_host[f"baseline-1{first_there.removeprefix('trial-')}"] == "host-2"
+    scored = {trial.number: trial.score for trial in score_trials(moved.runs(), moved.scorer)}
+    number = int(first_there.removeprefix("trial-"))
+    own = [run for run in moved.runs() if run.host == "host-2"]
+    assert score_trials(own, moved.scorer)[0].score == scored[number]
+
+
+def on(session: FakeSession, host: str) -> FakeSession:
+    session.facts["host"] = host
+    return session
+
+
+def test_a_study_that_fails_leaves_the_others_alone(fleet, tmp_path: Path) -> None:
+    fleet["a"] = FakeMachine(failures={0: WorkloadError("it crashed")})
+    found = go(make(tmp_path, ("a",)))
+    assert [row["state"] for row in found["studies"]] == ["failed", "done"]
+    assert found["failures"][0]["error"] == "without any scheme: it crashed"
+    assert found["failures"][0]["of"] == "study"
+
+
+def test_a_defect_of_ours_ends_one_study_and_is_named(fleet, tmp_path: Path) -> None:
+    fleet["a"] = FakeMachine(failures={0: ZeroDivisionError("oops")})  # type: ignore[dict-item]
+    found = go(make(tmp_path, ("a",)))
+    assert [row["state"] for row in found["studies"]] == ["failed", "done"]
+    assert found["failures"][0]["error"] == "ZeroDivisionError: oops"
+
+
+def test_nothing_is_spent_on_an_unfit_machine(fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unfit(FakeMachine):
+        def open(self, say=lambda _: None) -> FakeSession:
+            session = super().open(say)
+            session.facts["damon_in_use"] = "kdamond 77 is not ours"
+            return session
+
+    fleet["a"] = Unfit()
+    found = go(make(tmp_path))
+    assert fleet["a"].nr_runs == 0
+    assert [row["state"] for row in found["studies"]] == ["failed", "done"] * 2
+    assert found["machines"]["a"]["error"].startswith("unfit: ")
+    names = [one["name"] for one in found["machines"]["a"]["findings"] if one["state"] == doctor.UNFIT]
+    assert names == ["DAMON free"]
+
+
+def test_a_store_that_breaks_ends_the_sweep_and_loses_nothing(fleet, tmp_path: Path, monkeypatch) -> None:
+    from damoos.store.artifacts import Artifacts
+
+    whole = make(tmp_path / "whole")
+    go(whole)
+    one, write, left = make(tmp_path / "full"), Artifacts.write_samples, [20]
+
+    def full(self: Artifacts, *words):
+        left[0] -= 1
+        if left[0] < 0:
+            raise StoreError("No space left on device")
+        return write(self, *words)
+
+    monkeypatch.setattr(Artifacts, "write_samples", full)
+    with pytest.raises(StoreError, match="No space left"):
+        go(one)
+    monkeypatch.setattr(Artifacts, "write_samples", write)
+    again = Sweep.unfinished(tmp_path / "full", one.config)
+    assert again is not None
+    go(again)
+    assert stripped(again) == stripped(whole)
+
+
+def test_two_drivers_are_refused(fleet, tmp_path: Path) -> None:
+    one = make(tmp_path)
+    with one.driving(), pytest.raises(StoreError, match="driven by another damoos process"):
+        go(one)
+
+
+def test_a_finished_sweep_is_followed_by_a_new_one(fleet, tmp_path: Path) -> None:
+    one = make(tmp_path, ("a",), workloads=WORKLOADS[:1])
+    go(one)
+    assert Sweep.unfinished(tmp_path, one.config) is None
+    assert make(tmp_path, ("a",)).name == "sweep-2"
+    assert sweep.newest(tmp_path) == "sweep-2"
+    with pytest.raises(ConfigError, match="unknown sweep 'sweep-3'; did you mean 'sweep-[12]'"):
+        sweep.load(tmp_path, "sweep-3")
+
+
+@pytest.mark.parametrize(
+    ("errors", "waits"),
+    [
+        ([MachineLost("x"), MachineLost("x"), MachineLost("x")], [1.0, 2.0, None]),
+        ([MachineBusy("somebody else")], [None]),
+        ([MachineLost("x"), MachineBusy("our agent, left over")], [1.0, DEAD_MAN_S]),
+        ([CommandError("false: 1")], [None]),
+    ],
+)
+def test_what_is_tried_again(errors: list, waits: list) -> None:
+    strikes = Strikes()
+    assert [strikes.failure(error) for error in errors] == waits
+    assert strikes.out == (len(errors) >= STRIKES)
+    strikes.success()
+    assert strikes.failure(MachineLost("x")) == 1.0
+
+
+def test_patterns() -> None:
+    known = ["redis/idle", "splash2x/fft", "splash2x/lu_cb"]
+    assert expand(["splash2x/*", "redis/idle", "splash2x/fft"], known, "--workloads") == [
+        "splash2x/fft",
+        "splash2x/lu_cb",
+        "redis/idle",
+    ]
+    assert expand(["./my.toml"], known, "--workloads") == ["./my.toml"]
+    with pytest.raises(ConfigError, match=r"--workloads: nothing fits 'splash/\*'; did you mean 'splash2x/"):
+        expand(["splash/*"], known, "--workloads")
+
+
+def test_what_a_sweep_would_take() -> None:
+    config = SweepConfig(("parsec3/raytrace", "redis/idle"), ("guest", "i3.metal"), 10, {})
+    guest, metal = estimate(config)
+    assert guest["runs"] == metal["runs"] == 2 * (14 + 3 * 4)
+    assert guest["trials"] == 20
+    assert guest["usd"] is None
+    assert metal["usd_real"] == pytest.approx(metal["hours_real"] * metal["usd_hour"])
+    assert 0 < guest["hours"] < guest["hours_real"]  # a model of raytrace is quicker than itself
+
+
+class Refusing(Dispatcher):
+    """A cluster that will never have the machine."""
+
+    def capacity(self, machine: str) -> int:
+        raise ConfigError(f"no node offers machine '{machine}'")
+
+    def submit(self, order: Order) -> None:
+        raise AssertionError
+
+    def release(self, slot: Slot) -> None:
+        raise AssertionError
+
+    def wait(self, timeout_s: float | None = None) -> Outcome | None:
+        raise AssertionError
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_machine_that_nobody_offers(fleet, tmp_path: Path) -> None:
+    found = go(make(tmp_path), dispatcher=Refusing())
+    assert [row["state"] for row in found["studies"]] == ["failed"] * 4
+    assert found["failures"][0]["error"] == "no node offers machine 'a'"
+
+
+def test_local_runs_only_after_the_doctor(fleet, tmp_path: Path) -> None:
+    from damoos import jobs
+
+    class Local(FakeMachine):
+        doctor_first = True
+
+        def open(self, say=lambda _: None) -> FakeSession:
+            session = super().open(say)
+            session.facts["damon_in_use"] = "kdamond 77 is not ours"
+            return session
+
+    config = SweepConfig(WORKLOADS, ("local",), 3, SHORT).configs()[0]
+    with Lease(Local()) as lease, pytest.raises(UnsupportedError, match="is unfit: .*kdamond 77 is not ours"):
+        jobs.survey(lease, config)
+
+
+def test_errors_of_all_kinds_can_be_pickled() -> None:
+    import pickle
+
+    from damoos import errors
+
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, DamoosError)]
+    assert len(kinds) > 10
+    for kind in kinds:
+        again = pickle.loads(pickle.dumps(kind("what, where")))
+        assert (type(again), str(again)) == (kind, "what, where")
