@@ -17,8 +17,8 @@ from damoos import places
 from damoos.errors import ConfigError, MachineError, UnsupportedError
 from damoos.machines import catalog as machines
 
-START_S = 120.0
 STOP_S = 30.0
+POLL_S = 0.2
 # What passes between driver and workers is small; by default each node would take a third of the memory for it.
 _STORE_BYTES = 80 << 20
 # Ray moves away from loopback on Linux unless it is told that this is no cluster of several computers.
@@ -104,26 +104,54 @@ def _check_ray() -> None:
         raise UnsupportedError("Ray is not installed; pip install 'damoos[ray]'")
 
 
+class _Kept:
+    """The cluster; a node that dies is replaced, as a cloud's autoscaler would."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        from ray.cluster_utils import Cluster
+
+        self._common: dict[str, Any] = {"node_ip_address": "127.0.0.1", "object_store_memory": _STORE_BYTES}
+        head = {"num_cpus": 0, "include_dashboard": False, **self._common}
+        self._cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+        self._nodes = [(name, self._add(name)) for name in names]
+
+    @property
+    def address(self) -> str:
+        """Of its head."""
+        address: str = self._cluster.address
+        return address
+
+    def _add(self, name: str) -> Any:
+        return self._cluster.add_node(num_cpus=1, resources={name: 1}, **self._common)
+
+    def replace_dead(self) -> None:
+        """Look at each node once."""
+        for number, (name, node) in enumerate(self._nodes):
+            if any(one.process.poll() is not None for one in node.all_processes.get("raylet", ())):
+                with contextlib.suppress(Exception):
+                    self._cluster.remove_node(node, allow_graceful=False)
+                self._nodes[number] = (name, self._add(name))
+
+    def end(self) -> None:
+        """End all of it."""
+        with contextlib.suppress(Exception):
+            self._cluster.shutdown()
+
+
 def main() -> int:
     """Keep a cluster until SIGTERM."""
-    from ray.cluster_utils import Cluster
-
     answer, sys.stdout = sys.stdout, sys.stderr
-    common: dict[str, Any] = {"node_ip_address": "127.0.0.1", "object_store_memory": _STORE_BYTES}
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
-    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **common})
+    kept = _Kept(sys.argv[1:])
     try:
-        for name in sys.argv[1:]:
-            if not stopped:
-                cluster.add_node(num_cpus=1, resources={name: 1}, **common)
-        print(cluster.address, file=answer, flush=True)
+        print(kept.address, file=answer, flush=True)
         answer.close()
         while not stopped:
-            time.sleep(0.2)
+            time.sleep(POLL_S)
+            kept.replace_dead()
     finally:
-        with contextlib.suppress(Exception):
-            cluster.shutdown()
+        kept.end()
     return 0
 
 

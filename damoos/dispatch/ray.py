@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +26,7 @@ from damoos.errors import ConfigError, DamoosError, MachineLost, UnsupportedErro
 IDLE_S = 15.0
 # A cluster that grows by itself has this long to bring a machine up.
 APPEAR_S = 1800.0
+KNOCK_S = 5.0
 _POLL_S = 5.0
 
 
@@ -51,7 +54,12 @@ class RayDispatcher(Dispatcher):
         self._nodes: dict[Slot, str] = {}
         self._pending: dict[Slot, Any] = {}
         self._begun: dict[Slot, float] = {}
-        _connect(self._ray, address)
+        self._stdout, sys.stdout = sys.stdout, _Quiet(sys.stdout)
+        try:
+            _connect(self._ray, address)
+        except BaseException:
+            sys.stdout = self._stdout
+            raise
         # Retries are damoos's own, by error class: Ray would repeat what must not be repeated.
         self._task = self._ray.remote(num_cpus=0, max_retries=0)(_work)
 
@@ -93,6 +101,7 @@ class RayDispatcher(Dispatcher):
             with contextlib.suppress(Exception):
                 self._ray.cancel(reference, force=True)
         self._ray.shutdown()
+        sys.stdout = self._stdout
 
     def _arrive(self, order: Order, reference: Any, future: Any) -> None:
         if self._pending.get(order.slot) is not reference:
@@ -157,11 +166,18 @@ def _ray(address: str) -> Any:
 def _connect(ray: Any, address: str) -> None:
     import logging
 
+    hint = "'damoos cluster up --local i3' starts one here"
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), KNOCK_S).close()  # Ray itself would knock for minutes
+        except OSError as error:
+            raise ConfigError(f"--ray {address}: {error.strerror or error}; {hint}") from None
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, configure_logging=True)
     except (ConnectionError, ValueError, RuntimeError) as error:
         said = str(error).strip().splitlines()[0]
-        raise ConfigError(f"--ray {address}: {said}; 'damoos cluster up --local i3' starts one here") from None
+        raise ConfigError(f"--ray {address}: {said}; {hint}") from None
 
 
 def _as_ours(error: BaseException) -> Exception:
@@ -171,6 +187,23 @@ def _as_ours(error: BaseException) -> Exception:
     if isinstance(error, ray.exceptions.RayTaskError):
         return error  # a defect of ours: every other error of a job is an answer
     return MachineLost(f"its Ray worker is gone: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+
+
+class _Quiet:
+    """Standard output without what Ray's own threads would write into it; no option of Ray's stops them."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what is ours."""
+        if threading.current_thread().name.startswith("ray_"):
+            return len(text)
+        count: int = self._stream.write(text)
+        return count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class _Held:

@@ -296,7 +296,7 @@ def test_a_finished_sweep_is_followed_by_a_new_one(fleet, tmp_path: Path) -> Non
     assert Sweep.unfinished(tmp_path, one.config) is None
     assert make(tmp_path, ("a",)).name == "sweep-2"
     assert sweep.newest(tmp_path) == "sweep-2"
-    with pytest.raises(ConfigError, match="unknown sweep 'sweep-3'; did you mean 'sweep-[12]'"):
+    with pytest.raises(ConfigError, match=r"unknown sweep 'sweep-3'; did you mean 'sweep-[12]'"):
         sweep.load(tmp_path, "sweep-3")
 
 
@@ -376,7 +376,7 @@ def test_local_runs_only_after_the_doctor(fleet, tmp_path: Path) -> None:
             return session
 
     config = SweepConfig(WORKLOADS, ("local",), 3, SHORT).configs()[0]
-    with Lease(Local()) as lease, pytest.raises(UnsupportedError, match="is unfit: .*kdamond 77 is not ours"):
+    with Lease(Local()) as lease, pytest.raises(UnsupportedError, match=r"is unfit: .*kdamond 77 is not ours"):
         jobs.survey(lease, config)
 
 

@@ -1,0 +1,327 @@
+"""Sweeps on a real Ray cluster of machines that are not there; kills; the command line; stores that others open."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from damoos.testing.fleet import plugin
+from tests.conftest import DAMOOS
+
+MACHINES = "fake:a,fake:b,fake:c"
+SWEEP = ["sweep", "--workloads", "synthetic/hot-cold,synthetic/idle", "--machines", MACHINES, "--trials", "3"]
+SHORT = [*SWEEP, "--repeats", "2", "--candidates", "1", "--format", "jsonl"]
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The fleet, made known to the processes that the tests start, with a cache of their own."""
+    place = tmp_path_factory.mktemp("fleet")
+    return {**plugin(place, latency_s=0.1), "DAMOOS_CACHE": str(place / "cache")}
+
+
+@pytest.fixture(scope="module")
+def cluster(env: dict[str, str]) -> Iterator[str]:
+    """A cluster of a node for each machine."""
+    up = subprocess.run([DAMOOS, "cluster", "up", "--local", MACHINES], env=env, capture_output=True, text=True)
+    assert up.returncode == 0, up.stderr
+    keeper = state(env)["pid"]
+    yield up.stdout
+    subprocess.run([DAMOOS, "cluster", "down"], env=env, check=True, capture_output=True)
+    assert not lives(keeper)
+
+
+def lives(pid: int) -> bool:
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())  # empty of one that nobody has waited for
+    except OSError:
+        return False
+
+
+def state(env: dict[str, str]) -> dict:
+    return json.loads((Path(env["DAMOOS_CACHE"]) / "cluster.json").read_text())
+
+
+def sweep(env: dict[str, str], results: Path, *words: str) -> subprocess.Popen[str]:
+    argv = [DAMOOS, *SHORT, "--results", results, *words]
+    return subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> list[dict]:
+    """Events of a sweep that has to end well."""
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def whole(results: Path) -> dict:
+    """Everything of a finished sweep but times and hosts."""
+    parts = ("trials", "recommended", "validation", "verdict", "baselines")
+    found = {one.parent.name: json.loads(one.read_text()) for one in results.glob("sweep-1-*/result.json")}
+    assert len(found) == 6
+    return {name: {part: one[part] for part in parts} for name, one in found.items()}
+
+
+@pytest.fixture(scope="module")
+def unbroken(env: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """The same sweep without Ray, and undisturbed."""
+    results = tmp_path_factory.mktemp("unbroken")
+    events = ended(sweep(env, results))
+    assert events[-1]["event"] == "end"
+    assert {one["event"] for one in events} == {"sweep", "machine", "study", "run", "end"}
+    return whole(results)
+
+
+def test_a_sweep_on_a_cluster_is_the_sweep_without_one(cluster, env, unbroken, tmp_path: Path) -> None:
+    events = ended(sweep(env, tmp_path, "--ray", "auto"))
+    assert whole(tmp_path) == unbroken
+    runs = [(one["study"], one["run"]) for one in events if one["event"] == "run"]
+    assert len(runs) == len(set(runs))
+    assert events[-1]["failures"] == []
+
+
+def test_ray_listens_on_loopback_only(cluster, env) -> None:
+    keeper = state(env)["pid"]
+    inodes = {inode for pid in family(keeper) for inode in sockets(pid)}
+    listening = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()
+    ]
+    ours = {row[1].split(":")[0] for row in listening if row[3] == "0A" and row[9] in inodes}
+    assert ours <= {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}, ours
+    assert ours
+
+
+def family(pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += [one for child in task.read_text().split() for one in family(int(child))]
+    return found
+
+
+def sockets(pid: int) -> set[str]:
+    found = set()
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            target = os.readlink(link)
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            found.add(target[8:-1])
+    return found
+
+
+def named(keeper: int, name: str) -> list[int]:
+    """Processes of a cluster whose first word ends so."""
+    found = []
+    for pid in family(keeper):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0].decode().endswith(name):
+            found.append(pid)
+    return found
+
+
+def after(process: subprocess.Popen[str], runs: int) -> list[dict]:
+    """Events until some runs have ended."""
+    assert process.stdout
+    seen: list[dict] = []
+    while sum(one["event"] == "run" for one in seen) < runs:
+        line = process.stdout.readline()
+        assert line, process.stderr.read() if process.stderr else ""
+        seen.append(json.loads(line))
+    return seen
+
+
+@pytest.mark.parametrize(("who", "at"), [("ray::_work", 8), ("raylet", 15)])
+def test_a_killed_part_of_ray_costs_a_retry_at_most(cluster, env, unbroken, tmp_path: Path, who: str, at: int) -> None:
+    process = sweep(env, tmp_path, "--ray", "auto")
+    seen = after(process, at)
+    keeper = state(env)["pid"]
+    # A worker's name has its task's in it; the head's raylet is the first one and has no machine.
+    victims = named(keeper, who)[1:] if who == "raylet" else named(keeper, who)
+    assert victims, [Path(f"/proc/{pid}/cmdline").read_bytes()[:60] for pid in family(keeper)]
+    os.kill(victims[0], signal.SIGKILL)
+    events = seen + ended(process)
+    # The worker of a killed raylet may live long enough to answer.
+    assert who == "raylet" or [one for one in events if one["event"] == "retry"]
+    runs = [(one["study"], one["run"]) for one in events if one["event"] == "run"]
+    assert len(runs) == len(set(runs))
+    assert whole(tmp_path) == unbroken
+
+
+@pytest.mark.parametrize("at", [3, 30])
+def test_a_killed_driver_is_resumed(cluster, env, unbroken, tmp_path: Path, at: int) -> None:
+    process = sweep(env, tmp_path, "--ray", "auto")
+    after(process, at)
+    process.kill()
+    process.communicate()
+    words = ["--results", tmp_path]
+    status = subprocess.run([DAMOOS, "status", *words], env=env, capture_output=True, text=True, check=True).stdout
+    assert "of 6 studies done; nobody drives it" in status
+    assert "damoos resume sweep-1 goes on with it" in status
+    resumed = subprocess.run(
+        [DAMOOS, "resume", "sweep-1", "--ray", "auto", *words, "--format", "json"],
+        env=env, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found = json.loads(resumed.stdout)
+    assert set(found) == {"sweep", "studies", "machines", "failures", "cost"}
+    assert len(found["studies"]) == 6
+    assert found["studies"][0]["validation"]
+    assert whole(tmp_path) == unbroken
+
+
+def test_status_of_a_sweep_under_way(env, tmp_path: Path) -> None:
+    process = sweep(env, tmp_path)
+    after(process, 12)
+    time.sleep(1.1)  # the status is written once a second
+    words = [DAMOOS, "status", "--results", tmp_path, "--format", "json"]
+    said = json.loads(subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout)
+    assert said["driven"]
+    assert {row["state"] for row in said["studies"]} <= {"running", "waiting", "done"}
+    assert sum(row["runs"] for row in said["studies"]) >= 12
+    ended(process)
+
+
+def test_interrupting_leaves_a_sweep_that_goes_on(env, unbroken, tmp_path: Path) -> None:
+    process = sweep(env, tmp_path)
+    after(process, 10)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "goes on" in err
+    ended(sweep(env, tmp_path))
+    assert whole(tmp_path) == unbroken
+
+
+def test_the_sqlite_store_opens_in_optunas_dashboard(env, unbroken, tmp_path: Path) -> None:
+    ended(sweep(env, tmp_path))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    program = Path(sys.executable).with_name("optuna-dashboard")
+    words = [program, f"sqlite:///{tmp_path}/damoos.sqlite", "--host", "127.0.0.1", "--port", str(port)]
+    server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        listed = get(f"http://127.0.0.1:{port}/api/studies")["study_summaries"]
+        assert len(listed) == 6
+        one = get(f"http://127.0.0.1:{port}/api/studies/{listed[0]['study_id']}?after=0")
+        assert len(one["trials"]) == 3
+    finally:
+        server.kill()
+        server.wait()
+
+
+def get(url: str) -> dict:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return json.load(answer)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a database on a server of our own, which listens on a socket file and on loopback."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    assert programs, "make setup installs PostgreSQL"
+    place = tmp_path_factory.mktemp("pg")
+    # PostgreSQL refuses root; the user that Debian's package makes for it is there.
+    who = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    if who:
+        for folder in (place, *place.parents):
+            if folder.stat().st_uid == os.geteuid() and folder != Path("/tmp") and folder.parent != folder:
+                folder.chmod(0o755)
+        shutil.chown(place, "postgres")
+    data = place / "data"
+    quiet = {"check": True, "stdout": subprocess.DEVNULL, "cwd": place}
+    subprocess.run([*who, programs[-1] / "initdb", "-D", data, "-A", "trust", "-U", "damoos", "--no-sync"], **quiet)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ["-p", str(port), "-k", str(place), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
+    log = open(place / "log", "w")  # noqa: SIM115 - the server's, for as long as it runs
+    server = subprocess.Popen([*who, programs[-1] / "postgres", "-D", data, *words], stderr=log, cwd=place)
+    try:
+        url = f"postgresql+psycopg://damoos@127.0.0.1:{port}/postgres"
+        ready = [programs[-1] / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
+        deadline = time.monotonic() + 60
+        while subprocess.run(ready, check=False).returncode != 0:
+            assert time.monotonic() < deadline, (place / "log").read_text()
+            time.sleep(0.1)
+        yield url
+    finally:
+        subprocess.run([*who, programs[-1] / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
+        server.wait()
+        log.close()
+
+
+def test_a_sweep_in_postgresql(env, unbroken, postgresql: str, tmp_path: Path) -> None:
+    process = sweep(env, tmp_path, "--storage", postgresql)
+    after(process, 20)
+    process.kill()
+    process.communicate()
+    ended(sweep(env, tmp_path, "--storage", postgresql))
+    assert whole(tmp_path) == unbroken
+    assert not (tmp_path / "damoos.sqlite").exists()
+    import optuna
+
+    names = optuna.get_all_study_names(storage=postgresql)
+    assert len(names) == 6
+    study = optuna.load_study(study_name=names[0], storage=postgresql)
+    assert len(study.trials) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--workloads", "splash/*"], "--workloads: nothing fits 'splash/*'; did you mean 'splash2x/"),
+        (["--machines", "i4"], "unknown machine 'i4'; did you mean 'i3'"),
+        (["--machines", "lab:7"], "unknown machine 'lab'"),
+        (["--searcher", "randon"], "did you mean 'random'"),
+        (["--trials", "1"], "1 trials are too few"),
+        (["--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1"),
+    ],
+)
+def test_wrong_words_of_a_sweep(env, tmp_path: Path, words: list[str], message: str) -> None:
+    argv = [DAMOOS, *SHORT, "--results", tmp_path, *words]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr.splitlines()[-1]
+    assert not list(tmp_path.glob("sweep-1-*"))
+
+
+def test_what_a_sweep_would_take(tmp_path: Path) -> None:
+    argv = [DAMOOS, "sweep", "--workloads", "parsec3/*", "--machines", "i3.metal,z1d.metal", "--results", tmp_path]
+    done = subprocess.run([*argv, "--dry-run"], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("i3.metal     13 studies, 130 trials, 338 runs, about ")
+    assert lines[0].endswith("USD")
+    assert lines[2].startswith("all          676 runs")
+    assert "models" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_second_cluster_is_refused_and_none_cannot_be_ended(cluster, env, tmp_path: Path) -> None:
+    second = subprocess.run([DAMOOS, "cluster", "up", "--local", "fake:a"], env=env, capture_output=True, text=True)
+    assert (second.returncode, "runs here already" in second.stderr) == (2, True)
+    none = {**env, "DAMOOS_CACHE": str(tmp_path)}
+    down = subprocess.run([DAMOOS, "cluster", "down"], env=none, capture_output=True, text=True)
+    assert (down.returncode, "no cluster of damoos's runs here" in down.stderr) == (2, True)
