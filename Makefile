@@ -8,13 +8,15 @@ ARGS ?=
 # What the host must have: to build guests and to compile the access program; shellcheck for make lint.
 APT := qemu-system-x86 mmdebstrap uidmap e2fsprogs kmod cpio xz-utils zstd openssh-client gcc libc6-dev python3-venv \
 	debian-archive-keyring procps shellcheck make m4 git
+# Servers that tests start for themselves.
+APT_TEST := postgresql
 # To build kernels.
 APT_KERNEL := make gcc flex bison bc perl patch libelf-dev libssl-dev xz-utils zstd
 VERSION ?= 6.12
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
-.PHONY: help tune test setup build image kernel kernels kernel-test lint types unit guest bench docs clean
+.PHONY: help tune test setup build image kernel kernels kernel-test lint types unit guest bench chaos docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -23,7 +25,7 @@ help: ## list the targets
 tune: setup image ## tune a scheme on a real kernel: make tune WORKLOAD=parsec3/raytrace ARGS='--trials 10'
 	$(BIN)/damoos tune --workload $(WORKLOAD) $(ARGS)
 
-test: setup image kernels lint types ## lint, types, and all tests, those on three real kernels included
+test: setup build/.test-packages image kernels lint types ## lint, types, and all tests, those on three real kernels included
 	$(BIN)/pytest
 
 setup: $(VENV)/.installed build ## install what is missing: Debian packages, .venv, the programs below
@@ -45,14 +47,19 @@ $(VENV)/.installed: requirements.txt pyproject.toml | build/.packages
 
 build/.packages: packages := $(APT)
 build/.kernel-packages: packages := $(APT_KERNEL)
+build/.test-packages: packages := $(APT_TEST)
+# Debian would make a database and start its server with the package: tests want the programs only.
+NO_CLUSTER := /etc/postgresql-common/createcluster.d/damoos.conf
+build/.test-packages: before := $(SUDO) mkdir -p $(dir $(NO_CLUSTER)) && echo create_main_cluster = false | $(SUDO) tee $(NO_CLUSTER) >/dev/null &&
+build/.test-packages: after := && $(SUDO) rm $(NO_CLUSTER)
 # apt is asked only for what dpkg does not have, so a machine that is set up needs no network and no sudo.
-build/.packages build/.kernel-packages:
+build/.packages build/.kernel-packages build/.test-packages:
 	mkdir -p build
 	@missing="$$(for p in $(packages); do dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || echo $$p; done)"; \
 	if [ -n "$$missing" ]; then \
 		echo "installing Debian packages:" $$missing; \
-		$(SUDO) apt-get -qq update && \
-		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null; \
+		$(before) $(SUDO) apt-get -qq update && \
+		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null $(after); \
 	fi
 	touch $@
 
@@ -88,12 +95,16 @@ unit: setup ## only the tests that need no guest; under a minute
 guest: setup image ## only the tests on a real kernel
 	$(BIN)/pytest tests/guest
 
-bench: setup image ## what damoos costs; searchers raced; false winners; accessed bits; models beside what is published
+bench: setup build/.test-packages image ## what damoos costs, alone and as a fleet; searchers raced; false winners; accessed bits; models
 	$(BIN)/python tests/bench/overhead.py
+	PYTHONPATH=. $(BIN)/python tests/bench/scale.py
 	$(BIN)/python tests/bench/search.py
 	$(BIN)/damoos bench aa --workload $(WORKLOAD)
 	$(BIN)/python tests/bench/accessed_bits.py
 	-$(BIN)/damoos workloads check-models # 1 where a model does not follow, which docs/workloads.md says of one
+
+chaos: setup image ## kills at random while sweeps run, on machines that are not there and on guests
+	$(BIN)/python tests/chaos.py
 
 clean: ## remove what was built here; the cache and results stay
 	rm -rf build $(VENV)

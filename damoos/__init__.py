@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Scheme", "Space", "__version__", "load_study", "tune"]
+__all__ = ["Scheme", "Space", "__version__", "load_study", "sweep", "tune"]
 
 _HOMES = {
     "tune": "damoos.api",
+    "sweep": "damoos.api",
     "load_study": "damoos.api",
     "Scheme": "damoos.damon.scheme",
     "Space": "damoos.model.space",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from damoos.drive import Event
-    from damoos.sweep import Sweep, SweepConfig
+    from damoos.sweeps import Sweep, SweepConfig
 
 RESULTS = Path("results")
 
@@ -197,7 +197,7 @@ def sweep(
     dict
         ``sweep, studies, machines, failures, cost``; a study each as a row (`load_study` has the rest).
     """
-    from damoos.sweep import Sweep
+    from damoos.sweeps import Sweep
 
     config = sweep_config(workloads, machines, trials, **settings)
     config.check()
@@ -208,7 +208,7 @@ def sweep(
 def sweep_config(workloads: Sequence[str], machines: Sequence[str], trials: int, **settings: Any) -> SweepConfig:
     """What a sweep is asked to do, with all patterns resolved."""
     from damoos.machines import catalog as known_machines
-    from damoos.sweep import SweepConfig, expand
+    from damoos.sweeps import SweepConfig, expand
     from damoos.workloads import catalog as known_workloads
 
     return SweepConfig(

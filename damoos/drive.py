@@ -28,7 +28,7 @@ from damoos.machines import prices
 from damoos.model.trial import Run, Score
 from damoos.result import write
 from damoos.study import Study, StudyConfig
-from damoos.sweep import RESULT, STATUS, Sweep
+from damoos.sweeps import RESULT, STATUS, Sweep
 
 STATUS_EVERY_S = 1.0
 Event = Callable[[str, dict[str, Any]], None]

@@ -14,7 +14,7 @@ from damoos.cli.common import RESULTS, Results, Storage, check_format, comma_sep
 from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 
 if TYPE_CHECKING:
-    from damoos.sweep import Sweep
+    from damoos.sweeps import Sweep
 
 app = typer.Typer()
 cluster = typer.Typer(no_args_is_help=True, help="A Ray cluster on this computer.")
@@ -57,7 +57,7 @@ def sweep(
     """
     from damoos import api
     from damoos.study import PRCL
-    from damoos.sweep import Sweep
+    from damoos.sweeps import Sweep
 
     check_format(form, "jsonl")
     options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
@@ -102,7 +102,7 @@ def status(
 
     Example: damoos status sweep-1
     """
-    from damoos import sweep as sweeps
+    from damoos import sweeps
     from damoos.report.fleet import plain
 
     check_format(form)
@@ -164,7 +164,7 @@ def _watched(form: str) -> Iterator[Any]:
 
 
 def _print_estimate(config: Any, form: str) -> None:
-    from damoos.sweep import estimate
+    from damoos.sweeps import estimate
 
     rows = estimate(config)
     if form != "text":

@@ -149,10 +149,10 @@ def resume(
 
     Example: damoos resume parsec3-raytrace-guest-1
     """
-    from damoos import api, sweep
+    from damoos import api, sweeps
 
-    if study in [one.name for one in sweep.folders(results)]:
-        run(sweep.load(results, study, storage), ray, form)
+    if study in [one.name for one in sweeps.folders(results)]:
+        run(sweeps.load(results, study, storage), ray, form)
         return
     check_format(form)
     with _Watching() as watcher:

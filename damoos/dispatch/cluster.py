@@ -113,7 +113,7 @@ class _Kept:
         self._common: dict[str, Any] = {"node_ip_address": "127.0.0.1", "object_store_memory": _STORE_BYTES}
         head = {"num_cpus": 0, "include_dashboard": False, **self._common}
         self._cluster: Any = Cluster(initialize_head=True, head_node_args=head)
-        self._nodes = [(name, self._add(name)) for name in names]
+        self._nodes: list[tuple[str, Any]] = [(name, self._add(name)) for name in names]
 
     @property
     def address(self) -> str:
@@ -127,10 +127,16 @@ class _Kept:
     def replace_dead(self) -> None:
         """Look at each node once."""
         for number, (name, node) in enumerate(self._nodes):
-            if any(one.process.poll() is not None for one in node.all_processes.get("raylet", ())):
+            if node is not None and all(one.process.poll() is None for one in node.all_processes.get("raylet", ())):
+                continue
+            if node is not None:
                 with contextlib.suppress(Exception):
                     self._cluster.remove_node(node, allow_graceful=False)
+            self._nodes[number] = (name, None)
+            try:
                 self._nodes[number] = (name, self._add(name))
+            except Exception as error:  # killed while it started, say: the next look tries again
+                print(f"node for {name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """End all of it."""

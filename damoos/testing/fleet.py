@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,8 @@ from damoos.errors import MachineLost
 from damoos.testing.fake import FakeMachine, FakeSession
 
 SETTINGS = "DAMOOS_FAKE"
+# When runs of this process began and ended, in seconds of its monotonic clock.
+BUSY: list[tuple[float, float]] = []
 
 
 class FleetMachine(FakeMachine):
@@ -59,7 +62,9 @@ class FleetMachine(FakeMachine):
         """Take the time that a run takes, or be lost in the middle of it."""
         share = float(self._chance.uniform(0.5, 1.5))
         lost = self._chance.random() < self._losses
+        begun = time.monotonic()
         time.sleep(self._latency_s * share * (0.5 if lost else 1.0))
+        BUSY.append((begun, time.monotonic()))
         if lost:
             raise MachineLost("a fake machine got lost, as it was told to")
 
@@ -78,7 +83,7 @@ def fake(name: str) -> FleetMachine:
 
 
 def plugin(folder: Path, **settings: float) -> dict[str, str]:
-    """Make the fleet known to processes that are started with the environment that is returned.
+    """Make the fleet known to this process, and to those that are started with the environment that is returned.
 
     Parameters
     ----------
@@ -91,5 +96,6 @@ def plugin(folder: Path, **settings: float) -> dict[str, str]:
     about.mkdir(parents=True, exist_ok=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: damoos-fake-fleet\nVersion: 1\n")
     (about / "entry_points.txt").write_text(f"[damoos.machines]\nfake = {__name__}:fake\n")
+    sys.path.insert(0, str(folder))  # for this process, too
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path, SETTINGS: json.dumps(settings)}

@@ -14,11 +14,12 @@ HOST_DAMON = Path("/sys/kernel/mm/damon/admin")
 RAYTRACE = ["tune", "--workload", "parsec3/raytrace"]
 
 
-COMMANDS = ["tune", "resume", "apply", "stop", "studies", "show", "evaluate", "doctor", "setup"]
+COMMANDS = ["tune", "sweep", "status", "resume", "apply", "stop", "studies", "show", "evaluate", "doctor", "setup"]
 GROUPS = {
     "bench": ["searchers", "aa"],
     "plugin": ["new"],
     "machines": ["show"],
+    "cluster": ["up", "down"],
     "kernel": ["add", "list", "test", "remove"],
     "workloads": ["show", "new", "install", "check-models", "measure"],
 }

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +16,7 @@ import pytest
 
 from damoos.testing.fleet import plugin
 from tests.conftest import DAMOOS
+from tests.servers import free_port, postgresql
 
 MACHINES = "fake:a,fake:b,fake:c"
 SWEEP = ["sweep", "--workloads", "synthetic/hot-cold,synthetic/idle", "--machines", MACHINES, "--trials", "3"]
@@ -209,9 +208,7 @@ def test_interrupting_leaves_a_sweep_that_goes_on(env, unbroken, tmp_path: Path)
 
 def test_the_sqlite_store_opens_in_optunas_dashboard(env, unbroken, tmp_path: Path) -> None:
     ended(sweep(env, tmp_path))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     program = Path(sys.executable).with_name("optuna-dashboard")
     words = [program, f"sqlite:///{tmp_path}/damoos.sqlite", "--host", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -238,54 +235,24 @@ def get(url: str) -> dict:
 
 
 @pytest.fixture(scope="module")
-def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """URL of a database on a server of our own, which listens on a socket file and on loopback."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    assert programs, "make setup installs PostgreSQL"
-    place = tmp_path_factory.mktemp("pg")
-    # PostgreSQL refuses root; the user that Debian's package makes for it is there.
-    who = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
-    if who:
-        for folder in (place, *place.parents):
-            if folder.stat().st_uid == os.geteuid() and folder != Path("/tmp") and folder.parent != folder:
-                folder.chmod(0o755)
-        shutil.chown(place, "postgres")
-    data = place / "data"
-    quiet = {"check": True, "stdout": subprocess.DEVNULL, "cwd": place}
-    subprocess.run([*who, programs[-1] / "initdb", "-D", data, "-A", "trust", "-U", "damoos", "--no-sync"], **quiet)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["-p", str(port), "-k", str(place), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]
-    log = open(place / "log", "w")  # noqa: SIM115 - the server's, for as long as it runs
-    server = subprocess.Popen([*who, programs[-1] / "postgres", "-D", data, *words], stderr=log, cwd=place)
-    try:
-        url = f"postgresql+psycopg://damoos@127.0.0.1:{port}/postgres"
-        ready = [programs[-1] / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)]
-        deadline = time.monotonic() + 60
-        while subprocess.run(ready, check=False).returncode != 0:
-            assert time.monotonic() < deadline, (place / "log").read_text()
-            time.sleep(0.1)
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with postgresql(tmp_path_factory.mktemp("pg")) as url:
         yield url
-    finally:
-        subprocess.run([*who, programs[-1] / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
-        server.wait()
-        log.close()
 
 
-def test_a_sweep_in_postgresql(env, unbroken, postgresql: str, tmp_path: Path) -> None:
-    process = sweep(env, tmp_path, "--storage", postgresql)
+def test_a_sweep_in_postgresql(env, unbroken, database: str, tmp_path: Path) -> None:
+    process = sweep(env, tmp_path, "--storage", database)
     after(process, 20)
     process.kill()
     process.communicate()
-    ended(sweep(env, tmp_path, "--storage", postgresql))
+    ended(sweep(env, tmp_path, "--storage", database))
     assert whole(tmp_path) == unbroken
     assert not (tmp_path / "damoos.sqlite").exists()
     import optuna
 
-    names = optuna.get_all_study_names(storage=postgresql)
+    names = optuna.get_all_study_names(storage=database)
     assert len(names) == 6
-    study = optuna.load_study(study_name=names[0], storage=postgresql)
+    study = optuna.load_study(study_name=names[0], storage=database)
     assert len(study.trials) == 3
 
 

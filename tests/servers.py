@@ -1,0 +1,50 @@
+"""Servers that tests and benches start for themselves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def free_port() -> int:
+    """A port of loopback that nobody uses."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def postgresql(place: Path) -> Iterator[str]:
+    """URL of a database on a server of our own, on loopback, of Debian's package; ``place`` must be empty."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    assert programs, "make setup installs PostgreSQL"
+    # PostgreSQL refuses root; the user that Debian's package makes for it is there.
+    who = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+    if who:
+        shutil.chown(place, "postgres")
+        for folder in place.parents:
+            if not folder.stat().st_mode & 0o001:
+                folder.chmod(folder.stat().st_mode | 0o011)
+    data, port = place / "data", str(free_port())
+    quiet = {"check": True, "stdout": subprocess.DEVNULL, "cwd": place}
+    subprocess.run([*who, programs[-1] / "initdb", "-D", data, "-A", "trust", "-U", "damoos", "--no-sync"], **quiet)
+    words = ["-p", port, "-k", place, "-c", "listen_addresses=127.0.0.1"]
+    with open(place / "log", "w") as log:
+        server = subprocess.Popen([*who, programs[-1] / "postgres", "-D", data, *words], stderr=log, cwd=place)
+    try:
+        deadline = time.monotonic() + 60
+        ready = [programs[-1] / "pg_isready", "-q", "-h", "127.0.0.1", "-p", port]
+        while subprocess.run(ready, check=False).returncode != 0:
+            assert server.poll() is None, (place / "log").read_text()
+            assert time.monotonic() < deadline, (place / "log").read_text()
+            time.sleep(0.1)
+        yield f"postgresql+psycopg://damoos@127.0.0.1:{port}/postgres"
+    finally:
+        subprocess.run([*who, programs[-1] / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
+        server.wait()
