@@ -31,6 +31,7 @@ from damoos.study import Study, StudyConfig
 from damoos.sweeps import RESULT, STATUS, Sweep
 
 STATUS_EVERY_S = 1.0
+DONE = "done"
 Event = Callable[[str, dict[str, Any]], None]
 
 
@@ -59,6 +60,7 @@ class Row:
         self.state, self.verdict, self.left_s = "done", result["verdict"], None
         self.trials = len(result["trials"])
         arms = result["validation"] or {}
+        self.runs = self.trials + len(result["baselines"]) + sum(arm["repeats"] for arm in arms.values())
         if tuned := arms.get("tuned"):
             base = arms["baseline"]
             self.score = tuned["score"]
@@ -79,7 +81,7 @@ class Tenancy:
 
 @dataclass
 class Place:
-    """A slot and how it has done; ``gone`` says why it gets no more work."""
+    """A slot and how it has done; ``gone`` says why it gets no more work, `DONE` if only because there is none."""
 
     slot: Slot
     strikes: Strikes = field(default_factory=Strikes)
@@ -228,7 +230,7 @@ class _Driver:
         """The doctor first; then the next study that waits for such a machine; the machine is let go when none does."""
         waiting = self._waiting[place.slot.machine]
         if not waiting:
-            self._close(place, "done")
+            self._close(place, DONE)
         elif not place.examined:
             self._submit(place, waiting[0], job(jobs.examine, waiting[0], self._steady_s))
         else:
@@ -301,12 +303,12 @@ class _Driver:
 
     def _close(self, place: Place, why: str) -> None:
         """No more work for a slot. A study that it had goes to another one, or has failed."""
+        self._spend()
         place.gone = why
         self._dispatcher.release(place.slot)
-        self._spend(place)
         tenancy = place.tenancy
         self._leave(place)
-        if why == "done":
+        if why == DONE:
             return
         self._machines[str(place.slot)] = {**self._machines.get(str(place.slot), {}), "fit": False, "error": why}
         self._event("machine", {"machine": str(place.slot), "fit": False, "error": why})
@@ -314,8 +316,12 @@ class _Driver:
         if tenancy:
             tenancy.row.state = "waiting"
             waiting.appendleft(tenancy.study.config)
-        others = [one for one in self._places.values() if one.slot.machine == place.slot.machine and not one.gone]
-        if not others:
+        same = [one for one in self._places.values() if one.slot.machine == place.slot.machine]
+        idle = next((one for one in same if one.gone == DONE), None)
+        if idle and waiting:
+            idle.gone, idle.since = "", time.monotonic()
+            self._next(idle)
+        elif all(one.gone for one in same):
             self._give_up_machine(place.slot.machine, why)
 
     def _give_up_machine(self, name: str, why: str) -> None:
@@ -328,19 +334,24 @@ class _Driver:
         """Leave nothing under way, whatever the way out."""
         for place in self._places.values():
             self._leave(place)
-            if not place.gone:
-                self._spend(place)
-        self._tell(now=True)
+        with suppress(StoreError):  # of a disk that is full, say; that has been said
+            self._tell(now=True)
 
-    def _spend(self, place: Place) -> None:
-        name = place.slot.machine
-        self._spent_s[name] = self._spent_s.get(name, 0.0) + time.monotonic() - place.since
+    def _spend(self) -> dict[str, float]:
+        """Seconds for which machines have been held so far, by name."""
+        now = time.monotonic()
+        for place in self._places.values():
+            if not place.gone:
+                name = place.slot.machine
+                self._spent_s[name] = self._spent_s.get(name, 0.0) + now - place.since
+                place.since = now
+        return self._spent_s
 
     def _tell(self, now: bool = False) -> None:
         """Write the status for others to read, now and then."""
         if now or time.monotonic() - self._told >= STATUS_EVERY_S:
             rows = [_said(row) for row in self._rows.values()]
-            form = {"sweep": self._sweep.name, "studies": rows, "failures": self._failures, "spent_s": self._spent_s}
+            form = {"sweep": self._sweep.name, "studies": rows, "failures": self._failures, "spent_s": self._spend()}
             self._sweep.artifacts.write_json(STATUS, form)
             self._event("rows", {row["study"]: row for row in rows})
             self._told = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -186,12 +187,25 @@ def test_a_machine_that_fails_three_times_in_a_row_is_quarantined_and_named(flee
     assert fleet["a"].nr_runs - before == 2 * 13 - 5  # the five that were stored are not run again
 
 
-def test_two_machines_of_a_name_share_the_work_and_one_stands_in_for_the_other(fleet, tmp_path: Path) -> None:
-    """The study of the lost one goes on on the other, and its trials there are judged by a baseline from there."""
+@pytest.mark.parametrize("late", [False, True])
+def test_two_machines_of_a_name_share_the_work_and_one_stands_in_for_the_other(
+    fleet, tmp_path: Path, late: bool
+) -> None:
+    """The study of the lost one goes on on the other, and its trials there are judged by a baseline from there.
+
+    Also where the other one was through with its own by then.
+    """
+    through = threading.Event()
     first = FleetMachine("a")
     second = FleetMachine("a")
     first.failures = {n: MachineLost("gone for good") for n in range(3, 99)}
-    first.begin_run = lambda number: FakeMachine.begin_run(first, number)  # type: ignore[method-assign]
+
+    def begin_run(number: int) -> None:
+        if late and number == 3:
+            assert through.wait(60)
+        FakeMachine.begin_run(first, number)
+
+    first.begin_run = begin_run  # type: ignore[method-assign]
     hosts = {0: first, 1: second}
 
     class Two(LocalDispatcher):
@@ -207,7 +221,7 @@ def test_two_machines_of_a_name_share_the_work_and_one_stands_in_for_the_other(f
     first.open = lambda say=None: on(opened(first), "host-1")  # type: ignore[method-assign, assignment]
     second.open = lambda say=None: on(opened(second), "host-2")  # type: ignore[method-assign, assignment]
     one = make(tmp_path, ("a",), workloads=WORKLOADS)
-    found = go(one, dispatcher=Two())
+    found = go(one, lambda kind, said: through.set() if said.get("state") == "done" else None, dispatcher=Two())
     assert [row["state"] for row in found["studies"]] == ["done"] * 2
     assert "quarantined" in found["machines"]["a"]["error"]
     assert found["machines"]["a#1"]["fit"]
