@@ -113,3 +113,32 @@ class Lease:
         session, self._session = self._session, None
         if session:
             session.close()
+
+
+class KeptOpen:
+    """A machine that stays open from one job of a tenant to the next; another tenant gets it opened anew.
+
+    Parameters
+    ----------
+    say : callable
+        Told what takes time.
+    """
+
+    def __init__(self, say: Callable[[str], None] = lambda _: None) -> None:
+        self._say = say
+        self._tenant = ""
+        self.lease: Lease | None = None
+
+    def leased(self, tenant: str, make: Callable[[], Machine]) -> Lease:
+        """The tenant's lease; one attempt at a time, as a dispatcher's driver counts them."""
+        if self.lease is None or self._tenant != tenant:
+            self.close()
+            self._tenant, self.lease = tenant, Lease(make(), self._say, attempts=1)
+        return self.lease
+
+    def close(self) -> None:
+        """Close the machine, if one is open; what goes wrong with that is nobody's business any more."""
+        lease, self.lease = self.lease, None
+        if lease:
+            with contextlib.suppress(DamoosError):
+                lease.close()

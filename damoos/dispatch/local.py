@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 from collections.abc import Callable
 
 from damoos.dispatch.base import Dispatcher, Order, Outcome, Slot
-from damoos.dispatch.lease import Lease
-from damoos.errors import DamoosError
+from damoos.dispatch.lease import KeptOpen
 
 # What a thread of ours needs is little; a thousand of them should not take gigabytes of address space.
 STACK_BYTES = 1 << 20
@@ -56,7 +54,7 @@ class LocalDispatcher(Dispatcher):
         """End all runs that are under way and close all machines."""
         holders = list(self._holders.values())
         for slot in list(self._holders):
-            self._holders[slot].lease_cancel()
+            self._holders[slot].cancel()
             self.release(slot)
         for holder in holders:
             holder.thread.join(CLOSE_S)
@@ -68,36 +66,22 @@ class _Holder:
     def __init__(self, arrived: queue.SimpleQueue[Outcome], say: Callable[[str], None]) -> None:
         self.orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         self._arrived = arrived
-        self._say = say
-        self._tenant: str | None = None
-        self._lease: Lease | None = None
+        self._held = KeptOpen(say)
         before = threading.stack_size(STACK_BYTES)
         self.thread = threading.Thread(target=self._work, daemon=True)
         self.thread.start()
         threading.stack_size(before)
 
-    def lease_cancel(self) -> None:
+    def cancel(self) -> None:
         """End the run that is under way, if any."""
-        if lease := self._lease:
+        if lease := self._held.lease:
             lease.cancel()
 
     def _work(self) -> None:
         while (order := self.orders.get()) is not None:
             try:
-                outcome = Outcome(order, order.job(self._leased(order)))
+                outcome = Outcome(order, order.job(self._held.leased(order.tenant, order.make)))
             except Exception as error:
                 outcome = Outcome(order, error=error)
             self._arrived.put(outcome)
-        self._close()
-
-    def _leased(self, order: Order) -> Lease:
-        if self._lease is None or self._tenant != order.tenant:
-            self._close()
-            self._tenant, self._lease = order.tenant, Lease(order.make(), self._say, attempts=1)
-        return self._lease
-
-    def _close(self) -> None:
-        lease, self._lease = self._lease, None
-        if lease:
-            with contextlib.suppress(DamoosError):
-                lease.close()
+        self._held.close()

@@ -19,7 +19,7 @@ from typing import Any
 
 from damoos.dispatch import cluster
 from damoos.dispatch.base import Dispatcher, Order, Outcome, Slot
-from damoos.dispatch.lease import Lease
+from damoos.dispatch.lease import KeptOpen, Lease
 from damoos.errors import ConfigError, DamoosError, MachineLost, UnsupportedError, nearest
 
 # A worker closes a machine that nobody has asked for in this time, so that another worker of its node can have it.
@@ -206,29 +206,14 @@ class _Quiet:
         return getattr(self._stream, name)
 
 
-class _Held:
-    """The machine that this worker holds."""
+class _Held(KeptOpen):
+    """The machine that this worker holds, until nobody has asked for it for a while."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.lock = threading.Lock()
-        self.tenant = ""
-        self.lease: Lease | None = None
         self.used = 0.0
         threading.Thread(target=self._close_idle, daemon=True).start()
-
-    def leased(self, order_tenant: str, make: Callable[[], Any]) -> Lease:
-        """The lease of a tenant, opened if need be."""
-        if self.lease is None or self.tenant != order_tenant:
-            self.close()
-            self.tenant, self.lease = order_tenant, Lease(make(), attempts=1)
-        return self.lease
-
-    def close(self) -> None:
-        """Close the machine."""
-        lease, self.lease = self.lease, None
-        if lease:
-            with contextlib.suppress(DamoosError):
-                lease.close()
 
     def _close_idle(self) -> None:
         while True:
