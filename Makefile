@@ -104,7 +104,7 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 	-$(BIN)/damoos workloads check-models # 1 where a model does not follow, which docs/workloads.md says of one
 
 chaos: setup image ## kills at random while sweeps run, on machines that are not there and on guests
-	$(BIN)/python tests/chaos.py
+	PYTHONPATH=. $(BIN)/python tests/chaos.py
 
 clean: ## remove what was built here; the cache and results stay
 	rm -rf build $(VENV)
