@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from damoos import jobs, places, runner, verdict
 from damoos.dispatch.base import Job, job
@@ -342,7 +341,7 @@ class _Execution:
         if len(known) < 2 or math.isinf(allowed):
             return None
         spread = float(np.std(known, ddof=1)) * math.sqrt(1 / len(known) + 1 / 2)
-        highest = float(np.mean(known)) + float(stats.t.ppf(0.975, len(known) - 1)) * spread
+        highest = float(np.mean(known)) + verdict.student(0.95, len(known) - 1) * spread
         return highest * (1 + allowed)
 
     def _time_left(self) -> float | None:

@@ -30,7 +30,7 @@ from damoos.result import write
 from damoos.study import Study, StudyConfig
 from damoos.sweeps import RESULT, STATUS, Sweep
 
-STATUS_EVERY_S = 1.0
+STATUS_EVERY_S = 2.0
 DONE = "done"
 Event = Callable[[str, dict[str, Any]], None]
 
@@ -131,6 +131,7 @@ class _Driver:
         self._rows: dict[str, Row] = {}
         self._waiting: dict[str, deque[StudyConfig]] = {name: deque() for name in sweep.config.machines}
         self._places: dict[Slot, Place] = {}
+        self._open: set[Slot] = set()
         self._later: list[tuple[float, int, Order]] = []
         self._numbers = itertools.count()
         self._failures: list[dict[str, Any]] = []
@@ -173,10 +174,11 @@ class _Driver:
             return
         for number in range(min(count, len(self._waiting[name]))):
             place = self._places[Slot(name, number)] = Place(Slot(name, number), since=time.monotonic())
+            self._open.add(place.slot)
             self._next(place)
 
     def _loop(self) -> None:
-        while any(not place.gone for place in self._places.values()):
+        while self._open:
             self._resubmit()
             self._tell()
             left_s = max(0.0, self._later[0][0] - time.monotonic()) if self._later else STATUS_EVERY_S
@@ -303,8 +305,9 @@ class _Driver:
 
     def _close(self, place: Place, why: str) -> None:
         """No more work for a slot. A study that it had goes to another one, or has failed."""
-        self._spend()
+        self._spend(place)
         place.gone = why
+        self._open.discard(place.slot)
         self._dispatcher.release(place.slot)
         tenancy = place.tenancy
         self._leave(place)
@@ -319,6 +322,7 @@ class _Driver:
         same = [one for one in self._places.values() if one.slot.machine == place.slot.machine]
         idle = next((one for one in same if one.gone == DONE), None)
         if idle and waiting:
+            self._open.add(idle.slot)
             idle.gone, idle.since = "", time.monotonic()
             self._next(idle)
         elif all(one.gone for one in same):
@@ -337,21 +341,19 @@ class _Driver:
         with suppress(StoreError):  # of a disk that is full, say; that has been said
             self._tell(now=True)
 
-    def _spend(self) -> dict[str, float]:
-        """Seconds for which machines have been held so far, by name."""
-        now = time.monotonic()
-        for place in self._places.values():
-            if not place.gone:
-                name = place.slot.machine
-                self._spent_s[name] = self._spent_s.get(name, 0.0) + now - place.since
-                place.since = now
-        return self._spent_s
+    def _spend(self, place: Place) -> None:
+        """Add up the seconds for which a machine has been held."""
+        now, name = time.monotonic(), place.slot.machine
+        self._spent_s[name] = self._spent_s.get(name, 0.0) + now - place.since
+        place.since = now
 
     def _tell(self, now: bool = False) -> None:
         """Write the status for others to read, now and then."""
         if now or time.monotonic() - self._told >= STATUS_EVERY_S:
+            for slot in self._open:
+                self._spend(self._places[slot])
             rows = [_said(row) for row in self._rows.values()]
-            form = {"sweep": self._sweep.name, "studies": rows, "failures": self._failures, "spent_s": self._spend()}
+            form = {"sweep": self._sweep.name, "studies": rows, "failures": self._failures, "spent_s": self._spent_s}
             self._sweep.artifacts.write_json(STATUS, form)
             self._event("rows", {row["study"]: row for row in rows})
             self._told = time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from scipy import stats
@@ -35,6 +36,12 @@ def mean_measurement(runs: Sequence[Measurement]) -> Measurement:
     return Measurement(found)
 
 
+@cache
+def student(level: float, freedom: int) -> float:
+    """Half the width of Student's interval of a level, in standard errors; asked for the same few again and again."""
+    return float(stats.t.ppf((1 + level) / 2, freedom))
+
+
 def interval(values: Sequence[float], level: float = 1 - ALPHA) -> tuple[float, float]:
     """Interval of a mean: Student's for a few values, the bootstrap's for many; infinite for fewer than two.
 
@@ -47,7 +54,7 @@ def interval(values: Sequence[float], level: float = 1 - ALPHA) -> tuple[float, 
     count, mean = len(values), float(np.mean(values))
     if count < 2:
         return -math.inf, math.inf
-    quantile = stats.t.ppf((1 + level) / 2, count - 1)
+    quantile = student(level, count - 1)
     if count < BOOTSTRAP_FROM or len(set(values)) == 1:
         half = float(quantile * np.std(values, ddof=1) / math.sqrt(count))
         return mean - half, mean + half
@@ -68,7 +75,7 @@ class Noise:
 
     def around(self, value: float) -> tuple[float, float]:
         """95 % interval of what a single run stands for."""
-        half = float(stats.t.ppf(1 - ALPHA / 2, self.freedom) * self.deviation)
+        half = student(1 - ALPHA, self.freedom) * self.deviation
         return value - half, value + half
 
 
@@ -267,7 +274,7 @@ def _beats(first: Arm, other: Arm, sign: float) -> bool:
 def _could_beat(first: Arm, other: Arm, sign: float, more: int) -> bool:
     gains = _gains(first, other, sign)
     count = len(gains) + more
-    half = stats.t.ppf(1 - ALPHA_OF_A_LOOK / 2, count - 1) * np.std(gains, ddof=1) / math.sqrt(count)
+    half = student(1 - ALPHA_OF_A_LOOK, count - 1) * np.std(gains, ddof=1) / math.sqrt(count)
     return bool(np.mean(gains) > half)
 
 

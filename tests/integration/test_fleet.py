@@ -186,7 +186,7 @@ def test_a_killed_driver_is_resumed(cluster, env, unbroken, tmp_path: Path, at: 
 def test_status_of_a_sweep_under_way(env, tmp_path: Path) -> None:
     process = sweep(env, tmp_path)
     after(process, 12)
-    time.sleep(1.1)  # the status is written once a second
+    time.sleep(2.1)  # the status is written every other second
     words = [DAMOOS, "status", "--results", tmp_path, "--format", "json"]
     said = json.loads(subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout)
     assert said["driven"]
