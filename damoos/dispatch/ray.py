@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from damoos.dispatch import cluster
@@ -28,6 +29,15 @@ IDLE_S = 15.0
 APPEAR_S = 1800.0
 KNOCK_S = 5.0
 _POLL_S = 5.0
+
+
+@dataclass
+class _Pending:
+    """A task that has been submitted, and when it was last asked whether its machine is there."""
+
+    order: Order
+    reference: Any
+    looked: float = field(default_factory=time.monotonic)
 
 
 class RayDispatcher(Dispatcher):
@@ -50,10 +60,10 @@ class RayDispatcher(Dispatcher):
         address = _address(address)
         self._ray = _ray(address)
         self._say = say
-        self._arrived: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        # Filled by Ray's threads; everything else belongs to the one that submits and waits.
+        self._ended: queue.SimpleQueue[tuple[_Pending, Any]] = queue.SimpleQueue()
         self._nodes: dict[Slot, str] = {}
-        self._pending: dict[Slot, Any] = {}
-        self._begun: dict[Slot, float] = {}
+        self._pending: dict[Slot, _Pending] = {}
         self._stdout, sys.stdout = sys.stdout, _Quiet(sys.stdout)
         try:
             _connect(self._ray, address)
@@ -79,9 +89,8 @@ class RayDispatcher(Dispatcher):
         if node := self._nodes.get(order.slot):
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node, soft=True)
         reference = self._task.options(**options).remote(order.tenant, order.make, order.job)
-        self._pending[order.slot] = reference
-        self._begun[order.slot] = time.monotonic()
-        reference.future().add_done_callback(lambda future: self._arrive(order, reference, future))
+        pending = self._pending[order.slot] = _Pending(order, reference)
+        reference.future().add_done_callback(lambda future: self._ended.put((pending, future)))
 
     def release(self, slot: Slot) -> None:
         """Nothing to do: the worker closes the machine by itself."""
@@ -89,32 +98,30 @@ class RayDispatcher(Dispatcher):
 
     def wait(self, timeout_s: float | None = None) -> Outcome | None:
         """The next outcome."""
-        self._give_up_waiting()
+        if given_up := self._given_up():
+            return given_up
         try:
-            return self._arrived.get(timeout=timeout_s)
+            pending, future = self._ended.get(timeout=timeout_s)
         except queue.Empty:
             return None
+        if self._pending.get(pending.order.slot) is not pending:
+            return None  # given up already
+        return self._outcome(self._pending.pop(pending.order.slot).order, future)
 
     def close(self) -> None:
         """End what is under way and leave the cluster as it is; its workers close their machines."""
-        for reference in self._pending.values():
+        for pending in self._pending.values():
             with contextlib.suppress(Exception):
-                self._ray.cancel(reference, force=True)
+                self._ray.cancel(pending.reference, force=True)
         self._ray.shutdown()
         sys.stdout = self._stdout
 
-    def _arrive(self, order: Order, reference: Any, future: Any) -> None:
-        if self._pending.get(order.slot) is not reference:
-            return  # given up already
-        del self._pending[order.slot]
-        error = future.exception()
-        if error is not None:
+    def _outcome(self, order: Order, future: Any) -> Outcome:
+        if error := future.exception():
             self._nodes.pop(order.slot, None)
-            self._arrived.put(Outcome(order, error=_as_ours(error)))
-            return
-        node, found, failed = future.result()
-        self._nodes[order.slot] = node
-        self._arrived.put(Outcome(order, found, failed))
+            return Outcome(order, error=_as_ours(error))
+        self._nodes[order.slot], found, failed = future.result()
+        return Outcome(order, found, failed)
 
     def _offers(self) -> dict[str, float]:
         """Machines that the cluster has now, and how many of each."""
@@ -125,26 +132,19 @@ class RayDispatcher(Dispatcher):
                     found[name] = found.get(name, 0) + count
         return found
 
-    def _give_up_waiting(self) -> None:
+    def _given_up(self) -> Outcome | None:
         """A task whose machine does not appear would wait for ever."""
-        late = [slot for slot in self._pending if time.monotonic() - self._begun[slot] > APPEAR_S]
-        offers = self._offers() if late else {}
-        for slot in late:
-            self._begun[slot] = time.monotonic()
+        now = time.monotonic()
+        for slot, pending in self._pending.items():
+            if now - pending.looked <= APPEAR_S:
+                continue
+            pending.looked, offers = now, self._offers()
             if slot.machine not in offers:
-                reference = self._pending.pop(slot)
-                self._ray.cancel(reference, force=True)
+                del self._pending[slot]
+                self._ray.cancel(pending.reference, force=True)
                 said = f"no node offers machine '{slot.machine}'{nearest(slot.machine, offers)}"
-                order = Order(slot, "", _no_machine, _no_job)
-                self._arrived.put(Outcome(order, error=UnsupportedError(said)))
-
-
-def _no_machine() -> Any:
-    raise AssertionError("never opened")
-
-
-def _no_job(lease: Lease) -> None:
-    raise AssertionError("never done")
+                return Outcome(pending.order, error=UnsupportedError(said))
+        return None
 
 
 def _address(words: str) -> str:

@@ -292,3 +292,23 @@ def test_a_second_cluster_is_refused_and_none_cannot_be_ended(cluster, env, tmp_
     none = {**env, "DAMOOS_CACHE": str(tmp_path)}
     down = subprocess.run([DAMOOS, "cluster", "down"], env=none, capture_output=True, text=True)
     assert (down.returncode, "no cluster of damoos's runs here" in down.stderr) == (2, True)
+
+
+def test_a_machine_that_no_node_offers_is_given_up(cluster, env) -> None:
+    script = (
+        "from damoos.dispatch import ray as on_ray\n"
+        "from damoos.dispatch.base import Order, Slot, job\n"
+        "on_ray.APPEAR_S = 1.0\n"
+        "dispatcher = on_ray.RayDispatcher('auto', print)\n"
+        "assert dispatcher.capacity('fake:d') == 1\n"
+        "dispatcher.submit(Order(Slot('fake:d'), 'nobody', object, job(print)))\n"
+        "while not (outcome := dispatcher.wait(0.2)):\n"
+        "    pass\n"
+        "print(repr(outcome.error))\n"
+        "dispatcher.close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.strip().splitlines()
+    assert first.startswith("no node of the cluster offers machine 'fake:d' yet (there are: fake:a, fake:b, fake:c)")
+    assert last.startswith("UnsupportedError(\"no node offers machine 'fake:d'; did you mean 'fake:")
