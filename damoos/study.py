@@ -289,7 +289,7 @@ class Study:
             raise ConfigError(f"study '{self.name}' has not reached its machine yet; damoos resume {self.name}")
         return Setting.from_json(form)
 
-    @property
+    @cached_property
     def space(self) -> Space:
         """The space that is searched."""
         return Space(self.config.scheme, self.setting.params)
