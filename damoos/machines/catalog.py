@@ -166,6 +166,8 @@ def _description(file: MachineFile) -> str:
         return file.description
     paper = file.paper_guest
     vcpus, mem_bytes = paper.scaled()
+    if paper.scale == 1:
+        return f"{file.description}: {vcpus} vCPUs, {mem_bytes >> 30} GiB"
     return (
         f"{file.description}, scaled 1/{paper.scale}: {vcpus} vCPU, {mem_bytes >> 20} MiB"
         f" (the paper's guest on {paper.instance}: {paper.host_vcpus // 2} vCPUs,"
