@@ -56,7 +56,7 @@ class LiveTable(Lines):
     def __init__(self, console: Console) -> None:
         super().__init__(console)
         self._rows: dict[str, Row] = {}
-        self._live = Live(console=console, refresh_per_second=1, get_renderable=self._render)
+        self._live = Live(console=console, refresh_per_second=1, get_renderable=self._render, transient=True)
         self._live.start()
 
     def __call__(self, kind: str, said: dict[str, Any]) -> None:
@@ -67,14 +67,14 @@ class LiveTable(Lines):
             super().__call__(kind, said)
 
     def close(self) -> None:
-        """Leave the table as it is and give the terminal back."""
+        """Take the table away, since the sweep's end is printed, and give the terminal back."""
         self._live.stop()
 
     def _render(self) -> Table:
         # A sweep may have more studies than a terminal has lines: those that run come first.
         order = {"running": 0, "failed": 1, "waiting": 2, "done": 3}
         rows = sorted(self._rows.values(), key=lambda row: order[row["state"]])
-        return table(rows[: max(4, self._live.console.height - 6)], len(rows))
+        return table(rows[: max(4, self._console.height - 6)], len(rows))
 
 
 def table(rows: Sequence[Row], total: int = 0) -> Table:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
+import termios
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -312,3 +315,27 @@ def test_a_machine_that_no_node_offers_is_given_up(cluster, env) -> None:
     first, last = done.stdout.strip().splitlines()
     assert first.startswith("no node of the cluster offers machine 'fake:d' yet (there are: fake:a, fake:b, fake:c)")
     assert last.startswith("UnsupportedError(\"no node offers machine 'fake:d'; did you mean 'fake:")
+
+
+def test_the_table_on_a_terminal(env, tmp_path: Path) -> None:
+    terminal, side = pty.openpty()
+    termios.tcsetwinsize(side, (40, 160))
+    words = [one for one in SHORT if one not in ("--format", "jsonl")]
+    argv = [DAMOOS, *words, "--results", tmp_path]
+    process = subprocess.Popen(
+        argv, env={**env, "TERM": "xterm-256color"}, stdin=side, stdout=subprocess.PIPE, stderr=side, text=True
+    )
+    os.close(side)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(terminal, 1 << 16)
+        except OSError:  # nobody has the other side any more
+            break
+    os.close(terminal)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, shown[-2000:]
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
+    assert "running" in text
+    assert re.search(r"synthetic/hot-cold +fake:a +done +3/3", text)
+    assert out.splitlines()[0] == "sweep sweep-1"
