@@ -154,6 +154,8 @@ def _address(words: str) -> str:
 
 
 def _ray(address: str) -> Any:
+    # Repeated lines are else held back and printed at the end, by a thread that does not look like Ray's.
+    os.environ["RAY_DEDUP_LOGS"] = "0"
     if address.startswith(("127.0.0.1:", "localhost:")):
         os.environ.update(cluster.ONLY_HERE)  # before Ray is imported: it looks only then
     try:
