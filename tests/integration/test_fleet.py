@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos.testing.fleet import plugin
+from damoos.testing.fleet import SETTINGS, plugin
 from tests.conftest import DAMOOS
 from tests.servers import free_port, postgresql
 
@@ -204,21 +204,23 @@ def test_a_killed_driver_is_resumed(cluster, env, unbroken, tmp_path: Path, at: 
 
 
 def test_status_of_a_sweep_under_way(env, tmp_path: Path) -> None:
-    process = sweep(env, tmp_path)
-    after(process, 12)
+    slow = {**env, SETTINGS: json.dumps({"latency_s": 1.0})}  # half a minute in all
+    process = sweep(slow, tmp_path)
+    after(process, 6)
     time.sleep(2.1)  # the status is written every other second
     words = [DAMOOS, "status", "--results", tmp_path, "--format", "json"]
     said = json.loads(subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout)
     assert said["driven"]
     assert {row["state"] for row in said["studies"]} <= {"running", "waiting", "done"}
-    assert sum(row["runs"] for row in said["studies"]) >= 12
-    ended(process)
+    assert sum(row["runs"] for row in said["studies"]) >= 6
+    process.terminate()
+    process.communicate(timeout=60)
 
 
 def test_interrupting_leaves_a_sweep_that_goes_on(env, unbroken, tmp_path: Path) -> None:
     process = sweep(env, tmp_path)
     after(process, 10)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)  # as Ctrl-C, which a background job may have been told to ignore
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "goes on" in err
