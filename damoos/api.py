@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +13,7 @@ from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.errors import ConfigError
 from damoos.result import write
 from damoos.store.studies import Store
-from damoos.study import Study, StudyConfig
+from damoos.study import Study, StudyConfig, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,7 +141,7 @@ def tune(
     config = StudyConfig(workload=workload, command=command, pid=pid, machine=machine, nr_samples=trials, **settings)
     config.check()
     store = Store(results, storage)
-    form = json.loads(json.dumps(asdict(config)))
+    form = plain(config)
     record = store.unfinished(form)
     if record is None:
         now = datetime.now(UTC).isoformat()

@@ -76,7 +76,6 @@ class Tenancy:
     row: Row
     steps: Steps
     held: ExitStack
-    step: Step | None = None
 
 
 @dataclass
@@ -265,7 +264,7 @@ class _Driver:
     def _advance(self, place: Place, tenancy: Tenancy, move: Callable[[Steps], Step]) -> None:
         """Let a study go on to its next job, or to its end."""
         try:
-            tenancy.step = move(tenancy.steps)
+            step = move(tenancy.steps)
         except StopIteration as end:
             self._finished(tenancy, end.value)
         except StoreError:
@@ -273,7 +272,7 @@ class _Driver:
         except Exception as error:
             self._failed(tenancy.row, error)
         else:
-            self._submit(place, tenancy.study.config, tenancy.step.job)
+            self._submit(place, tenancy.study.config, step.job)
             return
         self._leave(place)
         self._next(place)
@@ -326,13 +325,14 @@ class _Driver:
             idle.gone, idle.since = "", time.monotonic()
             self._next(idle)
         elif all(one.gone for one in same):
-            self._give_up_machine(place.slot.machine, why)
+            self._give_up_machine(place.slot.machine, f"machine '{place.slot.machine}' is {why}")
 
-    def _give_up_machine(self, name: str, why: str) -> None:
+    def _give_up_machine(self, name: str, error: str) -> None:
+        """What waits for a machine that nobody will ever have has failed."""
         waiting = self._waiting[name]
         while waiting:
             row = self._rows[self._sweep.study_name(waiting.popleft())]
-            self._failed(row, MachineError(f"machine '{name}' is {why}" if ":" in why else why))
+            self._failed(row, MachineError(error))
 
     def _let_go(self) -> None:
         """Leave nothing under way, whatever the way out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -150,6 +151,12 @@ class StudyConfig:
         searchers.searcher(self.searcher, space, self.nr_samples, self.seed)
         for corner in space.corners:
             policy_of(self, space, corner)
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A configuration as it comes back from the store, with lists for tuples, so that the two can be compared."""
+    form: dict[str, Any] = json.loads(json.dumps(asdict(config)))
+    return form
 
 
 def space_of(config: StudyConfig, tuning: Tuning) -> Space:

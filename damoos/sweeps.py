@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import fnmatch
 import json
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from damoos.machines import catalog as machines
 from damoos.machines import prices
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
-from damoos.study import Study, StudyConfig, plan
+from damoos.study import Study, StudyConfig, plain, plan
 from damoos.workloads import catalog as workloads
 
 PREFIX = "sweep-"
@@ -136,14 +135,12 @@ class Sweep:
         self.artifacts = Artifacts(results / name)
         form = _read(results / name / FILE)
         self.config = SweepConfig(**form["config"])
-        self.created: str = form["created"]
         self.store = Store(results, url or form["storage"])
 
     @classmethod
     def create(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep:
         """A new sweep with the next free number."""
-        number = max((int(one.name.removeprefix(PREFIX)) for one in folders(results)), default=0) + 1
-        name = f"{PREFIX}{number}"
+        name = f"{PREFIX}{max(map(_number, folders(results)), default=0) + 1}"
         form = {"created": datetime.now(UTC).isoformat(), "storage": url, "config": asdict(config)}
         Artifacts(results / name).write_json(FILE, form)
         return cls(results, name, url)
@@ -151,8 +148,8 @@ class Sweep:
     @classmethod
     def unfinished(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep | None:
         """The newest sweep of the same words, if there is something left to do in it, or to try again."""
-        for folder in sorted(folders(results), key=lambda one: int(one.name.removeprefix(PREFIX)), reverse=True):
-            if _read(folder / FILE)["config"] == json.loads(json.dumps(asdict(config))):
+        for folder in reversed(folders(results)):
+            if _read(folder / FILE)["config"] == plain(config):
                 found = cls(results, folder.name, url)
                 return found if found.result is None or found.result["failures"] else None
         return None
@@ -163,9 +160,9 @@ class Sweep:
 
     def study(self, config: StudyConfig) -> Study:
         """One of its studies, made when it is first asked for."""
-        form = json.loads(json.dumps(asdict(config)))
         direction = scorers.scorer(config.scorer, config.scorer_options).direction
-        return Study(self.store.ensure(self.study_name(config), form, direction, datetime.now(UTC).isoformat()))
+        now = datetime.now(UTC).isoformat()
+        return Study(self.store.ensure(self.study_name(config), plain(config), direction, now))
 
     def finished(self, study: str) -> dict[str, Any] | None:
         """Result of one of its studies by name; None if it has none yet, or was never begun."""
@@ -180,11 +177,7 @@ class Sweep:
         ------
         StoreError : another process has it
         """
-        with open(self.artifacts.path / ".lock", "w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StoreError(f"sweep '{self.name}' is being driven by another damoos process") from None
+        with self.artifacts.held(f"sweep '{self.name}' is being driven by another damoos process"):
             yield
 
     def driven(self) -> bool:
@@ -209,8 +202,13 @@ class Sweep:
 
 
 def folders(results: Path) -> list[Path]:
-    """Folders of the sweeps in a results folder."""
-    return [one.parent for one in results.glob(f"{PREFIX}*/{FILE}") if one.parent.name.removeprefix(PREFIX).isdigit()]
+    """Folders of the sweeps in a results folder, oldest first."""
+    found = (one.parent for one in results.glob(f"{PREFIX}*/{FILE}"))
+    return sorted((one for one in found if one.name.removeprefix(PREFIX).isdigit()), key=_number)
+
+
+def _number(folder: Path) -> int:
+    return int(folder.name.removeprefix(PREFIX))
 
 
 def load(results: Path, name: str, url: str | None = None) -> Sweep:
@@ -234,10 +232,10 @@ def newest(results: Path) -> str:
     ------
     ConfigError : there are none
     """
-    names = sorted((one.name for one in folders(results)), key=lambda name: int(name.removeprefix(PREFIX)))
-    if not names:
+    found = folders(results)
+    if not found:
         raise ConfigError(f"there are no sweeps in {results} yet")
-    return names[-1]
+    return found[-1].name
 
 
 def _read(path: Path) -> dict[str, Any]:

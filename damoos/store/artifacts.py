@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,26 @@ class Artifacts:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    @contextmanager
+    def held(self, refusal: str) -> Iterator[None]:
+        """Hold the folder, made if need be, against other processes.
+
+        Raises
+        ------
+        StoreError : one has it (with the refusal as message), or it cannot be made
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = open(self.path / ".lock", "w")  # noqa: SIM115 - closed by the "with" below
+        except OSError as error:
+            raise StoreError(f"{self.path}: {error.strerror}") from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise StoreError(refusal) from None
+            yield
 
     def _write(self, name: str, fill: Callable[[Path], None]) -> Path:
         """Fill a draft and put it in its place in one step."""

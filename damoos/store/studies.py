@@ -7,7 +7,6 @@ runs and the study's own words are user attributes. One process writes a study: 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,16 +107,7 @@ class StudyRecord:
         ------
         StoreError : another process has it
         """
-        try:
-            self.artifacts.path.mkdir(parents=True, exist_ok=True)
-            lock = open(self.artifacts.path / ".lock", "w")  # noqa: SIM115 - closed by the "with" below
-        except OSError as error:
-            raise StoreError(f"{self.artifacts.path}: {error.strerror}") from None
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise StoreError(f"study '{self.name}' is being run by another damoos process") from None
+        with self.artifacts.held(f"study '{self.name}' is being run by another damoos process"):
             self._kept = self.runs()
             try:
                 yield
