@@ -1,4 +1,4 @@
-"""A policy, and the two there are so far: nothing, and a set of DAMOS schemes."""
+"""A policy, and those there are: nothing, a set of DAMOS schemes, a recording, another THP mode."""
 
 from __future__ import annotations
 
@@ -32,12 +32,34 @@ class NonePolicy(Policy):
 
 
 @dataclass(frozen=True)
+class ThpPolicy(Policy):
+    """A THP mode of the kernel's own: the DAOS paper's ``thp`` is ``always``.
+
+    Parameters
+    ----------
+    mode : {"always", "madvise", "never"}
+        In force for the run only.
+    """
+
+    mode: str = "always"
+    name = "thp"
+
+    def spec(self) -> dict[str, Any]:
+        """The mode, and no DAMON context."""
+        return {"context": None, "thp": self.mode}
+
+
+@dataclass(frozen=True)
 class DamosPolicy(Policy):
-    """DAMOS schemes on the workload's process tree (vaddr) or on all of the machine's memory (paddr)."""
+    """DAMOS schemes on the workload's process tree (vaddr) or on all of the machine's memory (paddr).
+
+    ``thp`` is the THP mode that they are to meet, None for that of the machine; ``hugepage`` does nothing under never.
+    """
 
     schemes: tuple[Scheme, ...]
     operations: str = "vaddr"
     attrs: Attrs = field(default_factory=Attrs)
+    thp: str | None = None
     name = "damos"
 
     def __post_init__(self) -> None:
@@ -52,4 +74,25 @@ class DamosPolicy(Policy):
 
     def spec(self) -> dict[str, Any]:
         """The context in damo's JSON."""
-        return {"context": context_to_json(self.context)}
+        return {"context": context_to_json(self.context), "thp": self.thp}
+
+
+@dataclass(frozen=True)
+class RecordPolicy(Policy):
+    """Nothing is changed, and what DAMON sees is recorded: the DAOS paper's ``rec`` (vaddr) and ``prec`` (paddr).
+
+    Parameters
+    ----------
+    sz_bytes : int
+        The recording ends when it is this large, as the kernel writes it; the run goes on.
+    """
+
+    operations: str = "vaddr"
+    attrs: Attrs = field(default_factory=Attrs)
+    sz_bytes: int = 64 << 20
+    name = "record"
+
+    def spec(self) -> dict[str, Any]:
+        """A context without a scheme, and the bound."""
+        context = Context((), self.operations, self.attrs)
+        return {"context": context_to_json(context), "record": {"sz_bytes": self.sz_bytes}}

@@ -1,0 +1,1 @@
+"""Recordings of memory accesses: what DAMON saw, snapshot by snapshot, and what can be read from it."""

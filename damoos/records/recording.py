@@ -1,0 +1,101 @@
+"""A recording: the snapshots of DAMON's regions, one after the other, as columns of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from damoos.damon.scheme import Attrs
+from damoos.errors import MeasurementError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Snapshots in the order in which they were taken; each is of one target, at the end of one aggregation.
+
+    Snapshot ``i`` has the rows ``first[i]`` to ``first[i + 1]`` of the regions' columns.
+
+    Parameters
+    ----------
+    operations : {"vaddr", "fvaddr", "paddr"}
+    attrs : Attrs
+        Intervals, and the bound of the number of regions of all targets together.
+    target : ndarray of shape (n,)
+        Number of each snapshot's target; 0 for the one that was seen first.
+    start_s, end_s : ndarray of shape (n,), seconds
+        When its aggregation began and ended, by the clock of the machine.
+    first : ndarray of shape (n + 1,)
+    start, end : ndarray of shape (m,), bytes
+        Addresses of the regions; the end is excluded.
+    nr_accesses : ndarray of shape (m,), samples of the aggregation that saw an access
+    age : ndarray of shape (m,), aggregation intervals
+        For which the region has kept its access frequency.
+    about : mapping
+        Where it comes from: ``workload``, ``variant``, ``machine``, ``kernel`` and more of a run's provenance; empty
+        for a recording of somebody else's.
+
+    Raises
+    ------
+    MeasurementError : it has no snapshot
+    """
+
+    operations: str
+    attrs: Attrs
+    target: Ints
+    start_s: Floats
+    end_s: Floats
+    first: Ints
+    start: Ints
+    end: Ints
+    nr_accesses: Ints
+    age: Ints
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse one of which nothing can be said."""
+        if len(self.target) == 0:
+            raise MeasurementError("the recording has no snapshot: DAMON saw no whole aggregation")
+
+    @property
+    def nr_snapshots(self) -> int:
+        """Number of snapshots, of all targets."""
+        return len(self.target)
+
+    @cached_property
+    def nr_regions(self) -> Ints:
+        """Number of regions of each snapshot."""
+        return np.diff(self.first)
+
+    @cached_property
+    def snapshot(self) -> Ints:
+        """The snapshot that each region belongs to."""
+        return np.repeat(np.arange(self.nr_snapshots), self.nr_regions)
+
+    @cached_property
+    def sz_bytes(self) -> Ints:
+        """Size of each region."""
+        return self.end - self.start
+
+    @cached_property
+    def frequency(self) -> Floats:
+        """Share of the samples of its aggregation in which each region was accessed, 0 to 1."""
+        most = max(1, self.attrs.aggr_us // self.attrs.sample_us)
+        return np.asarray(np.minimum(self.nr_accesses / most, 1.0))
+
+    @cached_property
+    def weight_s(self) -> Floats:
+        """Time that each snapshot stands for, seconds."""
+        return np.asarray(np.maximum(self.end_s - self.start_s, 0.0))
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """When the recording began and ended."""
+        return float(self.start_s.min()), float(self.end_s.max())
