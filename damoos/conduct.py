@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,15 @@ from damoos.errors import (
     DamoosError,
     MeasurementError,
     TooManyFailures,
+    UnsupportedError,
     WorkloadError,
     nearest,
 )
 from damoos.model.space import Params
 from damoos.model.trial import Run, Score, Trial
-from damoos.policies.base import NonePolicy, Policy
+from damoos.policies.base import NonePolicy, Policy, RecordPolicy
+from damoos.prior import Prediction
+from damoos.records import damo as records
 from damoos.result import result_of
 from damoos.study import (
     MAX_EXTRA_ROUNDS,
@@ -125,7 +128,7 @@ class _Execution:
         self._watcher = watcher
         self._config = study.config
         self._done = study.record.runs()
-        self._plan = plan(self._config.nr_samples)
+        self._plan = plan(self._config.nr_samples)  # until the machine has said whether it can record
         self._expected = len(self._plan) + self._config.repeats * (2 + self._config.candidates)
         self._started = time.monotonic()
         self._elapsed_before: float = study.record.get("elapsed_s", 0.0)
@@ -156,6 +159,7 @@ class _Execution:
         jobs.same_version(self._found)
         self._check_setting()
         self._check_metrics()
+        self._plan = plan(self._config.nr_samples, self._study.setting.record)
         self._watcher.begin(self._study, self._expected, len(self._done))
 
     def _check_metrics(self) -> None:
@@ -188,12 +192,44 @@ class _Execution:
                 facts=self._found.facts,
                 commit=places.commit(),
                 reports=tuple(workload.reports),
+                record=self._can_record(),
             )
             self._study.record.set("setting", setting.to_json())
         elif stored["workload_identity"] != workload.identity:
             raise ConfigError(f"study '{self._study.name}' began with another '{workload.name}'; start a new study")
         else:
             self._check_kernel(stored["facts"], self._found.facts)
+
+    def _can_record(self) -> bool:
+        """Whether the search begins with a recording; without any words about it, where that can be had.
+
+        Raises
+        ------
+        UnsupportedError : it was asked for and cannot be had
+        """
+        wanted = self._config.wants_record(space_of(self._config, self._found.workload.tuning))
+        here = bool(self._found.facts.get("records"))
+        if wanted and not here and self._config.prior == "record":
+            raise UnsupportedError(f"--prior record: machine '{self._found.machine}' cannot record what DAMON sees")
+        return wanted and here
+
+    def _record(self, step: Run) -> _Part:
+        """The run that is recorded, and what it lets the searcher expect."""
+        study, workload = self._study, self._found.workload
+        self._watcher.started(step, self._time_left())
+        begun = time.monotonic()
+        policy = RecordPolicy(self._config.operations)
+        measurement, samples, recording, cost = yield Step(job(jobs.record, workload, policy, self._limit_s()), step)
+        study.record.artifacts.write_samples(step.key, samples)
+        study.record.artifacts.write_bytes("recording.damo", lambda draft: records.write(recording, draft))
+        param = study.space.params[0]
+        prediction = Prediction.of(recording, cost, measurement.metric("runtime_s"), param.low, param.high)
+        study.record.set("prediction", prediction.to_json())
+        self._spent.append(time.monotonic() - begun)
+        run = replace(step, measurement=measurement)
+        self._done[run.key] = run
+        study.record.add(run, None, study.space.params)
+        self._watcher.finished(run, None)
 
     def _check_kernel(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         """Runs on different kernels cannot be compared within one study."""
@@ -209,6 +245,9 @@ class _Execution:
         for step in self._left(self._plan):
             if step.kind == "baseline":
                 yield from self._execute(step, None, NonePolicy())
+                continue
+            if step.kind == "record":
+                yield from self._record(step)
                 continue
             earlier = [run for run in self._done.values() if run.index < step.index]
             point = study.searcher.ask(study.known(score_trials(earlier, study.scorer)))

@@ -13,7 +13,10 @@ from damoos.damon.scheme import Scheme
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement, RawSamples
-from damoos.policies.base import DamosPolicy, Policy
+from damoos.policies.base import DamosPolicy, Policy, RecordPolicy
+from damoos.records.journal import Journal
+from damoos.records.predict import Cost
+from damoos.records.recording import Recording
 from damoos.study import StudyConfig, policy_of, space_of
 from damoos.workloads.base import Tuning, Workload
 
@@ -74,6 +77,24 @@ def execute(
 ) -> tuple[Measurement, RawSamples]:
     """One run; errors as `damoos.runner.run_once` has them."""
     return lease.run(workload, policy, limit_s, abort_s)
+
+
+def record(
+    lease: Lease, workload: Workload, policy: RecordPolicy, limit_s: float
+) -> tuple[Measurement, RawSamples, Recording, Cost]:
+    """One run that is recorded, and what paging costs on this machine."""
+    paging = lease.call("swap_cost")
+    cost = Cost(paging["pageout_us"], paging["fault_us"], shared=1.0 if lease.facts["vcpus"] == 1 else 0.0)
+    journal = Journal(policy.operations, policy.attrs)
+    measurement, samples = lease.run(workload, policy, limit_s, sink=journal)
+    about = {
+        "workload": workload.name,
+        "variant": workload.variant,
+        **measurement.provenance,
+        "runtime_s": measurement.metric("runtime_s"),
+        "rss_avg_bytes": measurement.metric("rss_avg_bytes"),
+    }
+    return measurement, samples, journal.recording(about), cost
 
 
 def same_version(found: Survey) -> None:

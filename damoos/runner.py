@@ -12,7 +12,7 @@ import numpy as np
 from damoos import __version__
 from damoos.damon.scheme import DamosStats
 from damoos.errors import MeasurementError, UnsupportedError, WorkloadError, nearest
-from damoos.machines.base import Machine, Session
+from damoos.machines.base import Machine, Session, Sink
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies.base import DamosPolicy, Policy
 from damoos.workloads.base import Workload
@@ -80,8 +80,14 @@ def run_once(
     policy: Policy,
     limit_s: float,
     abort_s: float | None = None,
+    sink: Sink | None = None,
 ) -> tuple[Measurement, RawSamples]:
     """Run a workload once; one that is still running after ``abort_s`` is stopped and its measurement censored.
+
+    Parameters
+    ----------
+    sink : callable or None
+        Given what a recording policy has sent, see `damoos.records.journal`.
 
     Raises
     ------
@@ -100,7 +106,8 @@ def run_once(
         **policy.spec(),
     }
     started = datetime.now(UTC)
-    raw = session.agent.call(workload.call, **spec)
+    agent = session.agent
+    raw = agent.stream(sink, workload.call, **spec) if sink else agent.call(workload.call, **spec)
     if raw["exit_status"] != 0 and not raw["aborted"]:
         last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
         who = f"{workload.name}: the load" if spec.get("load") else workload.name
@@ -118,6 +125,7 @@ def run_once(
             "policy": policy.name,
             "accepted": raw["accepted"],
             "kdamond_restarts": raw.get("kdamond_restarts", 0),
+            **({"record": raw["record"]} if "record" in raw else {}),
             **{name: session.facts[name] for name in _FACTS if name in session.facts},
         },
         censored=raw["aborted"],

@@ -13,12 +13,13 @@ from typing import Any
 from damoos import scorers, searchers, verdict
 from damoos.damon.scheme import Attrs, Quotas
 from damoos.damon.text import fill_template, parse_schemes
-from damoos.errors import ConfigError, MeasurementError
+from damoos.errors import ConfigError, MeasurementError, nearest
 from damoos.machines import catalog as machines
 from damoos.machines.base import Machine
 from damoos.model.space import Param, Params, Space, parse_param
 from damoos.model.trial import History, Run, Score, Trial
 from damoos.policies.base import DamosPolicy
+from damoos.prior import Prediction, RecordedPrior, can_predict
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher, feasible, value
 from damoos.store.studies import StudyRecord
@@ -32,6 +33,9 @@ BLOCK = 5
 # Rounds of validation that may follow the planned ones, where they can change the decision.
 MAX_EXTRA_ROUNDS = 3
 QUOTA_RESET_MS = 1000
+PRIORS = ("auto", "record", "none")
+# A recording that takes the place of one of fewer trials than this leaves too few.
+RECORD_FROM = 4
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,9 @@ class StudyConfig:
         A run that takes longer hangs; None for the workload's own limit.
     kernel : str or None
         Name of a guest's kernel; None for the one that its machine file says.
+    prior : {"auto", "record", "none"}
+        Whether the first of the trials is a recording that tells the searcher what to expect: where it can be had and
+        is of use, always (or the study does not begin), or never.
     """
 
     workload: str | None
@@ -82,6 +89,7 @@ class StudyConfig:
     run_limit_s: float | None = None
     require_real: bool = False
     kernel: str | None = None
+    prior: str = "auto"
     pid: int | None = None
     metrics: Sequence[str] = ()
     unit_work_s: float = 10.0
@@ -99,6 +107,8 @@ class StudyConfig:
             raise ConfigError(f"{self.nr_samples} trials are too few; give 2 or more")
         if self.repeats < 2:
             raise ConfigError(f"{self.repeats} validation repeats give no interval; give 2 or more")
+        if self.prior not in PRIORS:
+            raise ConfigError(f"unknown prior '{self.prior}'{nearest(self.prior, PRIORS)}")
         if self.candidates < 1:
             raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
 
@@ -151,6 +161,27 @@ class StudyConfig:
         searchers.searcher(self.searcher, space, self.nr_samples, self.seed)
         for corner in space.corners:
             policy_of(self, space, corner)
+        self.wants_record(space)
+
+    def wants_record(self, space: Space) -> bool:
+        """Whether the search is to begin with a recording, as far as it can be told without the machine.
+
+        Raises
+        ------
+        ConfigError : one is asked for and would be of no use
+        """
+        if self.prior == "none":
+            return False
+        why = ""
+        if self.searcher != "auto":
+            why = f"searcher '{self.searcher}' takes no prior; 'auto' does"
+        elif self.pid is not None:
+            why = "a running process has no runtime to predict"
+        elif not can_predict(space, scorers.scorer(self.scorer, self.scorer_options)):
+            why = "a recording predicts min_age of a pageout scheme, for a score of runtime and RSS"
+        if why and self.prior == "record":
+            raise ConfigError(f"--prior record: {why}")
+        return not why and (self.nr_samples >= RECORD_FROM or self.prior == "record")
 
 
 def plain(config: Any) -> dict[str, Any]:
@@ -195,6 +226,7 @@ class Setting:
     facts: dict[str, Any]
     commit: str | None
     reports: tuple[str, ...] = ()
+    record: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""
@@ -207,15 +239,15 @@ class Setting:
         return cls(**{**form, "params": params, "reports": tuple(form.get("reports", ()))})
 
 
-def plan(nr_samples: int) -> list[Run]:
+def plan(nr_samples: int, record: bool = False) -> list[Run]:
     """Every run of a search in order: two baselines, then trials in blocks with a baseline behind each.
 
-    Two at the start, because one tells nothing of the noise.
+    Two at the start, because one tells nothing of the noise. A recording takes the place of the first trial.
     """
     block = min(BLOCK, math.ceil(nr_samples / 2))
     steps = [("baseline", 0), ("baseline", 1)]
     for number in range(nr_samples):
-        steps.append(("trial", number))
+        steps.append(("record", 0) if record and number == 0 else ("trial", number - record))
         if (number + 1) % block == 0 or number + 1 == nr_samples:
             steps.append(("baseline", len(steps) - number - 1))
     return [Run(index, kind, number) for index, (kind, number) in enumerate(steps)]
@@ -282,6 +314,7 @@ class Study:
         self.record = record
         self.name = record.name
         self.config = StudyConfig(**record.config)
+        self._prior: RecordedPrior | None = None
 
     @cached_property
     def scorer(self) -> Scorer:
@@ -311,10 +344,25 @@ class Study:
         """The hand-made scheme that the tuned one is compared with: the paper's prcl."""
         return manual_policy(self.setting.manual_us, self.config.operations)
 
-    @cached_property
+    @property
     def searcher(self) -> Searcher:
-        """The searcher; kept, because some are quicker when they are asked again."""
+        """The searcher, with what a recording lets it expect as soon as there is one."""
+        self._searcher.prior = self.prior
+        return self._searcher
+
+    @cached_property
+    def _searcher(self) -> Searcher:
+        """Kept, because some are quicker when they are asked again."""
         return searchers.searcher(self.config.searcher, self.space, self.config.nr_samples, self.config.seed)
+
+    @property
+    def prior(self) -> RecordedPrior | None:
+        """What a recording lets one expect, from the baselines before the first trial; None where there is none."""
+        if self._prior is None and self.setting.record and (form := self.record.get("prediction")):
+            first = [run.measurement for run in self.runs() if run.kind == "baseline" and run.number < 2]
+            baseline = mean_measurement([one for one in first if one])
+            self._prior = RecordedPrior(Prediction.from_json(form), baseline, self.scorer)
+        return self._prior
 
     def runs(self) -> list[Run]:
         """Finished runs in the order of the plan."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos import errors
-from damoos.agent import proc, setting
+from damoos.agent import proc, record, setting
 from damoos.agent.cgroup import machine_metrics
 from damoos.agent.features import features
 from damoos.agent.folders import Folders
@@ -34,6 +34,7 @@ from damoos.agent.run import Run
 from damoos.agent.service import Service
 from damoos.agent.state import state
 from damoos.agent.steadiness import Measured, steadiness
+from damoos.agent.swapcost import swap_cost
 from damoos.agent.tryout import tryout
 from damoos.agent.undo import UndoLog
 from damoos.damon import interface
@@ -125,6 +126,7 @@ class Agent:
             "damon_in_use": _damon_in_use(),
             "flushes_tlb": proc.flushes_tlb(),
             "metrics": machine_metrics(),
+            "records": record.source(),
         }
 
     def probe(self) -> dict[str, list[str]]:
@@ -148,6 +150,10 @@ class Agent:
         self._link.cancelled.clear()
         return steadiness(for_s, cpus, self._interrupted)
 
+    def swap_cost(self) -> dict[str, Any]:
+        """What paging a page out and faulting it back costs here."""
+        return swap_cost()
+
     def which(self, program: str) -> str | None:
         """Path of a program on this machine, or None; a path may be that of any file."""
         return program if program.startswith("/") and os.path.isfile(program) else shutil.which(program)
@@ -162,13 +168,13 @@ class Agent:
     def run(self, **spec: Any) -> dict[str, Any]:
         """Run a workload once and return the raw measurements."""
         self._link.cancelled.clear()
-        return Run(spec, self._log, self._folders, self._swap, self._interrupted)()
+        return Run(spec, self._log, self._folders, self._swap, self._interrupted, self._link.send)()
 
     def observe(self, **spec: Any) -> dict[str, Any]:
         """Measure a running process for a while under schemes or none; they stay until the next call changes them."""
         self._link.cancelled.clear()
         if self._live is None:
-            self._live = Live(spec["pid"], self._log, self._swap, self._interrupted)
+            self._live = Live(spec["pid"], self._log, self._swap, self._interrupted, self._link.send)
         return self._live.observe(spec)
 
     def apply(self, **spec: Any) -> dict[str, Any]:

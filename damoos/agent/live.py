@@ -14,6 +14,7 @@ from damoos.agent import cgroup, proc
 from damoos.agent.memory import bring_back
 from damoos.agent.meter import Meter
 from damoos.agent.reading import reading
+from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.setting import Swap
 from damoos.agent.undo import UndoLog
@@ -29,11 +30,12 @@ class Live:
     same memory, and so that nothing is missing at the end.
     """
 
-    def __init__(self, pid: int, log: UndoLog, swap: Swap | None, interrupted: Callable[[], bool]) -> None:
+    def __init__(self, pid: int, log: UndoLog, swap: Swap | None, interrupted: Callable[[], bool], send: Send) -> None:
         self._pid = pid
         self._log = log
         self._swap = swap
         self._interrupted = interrupted
+        self._send = send
         self._mark = len(log)
         self._scheme: SchemeOnProcess | None = None
         self._check_alive()
@@ -44,8 +46,9 @@ class Live:
         Parameters
         ----------
         spec : dict
-            ``context`` (damo's JSON or None), ``settle_s`` (discarded), ``window_s`` (measured), ``sample_s``,
-            ``metrics`` (list of name, and source and argv of a `reading`, which is made with every sample).
+            ``context`` (damo's JSON or None), ``record`` (see `damoos.agent.record`; None for nothing), ``settle_s``
+            (discarded), ``window_s`` (measured), ``sample_s``, ``metrics`` (list of name, and source and argv of a
+            `reading`, which is made with every sample).
 
         Raises
         ------
@@ -53,7 +56,7 @@ class Live:
         MeasurementError : a metric cannot be read
         """
         context = None if spec["context"] is None else context_from_json(spec["context"])
-        accepted = self._put(context)
+        accepted = self._put(context, spec.get("record"))
         before = self._done()
         self._bring_back()
         # A scheme has nothing to do before a region is as old as it asks for, so that is no time to measure it in.
@@ -71,9 +74,9 @@ class Live:
         spent_s = self._scheme.cpu_s() if self._scheme else 0.0
         self._watch(spec["window_s"], spec["sample_s"], look)
         found, after = meter.read(), self._done()
+        found |= self._scheme.recorded() if self._scheme else {}
         now_user_s, now_system_s = self._cpu_s()
-        return {
-            **found,
+        found |= {
             "user_s": now_user_s - user_s,
             "system_s": now_system_s - system_s,
             "kdamond_cpu_s": self._scheme.cpu_s() - spent_s if self._scheme else 0.0,
@@ -85,6 +88,9 @@ class Live:
             "exit_status": 0,
             "aborted": False,
         }
+        if spec.get("record"):  # the next window is to have a kdamond without a recorder
+            self._take_off()
+        return found
 
     def end(self) -> None:
         """Take the scheme off and bring back what it has paged out."""
@@ -109,20 +115,23 @@ class Live:
         inside = {int(word) for word in (group / "cgroup.procs").read_text().split()}
         return group if inside <= set(proc.descendants(self._pid)) else None
 
-    def _put(self, context: Context | None) -> dict[str, str]:
-        """Bring schemes into force, by an online change where a kdamond runs already."""
-        if context and self._scheme and self._scheme.operations == context.operations:
+    def _put(self, context: Context | None, record: dict[str, Any] | None) -> dict[str, str]:
+        """Bring schemes into force, by an online change where a kdamond runs already; a recording begins anew."""
+        if context and self._scheme and self._scheme.operations == context.operations and not record:
             # Where a process that is watched has ended meanwhile, the kernel refuses, and a new start is what helps.
             with contextlib.suppress(MachineError):
                 return self._scheme.commit(context)
         self._take_off()
         if context is None:
             return {}
-        self._scheme = SchemeOnProcess(context, self._log)
+        recorder = Recorder(record, self._log, self._send) if record else None
+        self._scheme = SchemeOnProcess(context, self._log, recorder)
         self._scheme.__enter__()
         return self._scheme.start(self._pid)
 
     def _take_off(self) -> None:
+        if self._scheme:
+            self._scheme.__exit__()
         self._log.restore(keep=self._mark)
         self._scheme = None
 

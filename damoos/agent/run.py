@@ -16,6 +16,7 @@ from damoos.agent import cgroup, children, proc
 from damoos.agent.children import tail
 from damoos.agent.folders import Folders
 from damoos.agent.meter import Meter
+from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.setting import Swap, drop_caches
 from damoos.agent.undo import UndoLog, kill_cgroup
@@ -41,7 +42,8 @@ class Run:
         which it runs, once for all runs), ``files`` (glob patterns of files to report), ``cpus`` (list of int),
         ``load`` (None, or a dict of ``ready``, a command that succeeds once the server does its work, ``warm_up``,
         commands that come before the measurement, and ``argv``),
-        ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme).
+        ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme),
+        ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing).
         A run past ``limit_s`` has failed (a command before it past ``warm_up_s``); one past ``abort_s`` (None for
         never) is ended, too, but reported with what it came to.
     log : UndoLog
@@ -50,6 +52,8 @@ class Run:
         The swap device to account for.
     interrupted : callable
         Says whether the controller has cancelled the run or vanished.
+    send : callable
+        Sends the controller a message beside the answer.
     """
 
     def __init__(
@@ -59,12 +63,14 @@ class Run:
         folders: Folders,
         swap: Swap | None,
         interrupted: Callable[[], bool],
+        send: Send,
     ) -> None:
         self._spec = spec
         self._log = log
         self._folders = folders
         self._swap = swap
         self._interrupted = interrupted
+        self._send = send
         self._server_group: Path | None = None
         self._load_group: Path | None = None
         self._scheme: SchemeOnProcess | None = None
@@ -86,7 +92,9 @@ class Run:
             document = self._spec["context"]
             if document is None:
                 return self._measured()
-            with SchemeOnProcess(context_from_json(document), self._log) as self._scheme:
+            record = self._spec.get("record")
+            recorder = Recorder(record, self._log, self._send) if record else None
+            with SchemeOnProcess(context_from_json(document), self._log, recorder) as self._scheme:
                 return self._measured()
         finally:
             self._log.restore(keep=mark)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import proc
+from damoos.agent.record import Recorder
 from damoos.agent.undo import UndoLog
 from damoos.damon.interface import kdamond
 from damoos.damon.scheme import Context
@@ -16,10 +17,17 @@ MIN_TARGET_RSS_BYTES = 1 << 20
 
 
 class SchemeOnProcess:
-    """A kdamond that applies a context's schemes to a process tree for as long as the ``with`` block lasts."""
+    """A kdamond that applies a context's schemes to a process tree for as long as the ``with`` block lasts.
 
-    def __init__(self, context: Context, log: UndoLog) -> None:
-        self._context = context
+    Parameters
+    ----------
+    recorder : Recorder or None
+        Sends the controller what the kdamond sees.
+    """
+
+    def __init__(self, context: Context, log: UndoLog, recorder: Recorder | None = None) -> None:
+        self._recorder = recorder
+        self._context = recorder.shown(context) if recorder else context
         self._log = log
         self._mark = len(log)
         self._targets: list[int] = []
@@ -39,12 +47,16 @@ class SchemeOnProcess:
 
     def __exit__(self, *_: object) -> None:
         """Stop the kdamond and remove it."""
+        if self._recorder:
+            self._recorder.stop()
         self._log.restore(keep=self._mark)
 
     def start(self, pid: int) -> dict[str, str]:
         """Watch a process from now on; returns what the kernel accepted."""
         self._targets = [pid]
         self.kdamond.configure(self._context, self._targets)
+        if self._recorder:
+            self._recorder.start()
         self.kdamond.start()
         return self.kdamond.accepted()
 
@@ -57,6 +69,8 @@ class SchemeOnProcess:
 
     def follow(self, pids: list[int]) -> None:
         """Watch children that have come since; without a restart, so that ages are kept."""
+        if self._recorder:
+            self._recorder.look(self.kdamond)
         if self._context.operations == "paddr":
             return
         # Only those that were there at the last look, too: a commit that names a process which has just ended kills the
@@ -86,7 +100,15 @@ class SchemeOnProcess:
         if not self.kdamond.is_on():
             raise MachineError("the kdamond ended before its workload did")
         stats = [one.as_dict() for one in self.kdamond.stats()]
-        return {"damos": stats, "kdamond_cpu_s": self.cpu_s(), "kdamond_restarts": self.restarts}
+        found = {"damos": stats, "kdamond_cpu_s": self.cpu_s(), "kdamond_restarts": self.restarts}
+        return found | self.recorded()
+
+    def recorded(self) -> dict[str, Any]:
+        """What came of the recording, which ends here; empty where there is none."""
+        if not self._recorder:
+            return {}
+        self._recorder.stop()
+        return {"record": self._recorder.result()}
 
     def cpu_s(self) -> float:
         """CPU time of the kdamond so far, from the scheduler's nanoseconds where it offers them."""

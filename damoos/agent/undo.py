@@ -168,6 +168,11 @@ def _undo_folder(entry: Entry, root: Path) -> None:
         shutil.rmtree(entry["path"])
 
 
+def _undo_trace_instance(entry: Entry, root: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(entry["path"])
+
+
 def _undo_zram(entry: Entry, root: Path) -> None:
     _undo_swap({"device": f"/dev/zram{entry['id']}"}, root)
     (root / f"sys/block/zram{entry['id']}/reset").write_text("1")
@@ -184,4 +189,5 @@ _UNDO = {
     "swap": _undo_swap,
     "swap_file": _undo_swap_file,
     "folder": _undo_folder,
+    "trace_instance": _undo_trace_instance,
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from damoos.errors import DamoosError, MachineTransientError
-from damoos.machines.base import Machine, Session
+from damoos.machines.base import Machine, Session, Sink
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies.base import Policy
 from damoos.runner import run_once
@@ -72,13 +72,18 @@ class Lease:
         return self._trying(lambda session: session.copy(path))
 
     def run(
-        self, workload: Workload, policy: Policy, limit_s: float, abort_s: float | None = None
+        self,
+        workload: Workload,
+        policy: Policy,
+        limit_s: float,
+        abort_s: float | None = None,
+        sink: Sink | None = None,
     ) -> tuple[Measurement, RawSamples]:
         """Run a workload once, on a machine opened anew as often as `ATTEMPTS` allows."""
         if self._used and self.machine.conditions.isolation == "boot":
             self._drop()
         self._used = True
-        return self._trying(lambda session: run_once(session, self.machine, workload, policy, limit_s, abort_s))
+        return self._trying(lambda session: run_once(session, self.machine, workload, policy, limit_s, abort_s, sink))
 
     def cancel(self) -> None:
         """End the run that is under way, if any; from another thread."""

@@ -21,6 +21,7 @@ from damoos.units import parse_bytes
 PING_S = 5.0
 DEAD_MAN_S = 60.0
 SILENCE_S = 120.0
+Sink = Callable[[dict[str, Any]], None]
 
 
 class Swap(Table):
@@ -111,6 +112,7 @@ class AgentLink:
         self._why_lost = why_lost
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._next_id = 0
+        self._sink: Sink | None = None
         self._heard = time.monotonic()
         self._closed = threading.Event()
         self._write_lock = threading.Lock()
@@ -133,6 +135,14 @@ class AgentLink:
         except KeyboardInterrupt:
             self.cancel()
             raise
+
+    def stream(self, sink: Sink, name: str, **args: Any) -> Any:
+        """`call`, with a callable that is given what the agent sends before its answer, as it comes."""
+        self._sink = sink
+        try:
+            return self.call(name, **args)
+        finally:
+            self._sink = None
 
     def cancel(self) -> None:
         """End the run that is under way, if any; its call still gets its answer."""
@@ -179,7 +189,10 @@ class AgentLink:
                 continue
             if answer is None:
                 raise self._lost(f"the machine hung up during '{name}'")
-            if answer["id"] == call_id:
+            if "event" in answer:
+                if self._sink:
+                    self._sink(answer)
+            elif answer["id"] == call_id:
                 break
         if "error" in answer:
             raise errors.from_wire(answer["error"])
@@ -195,7 +208,7 @@ class AgentLink:
             for line in self._from:
                 self._heard = time.monotonic()
                 message = json.loads(line)
-                if "event" not in message:
+                if message.get("event") != "beat":
                     self._answers.put(message)
         except (OSError, ValueError):
             pass

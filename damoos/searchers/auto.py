@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from scipy.stats import qmc
+from scipy.stats import norm, qmc
 
 from damoos.model.space import Params
 from damoos.model.trial import History
@@ -39,6 +40,9 @@ class AutoSearcher(Searcher):
     3. Every second time, the middle of the widest gap: what no belief expects can only be found by looking.
     4. The largest expected improvement times the chance to keep the limits, on a grid that gets finer.
 
+    A prior, such as a recording gives, takes the place of the first points, for as long as no trial contradicts it:
+    asked is where it expects the largest improvement. Later beliefs are of what differs from it.
+
     `recommend` gives a point that was tried and kept the limits: the one with the highest expected score, which counts
     the neighbours and so does not fall for the luckiest run.
     """
@@ -49,6 +53,8 @@ class AutoSearcher(Searcher):
     def ask(self, history: History) -> Params:
         """The point to try next."""
         tried = [trial.params for trial in history]
+        if self.prior and len(history) < NR_FIRST and (bet := self._prior_bet(history)):
+            return bet
         first = self._first(len(history))
         if first is not None and first not in tried:
             return first
@@ -65,7 +71,7 @@ class AutoSearcher(Searcher):
             return bets[int(np.argmax(gaps * (chance >= LIKELY) + 1e-6 * chance))]
         if len(feasible(history)) == 1:
             return bets[int(np.argmax(gaps * chance))]
-        return bets[int(np.argmax(self._improvements(history, at) * chance))]
+        return bets[int(np.argmax(self._improvements(history, bets) * chance))]
 
     def recommend(self, history: History) -> Params:
         """The tried point with the highest expected score among those that kept the limits."""
@@ -89,7 +95,33 @@ class AutoSearcher(Searcher):
     def estimate(self, history: History, points: Sequence[Params]) -> list[float]:
         """Expected scores."""
         x, y = self._kept(history)
-        return [float(one) for one in believe(x, y, self._places(points)).mean]
+        known, before = self._before(history, points)
+        return [float(one) for one in before + believe(x, y - known, self._places(points)).mean]
+
+    def _before(self, history: History, points: Sequence[Params]) -> tuple[Array, Array]:
+        """What was expected of the trials that kept the limits, and is of points, by the prior alone; else 0."""
+        kept = [trial.params for trial in feasible(history)]
+        found = self.prior.expected(history, [*kept, *points]) if self.prior else None
+        mean = np.zeros(len(kept) + len(points)) if found is None else found.mean
+        return mean[: len(kept)], mean[len(kept) :]
+
+    def _prior_bet(self, history: History) -> Params | None:
+        """Where the prior expects the largest improvement over the best trial; over nothing, where it expects most."""
+        assert self.prior
+        tried = [trial.params for trial in history]
+        points = [point for point in self.space.distinct(self._grid(FINEST)) if point not in tried]
+        found = self.prior.expected(history, points) if points else None
+        if found is None:
+            return None
+        if not feasible(history):
+            # Breaking the limits is worth as little as the worst that keeps them.
+            worst = found.scores[found.kept].min(initial=0.0)
+            worth = found.weights @ np.where(found.kept, found.scores, worst)
+        else:
+            gain = found.scores - value(best(history))
+            z = gain / found.deviation
+            worth = found.weights @ (found.kept * (found.deviation * norm.pdf(z) + gain * norm.cdf(z)))
+        return points[int(np.argmax(worth))]
 
     def _first(self, number: int) -> Params | None:
         count = NR_FIRST + len(self.space.params) - 1
@@ -146,14 +178,19 @@ class AutoSearcher(Searcher):
         kept = feasible(history)
         return self._places([trial.params for trial in kept]), np.array([value(trial) for trial in kept])
 
-    def _improvements(self, history: History, at: Array) -> Array:
+    def _improvements(self, history: History, bets: Sequence[Params]) -> Array:
         """Expected improvement over the best tried point; a pending point counts as if it gave what is expected."""
         x, y = self._kept(history)
         waiting = [trial.params for trial in history if trial.state == "pending"]
+        known, before = self._before(history, [*waiting, *bets])
+        y = y - known
         if waiting:
             y = np.append(y, believe(x, y, self._places(waiting)).mean)
             x = np.vstack([x, self._places(waiting)])
-        return believe(x, y, at).expected_improvement(float(believe(x, y, x).mean.max()))
+        tried = believe(x, y, x).mean + np.append(known, before[: len(waiting)])
+        belief = believe(x, y, self._places(bets))
+        expected = replace(belief, means=belief.means + before[len(waiting) :])
+        return expected.expected_improvement(float(tried.max()))
 
     def _places(self, points: Sequence[Params]) -> Array:
         """Places for distances: the unit cube, with any two words of a choice one edge apart."""

@@ -4,11 +4,52 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from damoos.model.space import Params, Space
 from damoos.model.trial import History, Trial, pending
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What several accounts of a workload say of some points, and how much each account is believed.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (accounts, points)
+    kept : ndarray of shape (accounts, points), bool
+        Whether the limits would be kept.
+    weights : ndarray of shape (accounts,)
+        Sum up to 1.
+    deviation : float
+        How far a measured score lies from that of the right account, as a standard deviation.
+    """
+
+    scores: NDArray[np.float64]
+    kept: NDArray[np.bool_]
+    weights: NDArray[np.float64]
+    deviation: float
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """Expected score of each point."""
+        return np.asarray(self.weights @ self.scores)
+
+    @property
+    def chance(self) -> NDArray[np.float64]:
+        """Chance of each point to keep the limits."""
+        return np.asarray(self.weights @ self.kept)
+
+
+class Prior(ABC):
+    """What is expected of points before any was tried; it learns from those that were."""
+
+    @abstractmethod
+    def expected(self, history: History, points: Sequence[Params]) -> Expectation | None:
+        """What is expected of points; None once the history has contradicted all of it."""
 
 
 class Searcher(ABC):
@@ -19,6 +60,7 @@ class Searcher(ABC):
 
     The history holds trials in the order in which they were asked. A trial whose state is ``pending`` runs on another
     machine now, and asking for its point again would be a waste. ``deterministic`` says that the seed plays no part.
+    ``prior`` is what is expected beforehand, which most searchers have no use for.
 
     Parameters
     ----------
@@ -30,6 +72,7 @@ class Searcher(ABC):
 
     name: str
     deterministic = False
+    prior: Prior | None = None
 
     def __init__(self, space: Space, nr_samples: int, seed: int) -> None:
         self.space = space

@@ -8,7 +8,7 @@ from typing import Any
 
 from damoos import places
 from damoos.errors import UnsupportedError
-from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine
+from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine, Sink
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.image import check_tools, image
 from damoos.machines.guest.kernels import DEBIAN, check, kernel
@@ -28,6 +28,11 @@ class ReservedLink(AgentLink):
         """Make one call; the agent's own limits begin when the CPUs are there."""
         with self._reserved.busy():
             return self._link.call(name, **args)
+
+    def stream(self, sink: Sink, name: str, **args: Any) -> Any:
+        """The same for a call that sends something before its answer."""
+        with self._reserved.busy():
+            return self._link.stream(sink, name, **args)
 
     def cancel(self) -> None:
         """End the run that is under way."""

@@ -1,0 +1,179 @@
+"""What DAMON sees, sent to the controller as it comes.
+
+The kernel tells it through the trace event ``damon:damon_aggregated``, one event per region and aggregation. It is read
+from an instance of tracefs that is damoos's own, so that nobody else's tracing is disturbed, and as the kernel's pages
+of binary events: to take them costs a hundredth of what the text would. Where there is no tracing, a scheme that does
+nothing shows its regions now and then instead.
+
+References
+----------
+Documentation/trace/ftrace.rst (instances, trace_pipe_raw); kernel/trace/ring_buffer.c
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from damoos.agent.undo import UndoLog
+from damoos.damon.files import read, write
+from damoos.damon.kdamond import Kdamond
+from damoos.damon.scheme import Context, Scheme
+from damoos.damon.sysfs import ADMIN
+from damoos.errors import DamoosError, UnsupportedError
+
+TRACEFS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
+EVENT = "events/damon/damon_aggregated"
+INSTANCE = "instances/damoos"
+BUFFER_KIB = 2048
+FLUSH_S = 0.5
+# Regions that a scheme of the kernel's shows are read file by file, which takes a while.
+LOOK_S = 0.5
+PAGE = 4096
+Send = Callable[[dict[str, Any]], None]
+
+
+def tracefs() -> Path | None:
+    """Where the kernel shows DAMON's trace event; None where it does not."""
+    return next((place for place in TRACEFS if (place / EVENT / "format").exists()), None)
+
+
+def source() -> str | None:
+    """Where a recording would come from here: ``trace``, ``tried_regions``, or None where it cannot be had."""
+    if tracefs():
+        return "trace"
+    return "tried_regions" if (Path("/") / ADMIN).exists() else None
+
+
+class Recorder:
+    """Sends what a kdamond sees, from `start` to `stop`.
+
+    Messages are ``{"event": "record", "begin": {...}}`` and then ``{"event": "record", "data": ...}``, which are pages
+    of the trace buffer (each after its CPU's number, two bytes), or JSON of regions, compressed by zlib and in base64.
+
+    Parameters
+    ----------
+    spec : dict
+        ``sz_bytes``: no more is sent than that, before compression. ``source``: ``trace``, ``tried_regions``, or None
+        for the first of these that there is.
+    send : callable
+        Sends a message to the controller.
+    """
+
+    def __init__(self, spec: dict[str, Any], log: UndoLog, send: Send) -> None:
+        chosen = spec.get("source") or source()
+        if chosen is None or (chosen == "trace" and tracefs() is None):
+            raise UnsupportedError("this kernel does not trace DAMON (CONFIG_TRACEPOINTS, tracefs mounted)")
+        self._place = tracefs() if chosen == "trace" else None
+        self._log = log
+        self._send = send
+        self._left = int(spec["sz_bytes"])
+        self.sent_bytes = 0
+        self.lost_events = 0
+        self._full = False
+        self._files: list[tuple[int, int]] = []
+        self._ended = threading.Event()
+        self._error: DamoosError | None = None
+        self._thread: threading.Thread | None = None
+        self._next_look = 0.0
+
+    def shown(self, context: Context) -> Context:
+        """A context as it has to run: without tracing, with a scheme that shows all regions and does nothing."""
+        return context if self._place else Context((Scheme("stat"),), context.operations, context.attrs)
+
+    def start(self) -> None:
+        """Begin, before the kdamond does."""
+        begin: dict[str, Any] = {"source": "trace" if self._place else "tried_regions"}
+        if self._place:
+            instance = self._instance(self._place)
+            begin |= {"format": read(instance / EVENT / "format"), "page": read(self._place / "events/header_page")}
+            self._thread = threading.Thread(target=self._take_all, daemon=True, name="recorder")
+        self._send({"event": "record", "begin": begin})
+        if self._thread:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Send what is left and let go of the kernel's files; what it had changed is undone by the log."""
+        self._ended.set()
+        if self._thread:
+            self._thread.join()
+        for _, file in self._files:
+            os.close(file)
+        self._files = []
+
+    def look(self, kdamond: Kdamond) -> None:
+        """Look at the regions where the kernel does not tell them by itself; called again and again."""
+        now = time.monotonic()
+        if self._place or self._full or now < self._next_look:
+            return
+        self._next_look = now + LOOK_S
+        self._give(struct.pack("=d", now) + b"".join(struct.pack("=4q", *one) for one in kdamond.regions()))
+
+    def result(self) -> dict[str, Any]:
+        """What came of it, after its end."""
+        if self._error:
+            raise self._error
+        return {"sent_bytes": self.sent_bytes, "lost_events": self.lost_events, "full": self._full}
+
+    def _instance(self, place: Path) -> Path:
+        """An instance of our own, with the one event on and a clock that others have, too."""
+        instance = place / INSTANCE
+        self._log.record("trace_instance", path=str(instance))
+        instance.mkdir(exist_ok=True)
+        write(instance / "trace_clock", "mono")
+        write(instance / "buffer_size_kb", BUFFER_KIB)
+        for cpu in sorted((instance / "per_cpu").iterdir()):
+            self._files.append((int(cpu.name[3:]), os.open(cpu / "trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK)))
+        write(instance / EVENT / "enable", 1)
+        return instance
+
+    def _take_all(self) -> None:
+        try:
+            while not self._ended.wait(FLUSH_S):
+                self._take()
+            write(self._instance_path() / EVENT / "enable", 0)
+            self._take()
+            self.lost_events = sum(self._overrun(cpu) for cpu, _ in self._files)
+        except (OSError, DamoosError) as error:
+            self._error = error if isinstance(error, DamoosError) else UnsupportedError(f"tracefs: {error}")
+
+    def _take(self) -> None:
+        """Send what the kernel has by now."""
+        pages = []
+        for cpu, file in self._files:
+            while page := self._page(file):
+                pages.append(struct.pack("=H", cpu) + page.ljust(PAGE, b"\0"))
+        if pages:
+            self._give(b"".join(pages))
+
+    @staticmethod
+    def _page(file: int) -> bytes:
+        try:
+            return os.read(file, PAGE)
+        except BlockingIOError:
+            return b""
+
+    def _overrun(self, cpu: int) -> int:
+        """Events that the kernel wrote over before they were taken."""
+        words = dict(line.split(": ") for line in read(self._instance_path() / f"per_cpu/cpu{cpu}/stats").splitlines())
+        return int(words["overrun"]) + int(words["dropped events"])
+
+    def _instance_path(self) -> Path:
+        assert self._place
+        return self._place / INSTANCE
+
+    def _give(self, data: bytes) -> None:
+        if self._full or len(data) > self._left:
+            self._full = True
+            return
+        self._left -= len(data)
+        self.sent_bytes += len(data)
+        # The quickest level: trace events hardly differ from one to the next, and the workload needs the CPU.
+        self._send({"event": "record", "data": base64.b64encode(zlib.compress(data, 1)).decode()})

@@ -1,0 +1,212 @@
+"""What a recording lets one expect of a search before its first trial, and how the trials correct it.
+
+The recording says how much a scheme would page out and how often that would be asked for again; the machine says what a
+fault costs. Three things are not known: what paging costs this workload, how well DAMON's ages fit it once it is slowed
+down, and how much of what looks cold is really resident. Each combination of some values of these is one account;
+trials tell which accounts to believe, and where none of them fits, the prior is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from damoos.damon.text import fill_template, parse_schemes
+from damoos.errors import MeasurementError, SchemeError
+from damoos.model.space import Params, Space
+from damoos.model.trial import History, Measurement, Trial
+from damoos.records.predict import Cost, Reclaim, reclaim
+from damoos.records.recording import Recording
+from damoos.scorers.base import Scorer
+from damoos.searchers.base import Expectation, Prior
+
+Floats = NDArray[np.float64]
+# What can be predicted of a run; a scorer that reads anything else gets no prior.
+PREDICTED = frozenset({"runtime_s", "rss_avg_bytes", "rss_max_bytes"})
+NR_AGES = 96
+# Values of what is not known, and how far they are believed to lie from 1, as standard deviations of the logarithm.
+COSTS, COST_DEVIATION = np.geomspace(0.25, 8.0, 11), 0.8
+STRETCHES, STRETCH_DEVIATION = np.geomspace(0.5, 2.0, 5), 0.4
+RESIDENT, RESIDENT_DEVIATION = np.array([0.6, 0.75, 0.9, 1.0, 1.1]), 0.2
+# How far a measured run lies from its right account: absolute, and as a share of what is predicted.
+SLOWDOWN_ERROR, SAVING_ERROR = (0.01, 0.25), (0.03, 0.1)
+# Squared deviation per measured number beyond which an account does not fit.
+UNFIT = 9.0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a recording says of a range of ``min_age``, in numbers that a study's store can keep.
+
+    Parameters
+    ----------
+    found : Reclaim
+    cost : Cost
+    runtime_s : float, seconds
+        Of the recorded run, with DAMON's own cost in it.
+    """
+
+    found: Reclaim
+    cost: Cost
+    runtime_s: float
+
+    @classmethod
+    def of(cls, recording: Recording, cost: Cost, runtime_s: float, low_us: float, high_us: float) -> Prediction:
+        """For ages of a range, and some beyond both ends."""
+        floor = 2.0 * recording.attrs.aggr_us
+        ages = np.concatenate([[0.0], np.geomspace(max(low_us / 2, floor), max(2 * high_us, 2 * floor), NR_AGES)])
+        return cls(reclaim(recording, ages, cost), cost, runtime_s)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain form for the store."""
+        return {"found": self.found.to_json(), "cost": vars(self.cost), "runtime_s": self.runtime_s}
+
+    @classmethod
+    def from_json(cls, form: Mapping[str, Any]) -> Prediction:
+        """Read what `to_json` wrote."""
+        return cls(Reclaim.from_json(form["found"]), Cost(**form["cost"]), form["runtime_s"])
+
+    def at(self, min_age_us: Floats, stretch: float = 1.0) -> tuple[Floats, Floats, Floats]:
+        """Saving, largest share that is resident, and seconds that a run gets longer, between the known ages."""
+        place = np.log1p(np.asarray(min_age_us) / stretch / 1e5)
+        known = np.log1p(self.found.min_age_us / 1e5)
+        columns = self.found.saving, self.found.peak, self.cost.seconds(self.found)
+        saving, peak, longer_s = (np.interp(place, known, column) for column in columns)
+        return saving, peak, longer_s
+
+
+def can_predict(space: Space, scorer: Scorer) -> bool:
+    """Whether a recording says anything of a search: one ``min_age`` of schemes that page out, and such a score."""
+    if [param.key for param in space.params] != ["min_age_us"] or not set(scorer.needs) <= PREDICTED:
+        return False
+    try:
+        schemes = parse_schemes(fill_template(space.template, space.texts(space.corners[-1])))
+    except SchemeError:
+        return False
+    plain = all(one.action == "pageout" and one.pattern.max_freq == 0 for one in schemes)
+    return plain and not any(one.quotas.time_ms or one.quotas.sz_bytes or one.filters for one in schemes)
+
+
+class RecordedPrior(Prior):
+    """A prediction as a searcher's prior.
+
+    Parameters
+    ----------
+    prediction : Prediction
+    baseline : Measurement
+        Mean of the study's baselines before its first trial.
+    scorer : Scorer
+        Scores of one that minimises are turned round, as searchers want them.
+    """
+
+    def __init__(self, prediction: Prediction, baseline: Measurement, scorer: Scorer) -> None:
+        self._prediction = prediction
+        self._baseline = baseline
+        self._scorer = scorer
+        self._accounts = list(product(COSTS, STRETCHES, RESIDENT))
+        chances = [
+            norm.logpdf(np.log([cost, stretch, resident]) / _DEVIATIONS).sum()
+            for cost, stretch, resident in self._accounts
+        ]
+        self._before = np.array(chances)
+        self._known: dict[float, tuple[Floats, Floats]] = {}
+        # Monitoring alone costs something; it is in the recorded run and not in the baseline.
+        self._monitoring = max(0.0, prediction.runtime_s / baseline.metric("runtime_s") - 1)
+
+    def expected(self, history: History, points: Sequence[Params]) -> Expectation | None:
+        """Scores of each account, and how well the accounts fit what was measured."""
+        chances, fits = self._believed(history)
+        if not fits:
+            return None
+        weights = np.exp(chances - chances.max())
+        scored = [self._scored(float(point["min_age_us"])) for point in points]
+        scores = np.array([one for one, _ in scored]).T
+        kept = np.array([two for _, two in scored]).T
+        return Expectation(scores, kept, weights / weights.sum(), max(0.01, 0.02 * float(np.ptp(scores))))
+
+    def predicted(self, history: History, point: Params) -> dict[str, float] | None:
+        """Slowdown, saving and score that are expected of a point; None once the prior is dropped."""
+        found = self.expected(history, [point])
+        if found is None:
+            return None
+        slowdown, saving = self._runs(float(point["min_age_us"]))
+        sign = 1 if self._scorer.direction == "maximize" else -1
+        return {
+            "slowdown": float(found.weights @ slowdown),
+            "memory_saving": float(found.weights @ saving),
+            "score": sign * float(found.mean[0]),
+            "chance": float(found.chance[0]),
+        }
+
+    def _believed(self, history: History) -> tuple[Floats, bool]:
+        """Log weights of the accounts, and whether any of them fits."""
+        chances, misfit, numbers = self._before.copy(), np.zeros(len(self._accounts)), 0
+        for trial in history:
+            deviations = self._deviations(trial)
+            if deviations is not None:
+                chances -= (deviations**2).sum(axis=0) / 2
+                misfit += (deviations**2).sum(axis=0)
+                numbers += len(deviations)
+        return chances, numbers == 0 or bool(misfit.min() / numbers < UNFIT)
+
+    def _deviations(self, trial: Trial) -> Floats | None:
+        """How far each account is from what a trial measured; nothing of one that failed."""
+        slowdown, saving = self._runs(float(trial.params["min_age_us"]))
+        error = SLOWDOWN_ERROR[0] + SLOWDOWN_ERROR[1] * np.abs(slowdown)
+        if trial.state == "censored":
+            return np.array([np.maximum(0.0, self._scorer.max_slowdown - slowdown) / error])
+        if trial.state != "complete" or trial.measurement is None:
+            return None
+        measured = trial.measurement.metric("runtime_s") / self._baseline.metric("runtime_s") - 1
+        saved = 1 - trial.measurement.metric("rss_avg_bytes") / self._baseline.metric("rss_avg_bytes")
+        return np.array(
+            [(measured - slowdown) / error, (saved - saving) / (SAVING_ERROR[0] + SAVING_ERROR[1] * saving)]
+        )
+
+    def _runs(self, min_age_us: float) -> tuple[Floats, Floats]:
+        """Slowdown and saving by each account."""
+        base_s = self._baseline.metric("runtime_s")
+        slowdown, saving = [], []
+        by_stretch = {stretch: self._prediction.at(np.array([min_age_us]), stretch) for stretch in STRETCHES}
+        for cost, stretch, resident in self._accounts:
+            saved, _, longer_s = by_stretch[stretch]
+            slowdown.append(self._monitoring + cost * longer_s[0] / base_s)
+            saving.append(min(0.99, resident * saved[0]))
+        return np.array(slowdown), np.array(saving)
+
+    def _scored(self, min_age_us: float) -> tuple[Floats, Floats]:
+        """Score by each account, and whether it keeps the limits."""
+        if min_age_us not in self._known:
+            found = [self._score(*one) for one in zip(*self._runs(min_age_us), strict=True)]
+            self._known[min_age_us] = np.array([one for one, _ in found]), np.array([two for _, two in found])
+        return self._known[min_age_us]
+
+    def _score(self, slowdown: float, saving: float) -> tuple[float, bool]:
+        base = self._baseline.metrics
+        changed = {
+            "runtime_s": base["runtime_s"] * (1 + slowdown),
+            **{name: base[name] * (1 - saving) for name in ("rss_avg_bytes", "rss_max_bytes") if name in base},
+        }
+        run = replace(self._baseline, metrics={**base, **changed})
+        score = self._scorer.score(run, self._baseline, [self._worst])
+        assert score.value is not None or not score.feasible
+        value = self._worst if score.value is None else score.value
+        return (value if self._scorer.direction == "maximize" else -value), score.feasible
+
+    @cached_property
+    def _worst(self) -> float:
+        """What a run is worth that breaks the limits: as much as leaving it alone."""
+        found = self._scorer.score(self._baseline, self._baseline, ()).value
+        if found is None:
+            raise MeasurementError(f"scorer '{self._scorer.name}' has no score for the baseline itself")
+        return found
+
+
+_DEVIATIONS = np.array([COST_DEVIATION, STRETCH_DEVIATION, RESIDENT_DEVIATION])

@@ -1,0 +1,154 @@
+"""What a recording agent sends, kept as it comes, and made into a recording.
+
+A journal is a file of JSON lines: the words of the recording first, then what the agent sent. It is written line by
+line, so that whatever ends the writer leaves a recording of all that had come until then.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from damoos.damon.scheme import Attrs
+from damoos.errors import ConfigError, MeasurementError, StoreError
+from damoos.records.recording import Recording
+from damoos.records.trace import events, snapshots
+
+MODE = 0o600
+_COLUMNS = ("start", "end", "nr_accesses", "age")
+
+
+class Journal:
+    """Takes an agent's messages; an instance is the ``sink`` of a run.
+
+    Parameters
+    ----------
+    operations : str
+    attrs : Attrs
+    path : Path or None
+        Where lines are kept as they come; None for in memory only.
+    """
+
+    def __init__(self, operations: str, attrs: Attrs, path: Path | None = None) -> None:
+        self.path = path
+        self._words = {"operations": operations, "attrs": asdict(attrs)}
+        self._lines: list[dict[str, Any]] = []
+        self._file: int | None = None
+
+    def __call__(self, message: Mapping[str, Any]) -> None:
+        """Keep one message; a recording that begins anew, after a lost machine, replaces what there was."""
+        line = {name: value for name, value in message.items() if name != "event"}
+        if "begin" in line:
+            self.close()
+            self._lines = []
+            line |= self._words
+            if self.path:
+                self._file = self._opened(self.path)
+        self._lines.append(line)
+        if self._file is not None:
+            try:
+                os.write(self._file, json.dumps(line).encode() + b"\n")
+            except OSError as error:
+                raise StoreError(f"{self.path}: {error.strerror}") from None
+
+    @staticmethod
+    def _opened(path: Path) -> int:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}") from None
+
+    def close(self) -> None:
+        """Write no more."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def recording(self, about: Mapping[str, Any]) -> Recording:
+        """What has come so far.
+
+        Raises
+        ------
+        MeasurementError : nothing has
+        """
+        return _recording(self._lines, about)
+
+
+def read(path: Path) -> Recording:
+    """The recording of a journal that nobody had the time to finish.
+
+    Raises
+    ------
+    ConfigError : it is none
+    MeasurementError : nothing had come
+    """
+    lines = []
+    try:
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                if line.endswith("\n"):  # the last one may have been cut off
+                    lines.append(json.loads(line))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: not a journal of 'damoos record'") from None
+    if lines and not (isinstance(lines[0], dict) and "begin" in lines[0]):
+        raise ConfigError(f"{path}: not a journal of 'damoos record'")
+    return _recording(lines, {})
+
+
+def _recording(lines: list[dict[str, Any]], about: Mapping[str, Any]) -> Recording:
+    if not lines:
+        raise MeasurementError("the recording is empty: the agent sent nothing of it")
+    first, *rest = lines
+    begin, attrs = first["begin"], Attrs(**first["attrs"])
+    chunks = [zlib.decompress(base64.b64decode(line["data"])) for line in rest]
+    columns = _traced(chunks, begin, attrs) if begin["source"] == "trace" else _looked_at(chunks, attrs)
+    return Recording(first["operations"], attrs, **columns, about=dict(about) | {"source": begin["source"]})
+
+
+def _traced(chunks: list[bytes], begin: Mapping[str, Any], attrs: Attrs) -> dict[str, Any]:
+    seconds, rows = events(b"".join(chunks), begin["format"], begin["page"])
+    found = snapshots(seconds, rows)
+    ends = np.array([one[0] for one in found])
+    targets = _numbered([one[1] for one in found])
+    kept = np.concatenate([np.arange(a, b) for *_, a, b in found]) if found else np.zeros(0, dtype=np.int64)
+    counts = np.array([b - a for *_, a, b in found], dtype=np.int64)
+    columns = {name: rows[name][kept].astype(np.int64) for name in _COLUMNS}
+    return _timed(targets, ends, counts, attrs) | columns
+
+
+def _looked_at(chunks: list[bytes], attrs: Attrs) -> dict[str, Any]:
+    """Of regions that were looked at now and then; each look is of the aggregation that had just ended."""
+    ends = np.array([np.frombuffer(chunk[:8], "<f8")[0] for chunk in chunks])
+    tables = [np.frombuffer(chunk[8:], "<i8").reshape(-1, 4) for chunk in chunks]
+    counts = np.array([len(table) for table in tables], dtype=np.int64)
+    columns = np.concatenate(tables) if tables else np.zeros((0, 4), dtype=np.int64)
+    targets = np.zeros(len(chunks), dtype=np.int64)
+    return _timed(targets, ends, counts, attrs) | dict(zip(_COLUMNS, columns.T, strict=True))
+
+
+def _timed(targets: Any, ends: Any, counts: Any, attrs: Attrs) -> dict[str, Any]:
+    """An aggregation begins when the one before it has ended; a target's first one lasts as long as it should."""
+    starts = ends - attrs.aggr_us / 1e6
+    for target in np.unique(targets):
+        at = np.flatnonzero(targets == target)
+        starts[at[1:]] = ends[at[:-1]]
+    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return {"target": targets, "start_s": starts, "end_s": ends, "first": first}
+
+
+def _numbered(targets: list[int]) -> Any:
+    """Numbers from 0 in the order in which targets were first seen; old kernels tell an address, not a number."""
+    seen: dict[int, int] = {}
+    return np.array([seen.setdefault(one, len(seen)) for one in targets], dtype=np.int64)

@@ -1,0 +1,179 @@
+"""What proactive reclaim would bring, from a recording in which nothing was reclaimed.
+
+A scheme that pages out what has not been accessed for ``min_age`` is played on the recorded regions, for a whole range
+of ``min_age`` at once: what it would have paged out, for how long it would have been out, and how much of it would have
+been asked for again. DAMON's own age decides, as it does in the kernel, and an action begins the age anew.
+
+What a recording cannot show: memory that a program has mapped and never touched is cold, too, and saves nothing; and a
+workload that is slowed down is asked for its memory later, which is allowed for by stretching the recorded time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from damoos.records.recording import Recording
+
+PAGE = 4096
+# More cells than this say nothing that DAMON would not have merged.
+MAX_CELLS = 1024
+# How often the slowdown that was predicted is put into the next prediction.
+ROUNDS = 3
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Reclaim:
+    """What a scheme with each ``min_age`` would have done during the recording.
+
+    Parameters
+    ----------
+    min_age_us : ndarray of shape (n,), microseconds
+    saving : ndarray of shape (n,)
+        Share of the memory that is out, on average over time.
+    peak : ndarray of shape (n,)
+        The largest share of the memory that is resident at a time, of the largest that was.
+    out_pages, in_pages : ndarray of shape (n,)
+        Pages (4 KiB) that are paged out, and faulted back.
+    span_s : float, seconds
+        Length of the recording.
+    """
+
+    min_age_us: Floats
+    saving: Floats
+    peak: Floats
+    out_pages: Floats
+    in_pages: Floats
+    span_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain form."""
+        return {name: value if name == "span_s" else list(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_json(cls, form: Mapping[str, Any]) -> Reclaim:
+        """Read what `to_json` wrote."""
+        return cls(**{name: value if name == "span_s" else np.array(value) for name, value in form.items()})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What paging costs on a machine, as its agent has measured it (`damoos.agent.swapcost`).
+
+    Parameters
+    ----------
+    pageout_us, fault_us : float, microseconds per page
+    shared : float
+        Share of the kdamond's work that is taken from the workload: 1 with a single CPU.
+    """
+
+    pageout_us: float
+    fault_us: float
+    shared: float = 1.0
+
+    def seconds(self, found: Reclaim) -> Floats:
+        """By how much a run gets longer."""
+        return np.asarray((found.in_pages * self.fault_us + self.shared * found.out_pages * self.pageout_us) / 1e6)
+
+
+def reclaim(recording: Recording, min_age_us: Sequence[float] | Floats, cost: Cost) -> Reclaim:
+    """Play the scheme with every ``min_age`` on a recording.
+
+    Parameters
+    ----------
+    min_age_us : array-like of float, microseconds
+    cost : Cost
+        For the slowdown, which stretches the time in which memory is not asked for.
+    """
+    ages_us = np.asarray(min_age_us, dtype=np.float64)
+    stretch = np.ones(len(ages_us))
+    grids = list(_grids(recording))
+    for _ in range(ROUNDS):
+        found = _played(recording, grids, ages_us, stretch)
+        stretch = 0.5 * stretch + 0.5 * (1 + cost.seconds(found) / found.span_s)
+    return _played(recording, grids, ages_us, stretch)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A target's snapshots on cells of fixed addresses: (snapshots, cells)."""
+
+    snapshots: NDArray[np.int64]
+    sz_bytes: Floats
+    mapped: NDArray[np.bool_]
+    frequency: Floats
+    age_us: Floats
+
+
+def _grids(recording: Recording) -> Iterator[_Grid]:
+    for target in np.unique(recording.target):
+        yield _grid(recording, np.flatnonzero(recording.target == target))
+
+
+def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> _Grid:
+    rows = np.concatenate([np.arange(recording.first[n], recording.first[n + 1]) for n in snapshots])
+    edges = np.unique(np.concatenate([recording.start[rows], recording.end[rows]]))
+    if len(edges) > MAX_CELLS:
+        edges = edges[np.unique(np.linspace(0, len(edges) - 1, MAX_CELLS).astype(int))]
+    middles, sizes = (edges[1:] + edges[:-1]) // 2, np.diff(edges).astype(np.float64)
+    shape = len(snapshots), len(middles)
+    mapped, frequency, age_us = np.zeros(shape, dtype=bool), np.zeros(shape), np.zeros(shape)
+    for nth, snapshot in enumerate(snapshots):
+        own = slice(recording.first[snapshot], recording.first[snapshot + 1])
+        at = np.minimum(np.searchsorted(recording.end[own], middles, side="right"), own.stop - own.start - 1)
+        mapped[nth] = (recording.start[own][at] <= middles) & (middles < recording.end[own][at])
+        frequency[nth] = recording.frequency[own][at]
+        age_us[nth] = recording.age[own][at] * float(recording.attrs.aggr_us)
+    some = mapped.any(axis=0)  # between heap and stack there is nothing
+    return _Grid(snapshots, sizes[some], mapped[:, some], frequency[:, some], age_us[:, some])
+
+
+def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stretch: Floats) -> Reclaim:
+    number = _aggregations(recording)
+    nr_ages = len(ages_us)
+    out_bytes, all_bytes = np.zeros((number[-1] + 1, nr_ages)), np.zeros(number[-1] + 1)
+    out_pages, in_pages = np.zeros(nr_ages), np.zeros(nr_ages)
+    samples = recording.attrs.max_nr_accesses
+    for grid in grids:
+        out = np.zeros((nr_ages, len(grid.sz_bytes)))
+        since_us = np.full_like(out, np.inf)  # since the last action on a cell
+        for nth, snapshot in enumerate(grid.snapshots):
+            here_us = stretch * recording.weight_s[snapshot] * 1e6
+            mapped, seen = grid.mapped[nth], grid.frequency[nth]
+            out[:, ~mapped] = 0.0
+            # Pages that are touched in an aggregation, of a region that is seen accessed in so many of its samples.
+            back = out * (1 - (1 - np.minimum(seen, 0.999)) ** samples)
+            in_pages += back @ grid.sz_bytes / PAGE
+            out -= back
+            since_us += here_us[:, None]
+            old = grid.age_us[nth] * stretch[:, None] >= ages_us[:, None]
+            act = old & (seen == 0) & mapped & (since_us >= ages_us[:, None])
+            out_pages += np.where(act, 1 - out, 0.0) @ grid.sz_bytes / PAGE
+            out[act] = 1.0
+            since_us[act] = 0.0
+            out_bytes[number[snapshot]] += out @ grid.sz_bytes
+            all_bytes[number[snapshot]] += mapped @ grid.sz_bytes
+    weights = np.zeros(number[-1] + 1)
+    np.maximum.at(weights, number, recording.weight_s)
+    whole = weights @ all_bytes
+    begun, ended = recording.span_s
+    return Reclaim(
+        ages_us,
+        weights @ out_bytes / whole,
+        (all_bytes[:, None] - out_bytes).max(axis=0) / all_bytes.max(),
+        out_pages,
+        in_pages,
+        ended - begun,
+    )
+
+
+def _aggregations(recording: Recording) -> NDArray[np.int64]:
+    """The aggregation that each snapshot is of: targets are told one after the other, by rising number."""
+    begins = np.concatenate([[0], np.diff(recording.target) <= 0])
+    return np.asarray(np.cumsum(begins), dtype=np.int64)
