@@ -20,7 +20,7 @@ import numpy as np
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, MeasurementError, StoreError
 from damoos.records.recording import Recording
-from damoos.records.trace import events, snapshots
+from damoos.records.ring_buffer import events, snapshots
 
 MODE = 0o600
 _COLUMNS = ("start", "end", "nr_accesses", "age")

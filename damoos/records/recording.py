@@ -39,8 +39,9 @@ class Recording:
     age : ndarray of shape (m,), aggregation intervals
         For which the region has kept its access frequency.
     about : mapping
-        Where it comes from: ``workload``, ``variant``, ``machine``, ``kernel`` and more of a run's provenance; empty
-        for a recording of somebody else's.
+        Where it comes from: ``workload``, ``variant``, ``machine``, ``kernel`` and more of a run's provenance. For a
+        recording of somebody else's only ``assumed``: which of ``operations``, ``intervals`` and ``nr_regions`` its
+        file does not say.
 
     Raises
     ------

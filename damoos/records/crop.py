@@ -1,0 +1,94 @@
+"""Parts of a recording: one target, some of its time, some of its addresses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from damoos.errors import ConfigError
+from damoos.records.recording import Recording
+
+
+def targets(recording: Recording) -> list[int]:
+    """Numbers of the targets that were seen."""
+    found: list[int] = np.unique(recording.target).tolist()
+    return found
+
+
+def of_target(recording: Recording, target: int) -> Recording:
+    """The snapshots of one target.
+
+    Raises
+    ------
+    ConfigError : there is none of it
+    """
+    known = targets(recording)
+    if target not in known:
+        raise ConfigError(f"no target {target} in the recording; it has {', '.join(map(str, known))}")
+    return _chosen(recording, recording.target == target)
+
+
+def by_time(recording: Recording, from_s: float, to_s: float) -> Recording:
+    """What was seen between two times; a snapshot across one of them stands for the part inside.
+
+    Parameters
+    ----------
+    from_s, to_s : float, seconds since the recording's start
+
+    Raises
+    ------
+    ConfigError : nothing was seen between them
+    """
+    begin, end = recording.span_s
+    low, high = begin + from_s, begin + to_s
+    inside = (recording.end_s > low) & (recording.start_s < high)
+    if not low < high or not inside.any():
+        raise ConfigError(f"no snapshot between {from_s:g} s and {to_s:g} s: the recording lasts {end - begin:g} s")
+    found = _chosen(recording, inside)
+    return replace(found, start_s=np.maximum(found.start_s, low), end_s=np.minimum(found.end_s, high))
+
+
+def by_address(recording: Recording, low: int, high: int) -> Recording:
+    """What was seen of the addresses from ``low`` to ``high`` (excluded); regions across one of them are cut.
+
+    Snapshots stay, if need be without a region.
+
+    Raises
+    ------
+    ConfigError : no region has such an address
+    """
+    inside = (recording.end > low) & (recording.start < high)
+    if not low < high or not inside.any():
+        seen = "" if not len(recording.start) else f": they are from {recording.start.min():#x} to {_end(recording)}"
+        raise ConfigError(f"no region between the addresses {low:#x} and {high:#x}{seen}")
+    return replace(
+        recording,
+        first=np.concatenate(
+            [[0], np.cumsum(np.bincount(recording.snapshot[inside], minlength=recording.nr_snapshots))]
+        ),
+        start=np.maximum(recording.start[inside], low),
+        end=np.minimum(recording.end[inside], high),
+        nr_accesses=recording.nr_accesses[inside],
+        age=recording.age[inside],
+    )
+
+
+def _end(recording: Recording) -> str:
+    return f"{recording.end.max():#x}"
+
+
+def _chosen(recording: Recording, snapshots: NDArray[np.bool_]) -> Recording:
+    rows = snapshots[recording.snapshot]
+    return replace(
+        recording,
+        target=recording.target[snapshots],
+        start_s=recording.start_s[snapshots],
+        end_s=recording.end_s[snapshots],
+        first=np.concatenate([[0], np.cumsum(recording.nr_regions[snapshots])]),
+        start=recording.start[rows],
+        end=recording.end[rows],
+        nr_accesses=recording.nr_accesses[rows],
+        age=recording.age[rows],
+    )

@@ -1,0 +1,165 @@
+"""damo's JSON form of recordings, and ours: a list of records, one for each target, each with its snapshots."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from damoos.damon.scheme import OPERATIONS, Attrs
+from damoos.records.quantities import COUNTS, PERCENTS, SIZES, TIMES_NS, column, quantity
+from damoos.records.recording import Ints, Recording
+from damoos.records.shots import NS, Shot, assemble
+
+Json = dict[str, Any]
+_US = 1_000
+_REGION = (
+    '{"start":%d,"end":%d,"nr_accesses":{"samples":%d,"percent":null},"age":{"usec":null,"aggr_intervals":%d},'
+    '"sz_filter_passed":0}'
+)
+
+
+def parse(text: str, attrs: Attrs | None) -> Recording:
+    """The recording of a JSON text.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError : it is not of damo's form
+    ConfigError : attributes that cannot be
+    """
+    # Each snapshot's regions become arrays as soon as they are read, so that only one has them as objects at a time.
+    records = json.loads(text, object_hook=_in_columns)
+    if not all(isinstance(record, dict) and "snapshots" in record for record in records):
+        raise ValueError("expected a list of records with snapshots")
+    if not records:
+        raise ValueError("there is no record in it")
+    ours = records[0].get("damoos")
+    attrs = _attrs(records, ours, attrs)
+    shots = [shot for record in records for shot in _shots(record, attrs)]
+    if ours is None:
+        return assemble(shots, attrs, {"assumed": ["operations", "nr_regions"]}, None)
+    if ours["operations"] not in OPERATIONS or not isinstance(ours["about"], dict):
+        raise ValueError("its key 'damoos' is not of this version's form")
+    return assemble(shots, attrs, ours["about"], ours["operations"])
+
+
+def _in_columns(form: Json) -> Json:
+    regions = form.get("regions")
+    if not isinstance(regions, list) or "end_time" not in form:
+        return form
+    accesses = [region["nr_accesses"] for region in regions]
+    ages = [region["age"] for region in regions]
+    form["regions"] = {
+        "start": column([region["start"] for region in regions], SIZES),
+        "end": column([region["end"] for region in regions], SIZES),
+        "samples": _known(accesses, "samples"),
+        "percent": _known(accesses, "percent"),
+        "aggr_intervals": _known(ages, "aggr_intervals"),
+        "usec": _known(ages, "usec"),
+    }
+    return form
+
+
+def _known(forms: Sequence[Json], key: str) -> list[Any] | None:
+    values = [form.get(key) for form in forms]
+    return None if None in values else values
+
+
+def _attrs(records: Sequence[Json], ours: Json | None, given: Attrs | None) -> Attrs:
+    stated = [record["intervals"] for record in records if record.get("intervals") is not None]
+    found = {(_us(form["sample_us"]), _us(form["aggr_us"]), _us(form["ops_update_us"])) for form in stated}
+    if len(found) > 1:
+        raise ValueError("its records differ in their monitoring intervals, and damoos reads one context at a time")
+    if not found:
+        if given is None:
+            raise ValueError("it has no monitoring intervals: say them, e.g. --intervals 5ms,100ms")
+        return given
+    sample, aggr, update = found.pop()
+    if ours is None:
+        return Attrs(sample, aggr, update)
+    return Attrs(sample, aggr, update, int(ours["nr_regions"]["min"]), int(ours["nr_regions"]["max"]))
+
+
+def _us(value: Any) -> int:
+    return int(quantity(value, TIMES_NS, _US)) // _US
+
+
+def _shots(record: Json, attrs: Attrs) -> Iterator[Shot]:
+    place = tuple(str(record.get(key)) for key in ("kdamond_idx", "context_idx", "scheme_idx", "target_id"))
+    for form in record["snapshots"]:
+        columns = form["regions"]
+        yield Shot(
+            place,
+            None if form["start_time"] is None else int(quantity(form["start_time"], TIMES_NS)),
+            int(quantity(form["end_time"], TIMES_NS)),
+            columns["start"],
+            columns["end"],
+            _samples(columns, attrs),
+            _age(columns, attrs, form.get("sample_interval_us")),
+        )
+
+
+def _samples(columns: Json, attrs: Attrs) -> Ints:
+    if columns["samples"] is not None:
+        return column(columns["samples"], COUNTS)
+    if columns["percent"] is None:
+        raise ValueError("a snapshot has regions without nr_accesses")
+    shares = [float(quantity(value, PERCENTS)) / 100 for value in columns["percent"]]
+    samples: Ints = np.rint(np.array(shares) * attrs.max_nr_accesses).astype(np.int64)
+    return samples
+
+
+def _age(columns: Json, attrs: Attrs, tuned: Any) -> Ints:
+    """Ages in the intervals of the record; where the kernel tuned these, a snapshot says what its own were."""
+    if columns["aggr_intervals"] is not None:
+        ages = column(columns["aggr_intervals"], COUNTS)
+        if tuned is None:
+            return ages
+        return ages * int(quantity(tuned, TIMES_NS, _US)) // (attrs.sample_us * _US)
+    if columns["usec"] is None:
+        raise ValueError("a snapshot has regions without an age")
+    return column(columns["usec"], TIMES_NS, _US) // (attrs.aggr_us * _US)
+
+
+def pieces(recording: Recording) -> Iterator[str]:
+    """The JSON text of a recording, snapshot by snapshot."""
+    attrs = recording.attrs
+    head: Json = {
+        "damoos": {
+            "operations": recording.operations,
+            "nr_regions": {"min": attrs.min_nr_regions, "max": attrs.max_nr_regions},
+            "about": dict(recording.about),
+        }
+    }
+    for number, target in enumerate(np.unique(recording.target).tolist()):
+        record = {
+            **head,
+            "kdamond_idx": 0,
+            "context_idx": 0,
+            "intervals": {
+                "sample_us": attrs.sample_us,
+                "aggr_us": attrs.aggr_us,
+                "ops_update_us": attrs.update_us,
+            },
+            "scheme_idx": None,
+            "target_id": target,
+            "scheme_filters": [],
+        }
+        head = {}
+        yield ("," if number else "[") + json.dumps(record, separators=(",", ":"))[:-1] + ',"snapshots":['
+        for place, snapshot in enumerate(np.flatnonzero(recording.target == target).tolist()):
+            yield ("," if place else "") + _snapshot(recording, snapshot)
+        yield "]}"
+    yield "]"
+
+
+def _snapshot(recording: Recording, number: int) -> str:
+    rows = slice(int(recording.first[number]), int(recording.first[number + 1]))
+    columns = (recording.start, recording.end, recording.nr_accesses, recording.age)
+    regions = ",".join(_REGION % row for row in zip(*(column[rows].tolist() for column in columns), strict=True))
+    start_ns, end_ns = (round(Fraction(float(times[number])) * NS) for times in (recording.start_s, recording.end_s))
+    total = int(recording.sz_bytes[rows].sum())
+    return f'{{"start_time":{start_ns},"end_time":{end_ns},"regions":[{regions}],"total_bytes":{total}}}'

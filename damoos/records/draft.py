@@ -1,0 +1,28 @@
+"""A file that is put in its place in one step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+
+def fill(path: Path, parts: Iterable[bytes], last: Callable[[], bytes] = bytes) -> None:
+    """Write parts, then what ``last`` returns, into a file that only its owner may read (mode 600).
+
+    Raises
+    ------
+    OSError : it cannot be written; what was there stays, and nothing is left beside it
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{os.getpid()}.{path.name}")
+    draft.unlink(missing_ok=True)
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            for part in parts:
+                out.write(part)
+            out.write(last())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,131 @@
+"""DAMON's trace events as the kernel keeps them, in the pages of its ring buffer, made into a recording's columns.
+
+References
+----------
+kernel/trace/ring_buffer.c, include/linux/ring_buffer.h (ring_buffer_event); include/trace/events/damon.h
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from damoos.errors import MeasurementError
+
+PAGE = 4096
+# Types of an event's header: up to 28 its length in words, then these.
+_PADDING, _TIME_EXTEND, _TIME_STAMP = 29, 30, 31
+_FIELDS = ("common_type", "target_id", "nr_regions", "start", "end", "nr_accesses", "age")
+Rows = NDArray[np.void]
+
+
+def dtype_of(form: str) -> np.dtype[np.void]:
+    """How an event's fields lie in memory, by what ``events/damon/damon_aggregated/format`` says."""
+    found = {}
+    for words, offset, size in re.findall(r"field:([^;]+);\s*offset:(\d+);\s*size:(\d+);", form):
+        found[words.split()[-1]] = int(offset), int(size)
+    missing = [name for name in _FIELDS if name not in found]
+    if missing:
+        raise MeasurementError(f"the kernel's event damon_aggregated has no field '{missing[0]}'")
+    return np.dtype(
+        {
+            "names": list(_FIELDS),
+            "formats": [f"<u{found[name][1]}" for name in _FIELDS],
+            "offsets": [found[name][0] for name in _FIELDS],
+            "itemsize": max(offset + size for offset, size in found.values()),
+        }
+    )
+
+
+def event_id(form: str) -> int:
+    """The number that the kernel gave the event."""
+    found = re.search(r"^ID: (\d+)$", form, re.MULTILINE)
+    if not found:
+        raise MeasurementError("the kernel's event damon_aggregated has no ID")
+    return int(found[1])
+
+
+def events(pages: bytes, form: str, page_form: str) -> tuple[NDArray[np.float64], Rows]:
+    """Times (seconds) and fields of all events, in the order in which they happened.
+
+    Parameters
+    ----------
+    pages : bytes
+        Pages, each after the number of its CPU (two bytes).
+    form, page_form : str
+        The kernel's ``format`` of the event and ``header_page`` of its pages.
+    """
+    dtype, number = dtype_of(form), event_id(form)
+    fields = {name: int(at) for name, at in re.findall(r"field:\s*[\w ]+? (\w+);\s*offset:(\d+);", page_form)}
+    begin = re.search(r"char data;\s*offset:(\d+);", page_form)
+    if not begin or "commit" not in fields:
+        raise MeasurementError("the kernel's header_page is not understood")
+    times, payloads = [], []
+    for at in range(0, len(pages) - PAGE - 1, PAGE + 2):
+        for time_ns, payload in _events_of(pages[at + 2 : at + 2 + PAGE], fields["commit"], int(begin[1])):
+            if len(payload) >= dtype.itemsize and payload[0] | payload[1] << 8 == number:
+                times.append(time_ns)
+                payloads.append(payload[: dtype.itemsize])
+    rows = np.frombuffer(b"".join(payloads), dtype=dtype)
+    seconds = np.array(times, dtype=np.float64) / 1e9
+    order = np.argsort(seconds, kind="stable")  # the kdamond may have changed its CPU
+    return seconds[order], rows[order]
+
+
+def _events_of(page: bytes, commit_at: int, data_at: int) -> Iterator[tuple[int, bytes]]:
+    """Time (ns) and payload of each event of a page."""
+    (now,) = struct.unpack_from("<Q", page)
+    (commit,) = struct.unpack_from("<Q", page, commit_at)
+    at, end = data_at, min(PAGE, data_at + (commit & 0xFFFFF))  # the bits above say that events were lost
+    while at + 4 <= end:
+        (head,) = struct.unpack_from("<I", page, at)
+        kind, delta = head & 31, head >> 5
+        at += 4
+        if kind == _PADDING and delta == 0:
+            return
+        if kind > 28:
+            if at + 4 > end:
+                return
+            (word,) = struct.unpack_from("<I", page, at)
+            if kind == _PADDING:
+                at += word  # its length counts from the word that holds it
+                now += delta
+            else:
+                long = (word << 27) + delta
+                now = long | now & 31 << 59 if kind == _TIME_STAMP else now + long
+                at += 4
+            continue
+        now += delta
+        if kind == 0:  # the length is in the next word, and counts it
+            (length,) = struct.unpack_from("<I", page, at)
+            yield now, page[at + 4 : at + length]
+        else:
+            length = 4 * kind
+            yield now, page[at : at + length]
+        at += length
+
+
+def snapshots(seconds: NDArray[np.float64], rows: Rows) -> list[tuple[float, int, int, int]]:
+    """Whole snapshots among the events: (end in seconds, target, first row, row behind the last).
+
+    One of which the kernel lost an event is left out.
+    """
+    found, at = [], 0
+    targets, counts = rows["target_id"].tolist(), rows["nr_regions"].tolist()
+    starts = rows["start"].tolist()
+    while at < len(targets):
+        target, count = targets[at], counts[at]
+        stop = at + 1
+        # Regions of one snapshot come one after the other, by rising address.
+        while stop < min(len(targets), at + count) and targets[stop] == target and counts[stop] == count:
+            if starts[stop] < starts[stop - 1]:
+                break
+            stop += 1
+        if stop - at == count:
+            found.append((float(seconds[stop - 1]), target, at, stop))
+        at = stop
+    return found
