@@ -221,7 +221,7 @@ class _Execution:
         policy = RecordPolicy(self._config.operations)
         measurement, samples, recording, cost = yield Step(job(jobs.record, workload, policy, self._limit_s()), step)
         study.record.artifacts.write_samples(step.key, samples)
-        study.record.artifacts.write_bytes("recording.damo", lambda draft: records.write(recording, draft))
+        records.write(recording, study.record.artifacts.path / records.FILE_NAME)
         param = study.space.params[0]
         prediction = Prediction.of(recording, cost, measurement.metric("runtime_s"), param.low, param.high)
         study.record.set("prediction", prediction.to_json())

@@ -80,21 +80,25 @@ def execute(
 
 
 def record(
-    lease: Lease, workload: Workload, policy: RecordPolicy, limit_s: float
+    lease: Lease, workload: Workload, policy: RecordPolicy, limit_s: float, journal: Journal | None = None
 ) -> tuple[Measurement, RawSamples, Recording, Cost]:
-    """One run that is recorded, and what paging costs on this machine."""
+    """One run that is recorded, and what paging costs on this machine.
+
+    Parameters
+    ----------
+    journal : Journal or None
+        Keeps the recording as it comes; None for one in memory.
+    """
     paging = lease.call("swap_cost")
     cost = Cost(paging["pageout_us"], paging["fault_us"], shared=1.0 if lease.facts["vcpus"] == 1 else 0.0)
-    journal = Journal(policy.operations, policy.attrs)
+    if journal is None:
+        about: dict[str, Any] = {"workload": workload.name, "variant": workload.variant}
+        about |= {"low_us": workload.tuning.low_us, "high_us": workload.tuning.high_us}
+        journal = Journal(policy.operations, policy.attrs, about)
     measurement, samples = lease.run(workload, policy, limit_s, sink=journal)
-    about = {
-        "workload": workload.name,
-        "variant": workload.variant,
-        **measurement.provenance,
-        "runtime_s": measurement.metric("runtime_s"),
-        "rss_avg_bytes": measurement.metric("rss_avg_bytes"),
-    }
-    return measurement, samples, journal.recording(about), cost
+    journal.close()
+    more = {**measurement.provenance, "metrics": dict(measurement.metrics), "cost": vars(cost)}
+    return measurement, samples, journal.recording(more), cost
 
 
 def same_version(found: Survey) -> None:

@@ -34,7 +34,7 @@ NR_AGES = 96
 # Values of what is not known, and how far they are believed to lie from 1, as standard deviations of the logarithm.
 COSTS, COST_DEVIATION = np.geomspace(0.25, 8.0, 11), 0.8
 STRETCHES, STRETCH_DEVIATION = np.geomspace(0.5, 2.0, 5), 0.4
-RESIDENT, RESIDENT_DEVIATION = np.array([0.6, 0.75, 0.9, 1.0, 1.1]), 0.2
+RESIDENT, RESIDENT_DEVIATION = np.array([0.7, 0.85, 0.95, 1.0, 1.1]), 0.15
 # How far a measured run lies from its right account: absolute, and as a share of what is predicted.
 SLOWDOWN_ERROR, SAVING_ERROR = (0.01, 0.25), (0.03, 0.1)
 # Squared deviation per measured number beyond which an account does not fit.
@@ -107,8 +107,8 @@ class RecordedPrior(Prior):
     """
 
     def __init__(self, prediction: Prediction, baseline: Measurement, scorer: Scorer) -> None:
-        self._prediction = prediction
-        self._baseline = baseline
+        self.prediction = prediction
+        self.baseline = baseline
         self._scorer = scorer
         self._accounts = list(product(COSTS, STRETCHES, RESIDENT))
         chances = [
@@ -145,6 +145,14 @@ class RecordedPrior(Prior):
             "chance": float(found.chance[0]),
         }
 
+    def slowdowns(self, point: Params, quantiles: Sequence[float]) -> tuple[float, ...]:
+        """Quantiles of the slowdown of a point before any trial."""
+        slowdown, _ = self._runs(float(point["min_age_us"]))
+        weights = np.exp(self._before - self._before.max())
+        order = np.argsort(slowdown)
+        share = np.cumsum(weights[order]) / weights.sum()
+        return tuple(float(slowdown[order][min(int(np.searchsorted(share, one)), len(order) - 1)]) for one in quantiles)
+
     def _believed(self, history: History) -> tuple[Floats, bool]:
         """Log weights of the accounts, and whether any of them fits."""
         chances, misfit, numbers = self._before.copy(), np.zeros(len(self._accounts)), 0
@@ -164,17 +172,17 @@ class RecordedPrior(Prior):
             return np.array([np.maximum(0.0, self._scorer.max_slowdown - slowdown) / error])
         if trial.state != "complete" or trial.measurement is None:
             return None
-        measured = trial.measurement.metric("runtime_s") / self._baseline.metric("runtime_s") - 1
-        saved = 1 - trial.measurement.metric("rss_avg_bytes") / self._baseline.metric("rss_avg_bytes")
+        measured = trial.measurement.metric("runtime_s") / self.baseline.metric("runtime_s") - 1
+        saved = 1 - trial.measurement.metric("rss_avg_bytes") / self.baseline.metric("rss_avg_bytes")
         return np.array(
             [(measured - slowdown) / error, (saved - saving) / (SAVING_ERROR[0] + SAVING_ERROR[1] * saving)]
         )
 
     def _runs(self, min_age_us: float) -> tuple[Floats, Floats]:
         """Slowdown and saving by each account."""
-        base_s = self._baseline.metric("runtime_s")
+        base_s = self.baseline.metric("runtime_s")
         slowdown, saving = [], []
-        by_stretch = {stretch: self._prediction.at(np.array([min_age_us]), stretch) for stretch in STRETCHES}
+        by_stretch = {stretch: self.prediction.at(np.array([min_age_us]), stretch) for stretch in STRETCHES}
         for cost, stretch, resident in self._accounts:
             saved, _, longer_s = by_stretch[stretch]
             slowdown.append(self._monitoring + cost * longer_s[0] / base_s)
@@ -189,13 +197,13 @@ class RecordedPrior(Prior):
         return self._known[min_age_us]
 
     def _score(self, slowdown: float, saving: float) -> tuple[float, bool]:
-        base = self._baseline.metrics
+        base = self.baseline.metrics
         changed = {
             "runtime_s": base["runtime_s"] * (1 + slowdown),
             **{name: base[name] * (1 - saving) for name in ("rss_avg_bytes", "rss_max_bytes") if name in base},
         }
-        run = replace(self._baseline, metrics={**base, **changed})
-        score = self._scorer.score(run, self._baseline, [self._worst])
+        run = replace(self.baseline, metrics={**base, **changed})
+        score = self._scorer.score(run, self.baseline, [self._worst])
         assert score.value is not None or not score.feasible
         value = self._worst if score.value is None else score.value
         return (value if self._scorer.direction == "maximize" else -value), score.feasible
@@ -203,7 +211,7 @@ class RecordedPrior(Prior):
     @cached_property
     def _worst(self) -> float:
         """What a run is worth that breaks the limits: as much as leaving it alone."""
-        found = self._scorer.score(self._baseline, self._baseline, ()).value
+        found = self._scorer.score(self.baseline, self.baseline, ()).value
         if found is None:
             raise MeasurementError(f"scorer '{self._scorer.name}' has no score for the baseline itself")
         return found

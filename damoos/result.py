@@ -11,6 +11,7 @@ from damoos.machines.base import Conditions
 from damoos.model.space import Params
 from damoos.model.trial import History, Run, Trial
 from damoos.policies.base import DamosPolicy
+from damoos.scorers.terms import term
 from damoos.study import Study, feasible_scores
 from damoos.verdict import mean_measurement
 
@@ -65,6 +66,7 @@ def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> di
         "drift": _drift(study.runs()),
         "trials": [_trial_json(study, trial) for trial in trials],
         "early_abort": _early_abort(study.runs()),
+        "prediction": _prediction(study, trials),
         "recommended": None if best is None else _scheme_json(study.space.readable(best), study.policy(best)),
         "manual": _scheme_json(study.manual, study.manual_policy),
         **validation,
@@ -138,6 +140,31 @@ def _early_abort(runs: list[Run]) -> dict[str, float]:
         saved_s += one.metric("elapsed_s") * max(0.0, 1 / max(share, 0.01) - 1)
     ran_s = sum(one.metric("elapsed_s") for one in stopped)
     return {"runs": len(stopped), "ran_s": ran_s, "saved_s": saved_s}
+
+
+def _prediction(study: Study, trials: History) -> dict[str, Any] | None:
+    """What a recording let one expect of each trial before it ran, beside what was measured; None without one."""
+    prior = study.prior
+    if prior is None:
+        return None
+    known = study.known(trials)
+    rows = []
+    for nth, trial in enumerate(trials):
+        run, base = trial.measurement, prior.baseline
+        whole = run is not None and not run.censored
+        rows.append(
+            {
+                "number": trial.number,
+                "predicted": prior.predicted(known[:nth], trial.params),
+                "measured": {
+                    "slowdown": term("slowdown").of(run, base) if run and whole else None,
+                    "memory_saving": term("memory_saving").of(run, base) if run and whole else None,
+                    "score": trial.score.value,
+                    "feasible": trial.score.feasible,
+                },
+            }
+        )
+    return {"kept": prior.expected(known, [study.manual]) is not None, "trials": rows}
 
 
 def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any]:

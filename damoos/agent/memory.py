@@ -1,4 +1,4 @@
-"""The memory of a running process, page by page: what is swapped out, and bringing it back."""
+"""The memory of a running process, page by page: what is there, what is swapped out, and bringing it back."""
 
 from __future__ import annotations
 
@@ -12,6 +12,36 @@ from damoos.agent.proc import PAGE
 
 _SWAPPED = 1 << 62
 _ENTRIES = 1 << 16  # of /proc/PID/pagemap, read at once
+BLOCK = 256 * PAGE
+# The highest bits of as many entries as a block has: one for each page that is present.
+_PRESENT = int.from_bytes((b"\0" * 7 + b"\x80") * (BLOCK // PAGE), "little")
+
+
+def resident_blocks(pid: int) -> list[tuple[int, int]]:
+    """Where a process has memory: the addresses of blocks of 1 MiB, and how many of their pages are present.
+
+    Empty blocks are left out, and so is everything of a process that has ended.
+    """
+    found: dict[int, int] = {}
+    try:
+        with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+            for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+                start, end = (int(word, 16) for word in line.split()[0].split("-"))
+                for at in range(start - start % BLOCK, end, _ENTRIES * PAGE):
+                    _count(pagemap.fileno(), max(at, start), min(end, at + _ENTRIES * PAGE), found)
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return sorted(found.items())
+
+
+def _count(pagemap: int, start: int, end: int, found: dict[int, int]) -> None:
+    """Add the present pages of a range that crosses no border of `_ENTRIES`."""
+    with contextlib.suppress(OSError, OverflowError):
+        entries = os.pread(pagemap, 8 * ((end - start) // PAGE), start // PAGE * 8)
+        for at in range(start - start % BLOCK, end, BLOCK):
+            part = entries[max(0, 8 * ((at - start) // PAGE)) : 8 * ((at + BLOCK - start) // PAGE)]
+            if count := (int.from_bytes(part, "little") & _PRESENT).bit_count():
+                found[at] = found.get(at, 0) + count
 
 
 def bring_back(pid: int) -> int:

@@ -13,15 +13,17 @@ Documentation/trace/ftrace.rst (instances, trace_pipe_raw); kernel/trace/ring_bu
 from __future__ import annotations
 
 import base64
+import json
 import os
 import struct
 import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from damoos.agent.memory import resident_blocks
 from damoos.agent.undo import UndoLog
 from damoos.damon.files import read, write
 from damoos.damon.kdamond import Kdamond
@@ -36,6 +38,8 @@ BUFFER_KIB = 2048
 FLUSH_S = 0.5
 # Regions that a scheme of the kernel's shows are read file by file, which takes a while.
 LOOK_S = 0.5
+# The memory that a process really has is counted page by page.
+COUNT_S, COUNT_SHARE = 0.5, 0.05
 PAGE = 4096
 Send = Callable[[dict[str, Any]], None]
 
@@ -56,7 +60,8 @@ class Recorder:
     """Sends what a kdamond sees, from `start` to `stop`.
 
     Messages are ``{"event": "record", "begin": {...}}`` and then ``{"event": "record", "data": ...}``, which are pages
-    of the trace buffer (each after its CPU's number, two bytes), or JSON of regions, compressed by zlib and in base64.
+    of the trace buffer (each after its CPU's number, two bytes) or regions that were looked at, and ``"resident"``,
+    where each target has memory; compressed by zlib and in base64.
 
     Parameters
     ----------
@@ -83,6 +88,8 @@ class Recorder:
         self._error: DamoosError | None = None
         self._thread: threading.Thread | None = None
         self._next_look = 0.0
+        self._begun = time.monotonic()
+        self._next_count = 0.0
 
     def shown(self, context: Context) -> Context:
         """A context as it has to run: without tracing, with a scheme that shows all regions and does nothing."""
@@ -108,9 +115,20 @@ class Recorder:
             os.close(file)
         self._files = []
 
-    def look(self, kdamond: Kdamond) -> None:
-        """Look at the regions where the kernel does not tell them by itself; called again and again."""
+    def look(self, kdamond: Kdamond, pids: Sequence[int]) -> None:
+        """Look at what the kernel does not tell by itself; called again and again.
+
+        Parameters
+        ----------
+        pids : sequence of int
+            The targets, in their order; empty for paddr.
+        """
         now = time.monotonic()
+        if pids and now >= self._next_count:
+            # As a share of the time that has passed, so that a long recording has no more of it than a short one.
+            self._next_count = now + max(COUNT_S, COUNT_SHARE * (now - self._begun))
+            counts = [resident_blocks(pid) for pid in pids]
+            self._send({"event": "record", "resident": _packed(json.dumps([now, counts]).encode())})
         if self._place or self._full or now < self._next_look:
             return
         self._next_look = now + LOOK_S
@@ -175,5 +193,9 @@ class Recorder:
             return
         self._left -= len(data)
         self.sent_bytes += len(data)
-        # The quickest level: trace events hardly differ from one to the next, and the workload needs the CPU.
-        self._send({"event": "record", "data": base64.b64encode(zlib.compress(data, 1)).decode()})
+        self._send({"event": "record", "data": _packed(data)})
+
+
+def _packed(data: bytes) -> str:
+    """At the quickest level: trace events hardly differ from one to the next, and the workload needs the CPU."""
+    return base64.b64encode(zlib.compress(data, 1)).decode()

@@ -70,7 +70,7 @@ class SchemeOnProcess:
     def follow(self, pids: list[int]) -> None:
         """Watch children that have come since; without a restart, so that ages are kept."""
         if self._recorder:
-            self._recorder.look(self.kdamond)
+            self._recorder.look(self.kdamond, [] if self.operations == "paddr" else self._targets)
         if self._context.operations == "paddr":
             return
         # Only those that were there at the last look, too: a commit that names a process which has just ended kills the

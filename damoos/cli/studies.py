@@ -72,6 +72,12 @@ def tune(
     searcher: Annotated[
         str, typer.Option(help="auto, bayes, daos (the paper's), random, grid, anneal, or optuna:NAME.")
     ] = "auto",
+    prior: Annotated[
+        str,
+        typer.Option(
+            help="record: the first trial is a recording that predicts the rest; auto: where it can be; none."
+        ),
+    ] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the searcher.")] = 0,
     repeats: Annotated[int, typer.Option(help="Rounds of validation; close calls get more.")] = 3,
     candidates: Annotated[int, typer.Option(help="How many of the best points are validated.")] = 2,
@@ -106,6 +112,7 @@ def tune(
         "scorer": scorer,
         "scorer_options": {name: value for name, value in options.items() if value},
         "searcher": searcher,
+        "prior": prior,
         "seed": seed,
         "repeats": repeats,
         "candidates": candidates,

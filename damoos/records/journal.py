@@ -33,13 +33,17 @@ class Journal:
     ----------
     operations : str
     attrs : Attrs
+    about : mapping
+        What is known of the recording beforehand.
     path : Path or None
         Where lines are kept as they come; None for in memory only.
     """
 
-    def __init__(self, operations: str, attrs: Attrs, path: Path | None = None) -> None:
+    def __init__(
+        self, operations: str, attrs: Attrs, about: Mapping[str, Any] | None = None, path: Path | None = None
+    ) -> None:
         self.path = path
-        self._words = {"operations": operations, "attrs": asdict(attrs)}
+        self._words = {"operations": operations, "attrs": asdict(attrs), "about": dict(about or {})}
         self._lines: list[dict[str, Any]] = []
         self._file: int | None = None
 
@@ -75,7 +79,7 @@ class Journal:
             self._file = None
 
     def recording(self, about: Mapping[str, Any]) -> Recording:
-        """What has come so far.
+        """What has come so far, and what else is known of it by now.
 
         Raises
         ------
@@ -112,9 +116,15 @@ def _recording(lines: list[dict[str, Any]], about: Mapping[str, Any]) -> Recordi
         raise MeasurementError("the recording is empty: the agent sent nothing of it")
     first, *rest = lines
     begin, attrs = first["begin"], Attrs(**first["attrs"])
-    chunks = [zlib.decompress(base64.b64decode(line["data"])) for line in rest]
+    chunks = [_unpacked(line["data"]) for line in rest if "data" in line]
+    resident = [json.loads(_unpacked(line["resident"])) for line in rest if "resident" in line]
     columns = _traced(chunks, begin, attrs) if begin["source"] == "trace" else _looked_at(chunks, attrs)
-    return Recording(first["operations"], attrs, **columns, about=dict(about) | {"source": begin["source"]})
+    known = {**first["about"], **about, "source": begin["source"], "resident": resident}
+    return Recording(first["operations"], attrs, **columns, about=known)
+
+
+def _unpacked(text: str) -> bytes:
+    return zlib.decompress(base64.b64decode(text))
 
 
 def _traced(chunks: list[bytes], begin: Mapping[str, Any], attrs: Attrs) -> dict[str, Any]:

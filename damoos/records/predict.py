@@ -4,8 +4,9 @@ A scheme that pages out what has not been accessed for ``min_age`` is played on 
 of ``min_age`` at once: what it would have paged out, for how long it would have been out, and how much of it would have
 been asked for again. DAMON's own age decides, as it does in the kernel, and an action begins the age anew.
 
-What a recording cannot show: memory that a program has mapped and never touched is cold, too, and saves nothing; and a
-workload that is slowed down is asked for its memory later, which is allowed for by stretching the recorded time.
+Memory that a program has mapped and never touched is cold, too, and saves nothing, so a recording of damoos's counts
+what is resident; in another all that is mapped is taken for it. A workload that is slowed down asks for its memory
+later, which is allowed for by stretching the recorded time.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from damoos.records.recording import Recording
 
 PAGE = 4096
+BLOCK = 256 * PAGE  # in which the agent counts what is resident
 # More cells than this say nothing that DAMON would not have merged.
 MAX_CELLS = 1024
 # How often the slowdown that was predicted is put into the next prediction.
@@ -105,7 +107,7 @@ class _Grid:
     """A target's snapshots on cells of fixed addresses: (snapshots, cells)."""
 
     snapshots: NDArray[np.int64]
-    sz_bytes: Floats
+    resident_bytes: Floats
     mapped: NDArray[np.bool_]
     frequency: Floats
     age_us: Floats
@@ -121,7 +123,7 @@ def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> _Grid:
     edges = np.unique(np.concatenate([recording.start[rows], recording.end[rows]]))
     if len(edges) > MAX_CELLS:
         edges = edges[np.unique(np.linspace(0, len(edges) - 1, MAX_CELLS).astype(int))]
-    middles, sizes = (edges[1:] + edges[:-1]) // 2, np.diff(edges).astype(np.float64)
+    middles = (edges[1:] + edges[:-1]) // 2
     shape = len(snapshots), len(middles)
     mapped, frequency, age_us = np.zeros(shape, dtype=bool), np.zeros(shape), np.zeros(shape)
     for nth, snapshot in enumerate(snapshots):
@@ -130,8 +132,32 @@ def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> _Grid:
         mapped[nth] = (recording.start[own][at] <= middles) & (middles < recording.end[own][at])
         frequency[nth] = recording.frequency[own][at]
         age_us[nth] = recording.age[own][at] * float(recording.attrs.aggr_us)
-    some = mapped.any(axis=0)  # between heap and stack there is nothing
-    return _Grid(snapshots, sizes[some], mapped[:, some], frequency[:, some], age_us[:, some])
+    resident = _resident(recording, snapshots, edges) * mapped
+    some = resident.any(axis=0)  # between heap and stack there is nothing
+    return _Grid(snapshots, resident[:, some], mapped[:, some], frequency[:, some], age_us[:, some])
+
+
+def _resident(recording: Recording, snapshots: NDArray[np.int64], edges: NDArray[np.int64]) -> Floats:
+    """Bytes of each cell that are resident, shape (snapshots, cells): by the last count before each snapshot ended."""
+    counts = recording.about.get("resident")
+    if not counts:
+        return np.tile(np.diff(edges).astype(np.float64), (len(snapshots), 1))
+    target = int(recording.target[snapshots[0]])
+    cells = [_in_cells(blocks[target] if target < len(blocks) else [], edges) for _, blocks in counts]
+    when = np.array([at_s for at_s, _ in counts])
+    last = np.searchsorted(when, recording.end_s[snapshots], side="right") - 1
+    return np.array([cells[max(0, one)] for one in last])
+
+
+def _in_cells(blocks: Sequence[tuple[int, int]], edges: NDArray[np.int64]) -> Floats:
+    """Bytes of each cell, of blocks of 1 MiB whose present pages are taken to lie evenly."""
+    if not blocks:
+        return np.zeros(len(edges) - 1)
+    table = np.array(blocks, dtype=np.int64)
+    ends = np.cumsum(table[:, 1]) * float(PAGE)
+    points = np.column_stack([table[:, 0], table[:, 0] + BLOCK]).ravel()
+    values = np.column_stack([ends - table[:, 1] * PAGE, ends]).ravel()
+    return np.diff(np.interp(edges, points, values))
 
 
 def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stretch: Floats) -> Reclaim:
@@ -141,24 +167,24 @@ def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stret
     out_pages, in_pages = np.zeros(nr_ages), np.zeros(nr_ages)
     samples = recording.attrs.max_nr_accesses
     for grid in grids:
-        out = np.zeros((nr_ages, len(grid.sz_bytes)))
+        out = np.zeros((nr_ages, grid.mapped.shape[1]))
         since_us = np.full_like(out, np.inf)  # since the last action on a cell
         for nth, snapshot in enumerate(grid.snapshots):
             here_us = stretch * recording.weight_s[snapshot] * 1e6
-            mapped, seen = grid.mapped[nth], grid.frequency[nth]
+            mapped, seen, sz_bytes = grid.mapped[nth], grid.frequency[nth], grid.resident_bytes[nth]
             out[:, ~mapped] = 0.0
             # Pages that are touched in an aggregation, of a region that is seen accessed in so many of its samples.
             back = out * (1 - (1 - np.minimum(seen, 0.999)) ** samples)
-            in_pages += back @ grid.sz_bytes / PAGE
+            in_pages += back @ sz_bytes / PAGE
             out -= back
             since_us += here_us[:, None]
             old = grid.age_us[nth] * stretch[:, None] >= ages_us[:, None]
             act = old & (seen == 0) & mapped & (since_us >= ages_us[:, None])
-            out_pages += np.where(act, 1 - out, 0.0) @ grid.sz_bytes / PAGE
+            out_pages += np.where(act, 1 - out, 0.0) @ sz_bytes / PAGE
             out[act] = 1.0
             since_us[act] = 0.0
-            out_bytes[number[snapshot]] += out @ grid.sz_bytes
-            all_bytes[number[snapshot]] += mapped @ grid.sz_bytes
+            out_bytes[number[snapshot]] += out @ sz_bytes
+            all_bytes[number[snapshot]] += sz_bytes.sum()
     weights = np.zeros(number[-1] + 1)
     np.maximum.at(weights, number, recording.weight_s)
     whole = weights @ all_bytes

@@ -7,6 +7,25 @@ from typing import Any
 from damoos.units import show_bytes, show_score
 
 
+def _prediction(found: dict[str, Any] | None) -> list[str]:
+    """What the recording let one expect, beside what came."""
+    if found is None:
+        return []
+    lines = ["recording: " + ("it" if found["kept"] else "the trials contradicted it, so it was dropped; it") + " said"]
+    for trial in found["trials"]:
+        said, measured = trial["predicted"], trial["measured"]
+        if said is None:
+            continue
+        came = "stopped or failed"
+        if measured["slowdown"] is not None:
+            came = f"slowdown {measured['slowdown']:.1%}, saving {measured['memory_saving']:.1%}"
+        lines.append(
+            f"  trial {trial['number']}: slowdown {said['slowdown']:.1%}, saving {said['memory_saving']:.1%};"
+            f" measured: {came}"
+        )
+    return lines
+
+
 def summary(result: dict[str, Any]) -> str:
     """The verdict, the arms side by side, the winning scheme."""
     lines = [f"study {result['study']}: {result['workload']} ({result['variant']}) on {result['machine']['name']}"]
@@ -21,6 +40,7 @@ def summary(result: dict[str, Any]) -> str:
             f"{stopped['runs']} trials stopped early, as they had certainly broken the limit:"
             f" about {stopped['saved_s']:.0f} s of workload saved"
         )
+    lines += _prediction(result.get("prediction"))
     for name, arm in (result["validation"] or {}).items():
         score = f"{'-':>23}"
         if arm["score"] is not None:

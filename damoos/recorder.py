@@ -1,0 +1,162 @@
+"""Recording one run of a workload, and what can be said from it without another: what reclaim would bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from damoos import jobs, scorers
+from damoos.dispatch.lease import Lease
+from damoos.errors import ConfigError, UnsupportedError
+from damoos.model.trial import Measurement
+from damoos.policies.base import RecordPolicy
+from damoos.prior import PREDICTED, Prediction, RecordedPrior
+from damoos.records import damo
+from damoos.records.journal import Journal
+from damoos.records.predict import Cost
+from damoos.records.recording import Recording
+from damoos.store.artifacts import Artifacts
+from damoos.study import StudyConfig
+
+Say = Callable[[str], None]
+JOURNAL = "recording.journal"
+# Ages that a printed table shows.
+NR_ROWS = 12
+
+
+def record(config: StudyConfig, policy: RecordPolicy, results: Path, say: Say) -> tuple[Path, Recording]:
+    """Run a workload once, or watch a process for its unit work time, and keep what DAMON saw.
+
+    Returns
+    -------
+    (Path, Recording)
+        The folder that holds ``recording.damo``, ``run.json`` and the run's samples. Until the run has ended there is a
+        journal in it instead, from which nothing is lost that had come.
+
+    Raises
+    ------
+    DamoosError : as the machine or the workload has it
+    """
+    now = datetime.now(UTC)
+    folder = results / f"record-{config.label.replace('/', '-')}-{now:%Y%m%d-%H%M%S}"
+    with Lease(config.machine_for(), say) as lease:
+        if not lease.facts.get("records"):
+            raise UnsupportedError(f"machine '{config.machine}': its kernel has no DAMON that could be recorded")
+        workload = config.workload_on(lease.which)
+        about: dict[str, Any] = {"workload": workload.name, "variant": workload.variant, "machine": config.machine}
+        about |= {"low_us": workload.tuning.low_us, "high_us": workload.tuning.high_us}
+        journal = Journal(policy.operations, policy.attrs, about, folder / JOURNAL)
+        measurement, samples, recording, _ = jobs.record(lease, workload, policy, workload.tuning.limit_s, journal)
+    artifacts = Artifacts(folder)
+    artifacts.write_json("run.json", measurement.to_json())
+    artifacts.write_samples("run", samples)
+    damo.write(recording, folder / damo.FILE_NAME)
+    (folder / JOURNAL).unlink()
+    if measurement.provenance["record"]["full"]:
+        say(f"the recording reached its {policy.sz_bytes >> 20} MiB (--size) before the run ended")
+    if lost := measurement.provenance["record"]["lost_events"]:
+        say(f"the kernel wrote over {lost} events before they were read; their snapshots are left out")
+    return folder, recording
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a scheme with each ``min_age`` is expected to do; ``low`` and ``high`` hold 80 % of what is believed.
+
+    Parameters
+    ----------
+    min_age_s : float, seconds
+    memory_saving, peak : float
+        Shares of the memory that is resident without a scheme: what is saved on average, and the most that stays.
+    slowdown, slowdown_low, slowdown_high : float
+    score : float or None
+        None where the limits are likely broken, or the scorer was not asked.
+    """
+
+    min_age_s: float
+    memory_saving: float
+    peak: float
+    slowdown: float
+    slowdown_low: float
+    slowdown_high: float
+    score: float | None
+    chance: float
+
+
+def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, Any] | None = None) -> list[Forecast]:
+    """The whole range of ``min_age``, from a recording alone.
+
+    Raises
+    ------
+    ConfigError : the recording is not one of damoos's, or the score is of something that cannot be predicted
+    """
+    about = recording.about
+    if "metrics" not in about or "cost" not in about:
+        raise ConfigError("this recording does not say what its run measured; make one with 'damoos record'")
+    made = scorers.scorer(scorer, dict(options or {}))
+    unknown = [name for name in made.needs if name not in PREDICTED]
+    if unknown:
+        raise ConfigError(f"score '{scorer}' reads '{unknown[0]}', which a recording does not predict; --score daos")
+    metrics, cost = dict(about["metrics"]), Cost(**about["cost"])
+    runtime_s = metrics["runtime_s"]
+    # There was no run without monitoring; what the kdamond took of the only CPU is what monitoring cost.
+    metrics["runtime_s"] = runtime_s - cost.shared * metrics["kdamond_cpu_s"]
+    low_us, high_us = about["low_us"], about["high_us"]
+    prediction = Prediction.of(recording, cost, runtime_s, low_us, high_us)
+    prior = RecordedPrior(prediction, Measurement(metrics), made)
+    ages_us = np.geomspace(max(low_us, 2 * recording.attrs.aggr_us), high_us, NR_ROWS)
+    return [_forecast(prior, float(age_us), recording.attrs.aggr_us) for age_us in ages_us]
+
+
+def _forecast(prior: RecordedPrior, age_us: float, step_us: int) -> Forecast:
+    age_us = round(age_us / step_us) * step_us
+    point = {"min_age_us": age_us}
+    said = prior.predicted((), point)
+    assert said is not None  # nothing has contradicted it yet
+    low, high = prior.slowdowns(point, (0.1, 0.9))
+    peak = float(prior.prediction.at(np.array([age_us]))[1][0])
+    score = said["score"] if said["chance"] >= 0.5 else None
+    return Forecast(
+        age_us / 1e6, said["memory_saving"], peak, said["slowdown"], low, high, score, said["chance"]
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much memory a workload needs for a slowdown that is allowed.
+
+    Parameters
+    ----------
+    memory_bytes, now_bytes : int
+        The most that stays resident under the scheme, and without one.
+    min_age_s : float, seconds
+        Of the scheme that it takes.
+    slowdown, slowdown_high : float
+        Expected, and with 90 % not exceeded.
+    """
+
+    memory_bytes: int
+    now_bytes: int
+    min_age_s: float
+    slowdown: float
+    slowdown_high: float
+
+
+def rightsize(recording: Recording, slowdown: float) -> Size:
+    """The smallest memory whose slowdown stays under a bound with 90 %; all of it where no scheme does.
+
+    Parameters
+    ----------
+    slowdown : float
+        Allowed, for example 0.05.
+    """
+    rows = forecast(recording, "weighted", {"limits": ()})
+    now = int(recording.about["metrics"]["rss_max_bytes"])
+    found = [Size(round(now * row.peak), now, row.min_age_s, row.slowdown, row.slowdown_high) for row in rows]
+    kept = [one for one in found if one.slowdown_high <= slowdown]
+    return min(kept, key=lambda one: (one.memory_bytes, one.slowdown), default=Size(now, now, float("inf"), 0.0, 0.0))
