@@ -1,4 +1,4 @@
-"""The public Python interface: `tune`, `sweep`, `load_study`, and what they return."""
+"""The public Python interface: `tune`, `sweep`, `load_study`, `load_recording`, and what they return."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from damoos.drive import Event
+    from damoos.records.recording import Recording
     from damoos.sweeps import Sweep, SweepConfig
 
 RESULTS = Path("results")
@@ -153,6 +154,24 @@ def tune(
 def load_study(name: str, *, results: Path = RESULTS, storage: str | None = None) -> TunedStudy:
     """A stored study."""
     return TunedStudy(Study(Store(results, storage).load(name)))
+
+
+def load_recording(name: str | Path, *, results: Path = RESULTS) -> Recording:
+    """A recording of memory accesses, for the functions of `damoos.records`.
+
+    Parameters
+    ----------
+    name : str or Path
+        A file of damoos's or of damo's, a recording's folder, or the name of one in the results folder.
+    results : Path
+
+    Raises
+    ------
+    ConfigError : no such recording, or not one
+    """
+    from damoos.records import damo
+
+    return damo.read(damo.find(name, results))
 
 
 def resume(

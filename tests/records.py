@@ -46,7 +46,7 @@ HEAP, STACK = 0x5555_5560_0000, 0x7FFF_F000_0000
 
 
 def stairs(steps: int = 8, step_s: float = 1.0, step_bytes: int = 8 * MIB) -> Recording:
-    """A heap of whose equal parts one after the other is hot, each for the same time; a stack far away, used a little."""
+    """A heap of whose equal parts one after the other is hot, for the same time; far away a stack, used a little."""
     aggr_s = ATTRS.aggr_us / 1e6
     per_step = round(step_s / aggr_s)
     snapshots = []

@@ -1,0 +1,190 @@
+"""The reports of a recording: `heatmap`, `wss`, `regions`, `recency` and `idle_time`, each as a `Chart`."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from damoos.records.heat import heatmap as heat_of
+from damoos.records.idle import idle_time as idle_time_of
+from damoos.records.idle import recency as recency_of
+from damoos.records.moments import Moments
+from damoos.records.recording import Floats, Recording
+from damoos.records.region_count import region_count
+from damoos.records.working_set import working_set
+from damoos.report.chart import BarChart, HeatChart, StackChart, StepChart
+from damoos.units import show_bytes
+
+MIB = float(1 << 20)
+_TIME = "time since the recording began [s]"
+
+
+def title(recording: Recording) -> str:
+    """Workload (and whether it is a model), machine, kernel, and how it ran, as far as the recording says."""
+    # A file may come from anybody: nothing in it is to steer a terminal.
+    known = {key: "".join(c if c.isprintable() else "?" for c in str(v)) for key, v in recording.about.items() if v}
+    words = known.get("workload", "a recording of unknown origin")
+    if known.get("variant") == "model":
+        words += " (model)"
+    if "machine" in known:
+        words += f" on {known['machine']}"
+    ran = [f"Linux {known['kernel']}"] if "kernel" in known else []
+    ran += [{"tcg": "tcg emulation"}.get(known["accel"], known["accel"])] if "accel" in known else []
+    return words + (": " + ", ".join(ran) if ran else "")
+
+
+def heatmap(
+    recording: Recording,
+    target: int | None = None,
+    address: tuple[int, int] | None = None,
+    nr_times: int = 400,
+    nr_addresses: int = 256,
+) -> HeatChart:
+    """When which addresses were accessed how often; see `damoos.records.heat.heatmap`."""
+    heat = heat_of(recording, target=target, address=address, nr_times=nr_times, nr_addresses=nr_addresses)
+    where, frequency = heat.subspace, heat.frequency
+    share = heat.accessed_byte_s.sum() / heat.seen_byte_s.sum()
+    place = f"target {where.target}, {where.low:#x} to {where.high:#x} ({show_bytes(where.sz_bytes)})"
+    return HeatChart(
+        title=title(recording),
+        x_label=_TIME,
+        y_label=f"address - {where.low:#x} [MiB]",
+        text=[place, f"accessed in {share:.1%} of the samples on average, at most in {np.nanmax(frequency):.1%}"],
+        numbers={
+            "target": where.target,
+            "low_bytes": where.low,
+            "high_bytes": where.high,
+            "frequency_mean": float(share),
+            "time_s": heat.time_s.tolist(),
+            "address_bytes": heat.address.tolist(),
+            "frequency": [[None if np.isnan(one) else round(one, 6) for one in row] for row in frequency.tolist()],
+        },
+        table=heat.frame(),
+        x=heat.time_s,
+        y=(heat.address - where.low) / MIB,
+        cells=frequency,
+        cells_label="share of samples with an access",
+    )
+
+
+def wss(recording: Recording, min_accesses: int = 1) -> StepChart:
+    """The working set over time."""
+    found = working_set(recording, min_accesses)
+    shares = found.percentiles
+    return StepChart(
+        title=title(recording),
+        x_label=_TIME,
+        y_label="working set [MiB]",
+        text=[
+            f"working set: regions with nr_accesses of {min_accesses} or more",
+            *(f"{percent:>4} % of the time at most {show_bytes(size)}" for percent, size in shares.items()),
+            f"mean over time {show_bytes(found.mean_bytes)}",
+        ],
+        numbers={
+            "min_accesses": min_accesses,
+            "mean_bytes": found.mean_bytes,
+            **{f"p{percent}_bytes": size for percent, size in shares.items()},
+        },
+        table=found.frame(),
+        x=_edges(found.moments),
+        values=found.size_bytes / MIB,
+        marks={"mean": found.mean_bytes / MIB, "median": shares[50] / MIB},
+    )
+
+
+def regions(recording: Recording) -> StepChart:
+    """The number of regions over time, and its bound."""
+    found = region_count(recording)
+    shares = found.percentiles
+    bound = "its bound is not in the file" if found.bounds is None else "asked for {} to {}".format(*found.bounds)
+    return StepChart(
+        title=title(recording),
+        x_label=_TIME,
+        y_label="regions of all targets",
+        text=[
+            f"regions of all targets together: {bound}",
+            *(f"{percent:>4} % of the time at most {count:.0f}" for percent, count in shares.items()),
+            f"mean over time {found.mean:.1f}",
+        ],
+        numbers={
+            "max_nr_regions": None if found.bounds is None else found.bounds[1],
+            "mean": found.mean,
+            **{f"p{percent}": int(count) for percent, count in shares.items()},
+        },
+        table=found.frame(),
+        x=_edges(found.moments),
+        values=found.nr_regions,
+        marks={} if found.bounds is None else {"max_nr_regions": float(found.bounds[1])},
+    )
+
+
+def recency(recording: Recording) -> StackChart:
+    """Memory by the time since its last access, over time."""
+    found = recency_of(recording)
+    means = found.mean_bytes
+    return StackChart(
+        title=title(recording),
+        x_label=_TIME,
+        y_label="memory by time since last access [MiB]",
+        text=["mean over time, by time since the last access:", *_sizes(means)],
+        numbers={"mean_bytes": means},
+        table=found.frame(),
+        x=_edges(found.moments),
+        names=found.names,
+        values=found.size_bytes / MIB,
+    )
+
+
+def idle_time(recording: Recording) -> BarChart:
+    """Memory by how long it has been idle."""
+    found = idle_time_of(recording)
+    edges = found.edges_s.tolist()
+    classes = ["accessed", *(f"{low:g} to {high:g} s" for low, high in pairwise(edges))]
+    means, ends = ([first, *rest.tolist()] for first, rest in _columns(found))
+    return BarChart(
+        title=title(recording),
+        x_label="time without an access",
+        y_label="memory [MiB]",
+        text=[
+            *(f"{percent:>4} % of the memory idle for at most {idle:g} s" for percent, idle in _rounded(found)),
+            "memory by idle time, mean over time:",
+            *_sizes(dict(zip(classes, means, strict=True))),
+        ],
+        numbers={
+            **{f"p{percent}_idle_s": idle for percent, idle in found.percentiles_s.items()},
+            "classes": [
+                {
+                    "idle_from_s": row.idle_from_s,
+                    "idle_to_s": row.idle_to_s,
+                    "mean_bytes": row.mean_bytes,
+                    "end_bytes": row.end_bytes,
+                }
+                for row in found.frame().itertuples()
+            ],
+        },
+        table=found.frame(),
+        classes=classes,
+        series={
+            "mean over time": [size / MIB for size in means],
+            "at the recording's end": [size / MIB for size in ends],
+        },
+    )
+
+
+def _columns(found: Any) -> list[tuple[float, Floats]]:
+    return [(found.accessed_mean_bytes, found.mean_bytes), (found.accessed_end_bytes, found.end_bytes)]
+
+
+def _rounded(found: Any) -> list[tuple[float, float]]:
+    return [(percent, round(idle, 6)) for percent, idle in found.percentiles_s.items()]
+
+
+def _sizes(named: dict[str, float]) -> list[str]:
+    width = max(map(len, named))
+    return [f"  {name:<{width}}  {show_bytes(size):>10}" for name, size in named.items()]
+
+
+def _edges(found: Moments) -> Floats:
+    return np.append(found.start_s, found.end_s[-1])

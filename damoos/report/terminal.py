@@ -1,0 +1,132 @@
+"""Charts of recordings on a terminal: in colour where there is colour, by brightness of characters elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from rich.color import Color
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from damoos.records.recording import Floats
+from damoos.report.chart import NOTHING, STACK_COLOURS, BarChart, Chart, HeatChart, StackChart, StepChart
+
+# Matplotlib's inferno in eight steps; between them colours are mixed.
+_INFERNO = ("#000004", "#210c4a", "#57106e", "#8a226a", "#bc3754", "#e45a31", "#f98e09", "#f9cb35", "#fcffa4")
+_BLOCKS, _ASCII = " ░▒▓█", " .:=#"
+_MARGIN = 12
+_ROWS = 20
+
+
+def in_colour(console: Console) -> bool:
+    """Whether a heatmap can be drawn in colours, two cells in each character."""
+    return console.is_terminal and not console.no_color and console.color_system in ("truecolor", "256")
+
+
+def cells(console: Console) -> tuple[int, int]:
+    """How many cells of time and of addresses fit."""
+    return max(10, console.width - _MARGIN), _ROWS * (2 if in_colour(console) else 1)
+
+
+def show(chart: Chart, console: Console) -> None:
+    """Print a chart, then its numbers."""
+    console.print(Text(chart.title), soft_wrap=True)
+    if isinstance(chart, HeatChart):
+        lines = _heat(chart, console)
+    elif isinstance(chart, StepChart):
+        lines = _bars(*_sampled(chart.x, chart.values[:, np.newaxis]), console)
+    elif isinstance(chart, StackChart):
+        lines = _bars(*_sampled(chart.x, chart.values), console, chart.names)
+    elif isinstance(chart, BarChart):
+        lines = _bars(list(chart.classes), np.array(next(iter(chart.series.values())))[:, np.newaxis], console)
+    else:
+        lines = []
+    if not isinstance(chart, HeatChart):
+        console.print(Text(chart.y_label), soft_wrap=True)
+    for line in lines:
+        console.print(line, no_wrap=True, overflow="crop", crop=True)
+    for text in chart.text:
+        console.print(Text(text), soft_wrap=True)
+
+
+def _heat(chart: HeatChart, console: Console) -> list[Text]:
+    """Rows of addresses, the highest on top; time goes to the right."""
+    most = max(float(np.nanmax(chart.cells)), 1e-9)
+    grid = chart.cells.T[::-1] / most
+    pair = in_colour(console)
+    if pair and len(grid) % 2:
+        grid = np.vstack([np.full(grid.shape[1], np.nan), grid])
+    step = 2 if pair else 1
+    rows = [
+        _pair_row(grid[at], grid[at + 1]) if pair else _ramp_row(grid[at], console) for at in range(0, len(grid), step)
+    ]
+    high, low = f"{chart.y[-1]:.4g} MiB", f"{chart.y[0]:.4g}"
+    labels = [high, *[""] * (len(rows) - 2), low] if len(rows) > 1 else [high]
+    lines = [Text(f"{label:>{_MARGIN - 2}} ") + row for label, row in zip(labels, rows, strict=True)]
+    width, end = len(chart.x) - 1, f"{chart.x[-1]:.4g} s"
+    scale = f"{chart.cells_label}: 0 "
+    return [
+        *lines,
+        Text(" " * (_MARGIN - 1) + f"{chart.x[0]:<{max(1, width - len(end))}.4g}" + end),
+        Text(" " * (_MARGIN - 1) + scale) + _ramp_row(np.linspace(0, 1, 20), console, pair) + Text(f" {most:.0%}"),
+    ]
+
+
+def _pair_row(upper: Floats, lower: Floats) -> Text:
+    row = Text()
+    for above, below in zip(upper, lower, strict=True):
+        row.append("▀", Style(color=_colour(above), bgcolor=_colour(below)))
+    return row
+
+
+def _ramp_row(values: Floats, console: Console, colours: bool = False) -> Text:
+    if colours:
+        return Text.assemble(*((" ", Style(bgcolor=_colour(value))) for value in values))
+    ramp = _BLOCKS if console.encoding.startswith("utf") else _ASCII
+    # Where there is no memory: something that no memory looks like.
+    return Text(
+        "".join("x" if np.isnan(v) else ramp[min(len(ramp) - 1, int(np.ceil(v * (len(ramp) - 1))))] for v in values)
+    )
+
+
+def _colour(value: float) -> Color:
+    if np.isnan(value):
+        return Color.parse(NOTHING)
+    place = min(max(float(value), 0.0), 1.0) * (len(_INFERNO) - 1)
+    low = min(int(place), len(_INFERNO) - 2)
+    pairs = zip(Color.parse(_INFERNO[low]).triplet or (), Color.parse(_INFERNO[low + 1]).triplet or (), strict=True)
+    return Color.from_rgb(*(first + (second - first) * (place - low) for first, second in pairs))
+
+
+def _sampled(x: Floats, values: Floats) -> tuple[list[str], Floats]:
+    """At most `_ROWS` equal parts of time, each with its mean; a part without an aggregation has none."""
+    middles = (x[:-1] + x[1:]) / 2
+    edges = np.linspace(x[0], x[-1], min(_ROWS, len(values)) + 1)
+    place = np.clip(np.searchsorted(edges, middles, side="right") - 1, 0, len(edges) - 2)
+    kept = np.unique(place)
+    means = np.stack([values[place == one].mean(axis=0) for one in kept])
+    return [f"{edges[one]:.4g} s" for one in kept], means
+
+
+def _bars(labels: Sequence[str], values: Floats, console: Console, names: Sequence[str] = ()) -> list[Text]:
+    """A row each label, its values one after the other as characters."""
+    room = max(10, console.width - _MARGIN - 10)
+    most = max(float(values.sum(axis=1).max()), 1e-9)
+    marks = "█▓▒░+." if console.encoding.startswith("utf") else "#=+:-."
+    colours = STACK_COLOURS if names and in_colour(console) else ("",) * len(marks)
+    width = max(_MARGIN - 2, *map(len, labels))
+    lines = []
+    for label, row in zip(labels, values, strict=True):
+        ends = np.rint(np.cumsum(row) / most * room).astype(int)
+        line = Text(f"{label:>{width}} ")
+        for mark, colour, begin, end in zip(marks, colours, [0, *ends[:-1]], ends, strict=False):
+            line.append(mark * (end - begin), colour)
+        lines.append(line + Text(f" {row.sum():.4g}"))
+    if names:
+        legend = Text(" " * (width + 1))
+        for mark, colour, name in zip(marks, colours, names, strict=True):
+            legend.append(mark, colour).append(f" {name}   ")
+        lines.append(legend)
+    return lines
