@@ -74,7 +74,7 @@ class Prediction:
         return cls(Reclaim.from_json(form["found"]), Cost(**form["cost"]), form["runtime_s"])
 
     def at(self, min_age_us: Floats, stretch: float = 1.0) -> tuple[Floats, Floats, Floats]:
-        """Saving, largest share that is resident, and seconds that a run gets longer, between the known ages."""
+        """Saving, share of the memory that is enough, and seconds that a run gets longer; between the known ages."""
         place = np.log1p(np.asarray(min_age_us) / stretch / 1e5)
         known = np.log1p(self.found.min_age_us / 1e5)
         columns = self.found.saving, self.found.peak, self.cost.seconds(self.found)

@@ -24,7 +24,6 @@ from damoos.store.artifacts import Artifacts
 from damoos.study import StudyConfig
 
 Say = Callable[[str], None]
-JOURNAL = "recording.journal"
 # Ages that a printed table shows.
 NR_ROWS = 12
 
@@ -50,13 +49,13 @@ def record(config: StudyConfig, policy: RecordPolicy, results: Path, say: Say) -
         workload = config.workload_on(lease.which)
         about: dict[str, Any] = {"workload": workload.name, "variant": workload.variant, "machine": config.machine}
         about |= {"low_us": workload.tuning.low_us, "high_us": workload.tuning.high_us}
-        journal = Journal(policy.operations, policy.attrs, about, folder / JOURNAL)
+        journal = Journal(policy.operations, policy.attrs, about, folder / damo.JOURNAL)
         measurement, samples, recording, _ = jobs.record(lease, workload, policy, workload.tuning.limit_s, journal)
     artifacts = Artifacts(folder)
     artifacts.write_json("run.json", measurement.to_json())
     artifacts.write_samples("run", samples)
     damo.write(recording, folder / damo.FILE_NAME)
-    (folder / JOURNAL).unlink()
+    (folder / damo.JOURNAL).unlink()
     if measurement.provenance["record"]["full"]:
         say(f"the recording reached its {policy.sz_bytes >> 20} MiB (--size) before the run ended")
     if lost := measurement.provenance["record"]["lost_events"]:
@@ -72,7 +71,8 @@ class Forecast:
     ----------
     min_age_s : float, seconds
     memory_saving, peak : float
-        Shares of the memory that is resident without a scheme: what is saved on average, and the most that stays.
+        Shares of the memory that is resident without a scheme: what is saved on average, and what is enough for 95 % of
+        the time.
     slowdown, slowdown_low, slowdown_high : float
     score : float or None
         None where the limits are likely broken, or the scorer was not asked.
@@ -133,7 +133,7 @@ class Size:
     Parameters
     ----------
     memory_bytes, now_bytes : int
-        The most that stays resident under the scheme, and without one.
+        Enough for what stays resident under the scheme for 95 % of the time; the most without one.
     min_age_s : float, seconds
         Of the scheme that it takes.
     slowdown, slowdown_high : float

@@ -90,6 +90,37 @@ def bench_aa(
         print(f"false winners among {says}: {found[question]['false_winners']:.2%} [{low:.2%}, {high:.2%}]  (bar: 5 %)")
 
 
+@bench.command("monitor")
+def bench_monitor(
+    machine: Annotated[str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.")] = "large",
+    sizes: Annotated[str, typer.Option(help="Memory of the targets, comma-separated.")] = "64M,256M,1G,2G",
+    rounds: Annotated[int, typer.Option(help="Runs of each, in turns.")] = 3,
+    form: Format = "text",
+) -> None:
+    """Measure how well DAMON sees access patterns whose truth is known, and what seeing costs.
+
+    Example: damoos bench monitor --sizes 64M,256M --machine guest
+    """
+    from damoos.bench import monitor
+    from damoos.machines import catalog
+    from damoos.units import parse_bytes
+
+    check_format(form)
+    positive(rounds, "--rounds")
+    catalog.machine(machine)
+    facts, rows = monitor.run(machine, [parse_bytes(word) for word in sizes.split(",") if word], rounds, say)
+    where = {name: facts.get(name) for name in ("kernel", "emulation", "clock", "vcpus", "mem_bytes")}
+    if form == "json":
+        print(
+            json.dumps(
+                {"machine": {"name": machine, **where}, "rows": [monitor.as_json(row) for row in rows]}, indent=2
+            )
+        )
+        return
+    print(f"machine {machine}: Linux {where['kernel']}, {where['emulation'] or 'hardware'}, clock {where['clock']}")
+    print("\n".join(monitor.text(rows)))
+
+
 @plugin.command("new")
 def plugin_new(
     kind: Annotated[str, typer.Argument(help="scorer or searcher.")],

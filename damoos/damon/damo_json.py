@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Goal, Quotas, Scheme, Watermarks
+from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Goal, IntervalsGoal, Quotas, Scheme, Watermarks
 from damoos.errors import SchemeError
 from damoos.units import format_percent, format_us, parse_bytes, parse_percent, parse_us
 
@@ -110,6 +110,7 @@ def context_to_json(context: Context, pid: int | None = None) -> Json:
                             "sample_us": format_us(attrs.sample_us),
                             "aggr_us": format_us(attrs.aggr_us),
                             "ops_update_us": format_us(attrs.update_us),
+                            **({} if attrs.goal is None else {"intervals_goal": _intervals_goal(attrs.goal)}),
                         },
                         "nr_regions": {"min": str(attrs.min_nr_regions), "max": str(attrs.max_nr_regions)},
                         "schemes": [scheme_to_json(scheme) for scheme in context.schemes],
@@ -118,6 +119,26 @@ def context_to_json(context: Context, pid: int | None = None) -> Json:
             }
         ]
     }
+
+
+def _intervals_goal(goal: IntervalsGoal) -> Json:
+    return {
+        "access_bp": f"{goal.access_bp / 100:g} %",
+        "aggrs": str(goal.aggrs),
+        "min_sample_us": format_us(goal.min_sample_us),
+        "max_sample_us": format_us(goal.max_sample_us),
+    }
+
+
+def _intervals_goal_from(form: Json | None) -> IntervalsGoal | None:
+    if not form or form["aggrs"] in ("0", 0):
+        return None
+    return IntervalsGoal(
+        int(parse_percent(form["access_bp"]) * 100),
+        int(form["aggrs"]),
+        parse_us(form["min_sample_us"]),
+        parse_us(form["max_sample_us"]),
+    )
 
 
 def _upper(text: str, parse: Any) -> Any:
@@ -204,6 +225,7 @@ def context_from_json(document: Json) -> Context:
                 parse_us(intervals["ops_update_us"]),
                 int(regions["min"].replace(",", "")),
                 int(regions["max"].replace(",", "")),
+                _intervals_goal_from(intervals.get("intervals_goal")),
             ),
         )
     except (KeyError, ValueError) as error:

@@ -191,14 +191,35 @@ class Scheme:
 
 
 @dataclass(frozen=True)
+class IntervalsGoal:
+    """What the kernel tunes the intervals for: this share of accesses that could be seen, within these bounds.
+
+    The defaults are those that the kernel's documentation recommends.
+
+    References
+    ----------
+    Documentation/mm/damon/design.rst, "Aim-oriented Auto-tuning"
+    """
+
+    access_bp: int = 400
+    aggrs: int = 3
+    min_sample_us: int = 5_000
+    max_sample_us: int = 10_000_000
+
+
+@dataclass(frozen=True)
 class Attrs:
-    """DAMON's monitoring attributes; the defaults are the paper's (section 4)."""
+    """DAMON's monitoring attributes; the defaults are the paper's (section 4).
+
+    With a ``goal`` the kernel changes both intervals by one factor, so that shares of the samples stay what they are.
+    """
 
     sample_us: int = 5_000
     aggr_us: int = 100_000
     update_us: int = 1_000_000
     min_nr_regions: int = 10
     max_nr_regions: int = 1_000
+    goal: IntervalsGoal | None = None
 
     def __post_init__(self) -> None:
         """Refuse what the kernel accepts in silence and then dies of."""

@@ -15,6 +15,7 @@ Documentation/admin-guide/mm/damon/usage.rst, "sysfs Interface"
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,11 @@ from damoos.damon.scheme import (
     Context,
     DamosStats,
     Filter,
+    IntervalsGoal,
     Scheme,
     kernel_pattern,
 )
-from damoos.errors import DamoosError, MachineError
+from damoos.errors import DamoosError, MachineError, UnsupportedError
 
 ADMIN = "sys/kernel/mm/damon/admin"
 
@@ -74,11 +76,22 @@ class SysfsKdamond(Kdamond):
             ("nr_regions/max", attrs.max_nr_regions),
         ):
             write(self._files / "monitoring_attrs" / name, value)
+        self._write_goal(attrs.goal)
         # Writing the number makes all schemes anew, and with them what a running kdamond's stats are shown through.
         if read(self._files / "schemes/nr_schemes") != str(len(context.schemes)):
             write(self._files / "schemes/nr_schemes", len(context.schemes))
         for index, scheme in enumerate(context.schemes):
             self._write_scheme(self._files / f"schemes/{index}", scheme, context)
+
+    def _write_goal(self, goal: IntervalsGoal | None) -> None:
+        """What the kernel tunes the intervals for (since 6.15); 0 aggregations for nothing."""
+        where = self._files / "monitoring_attrs/intervals/intervals_goal"
+        if goal is None and not where.exists():
+            return
+        if not where.exists():
+            raise UnsupportedError("this kernel does not tune DAMON's intervals (Linux 6.15 and later do)")
+        for name, value in asdict(goal or IntervalsGoal(0, 0, 0, 0)).items():
+            write(where / name, value)
 
     def set_targets(self, pids: list[int]) -> None:
         """Name the processes to watch; for paddr all memory, which the kernel does not find by itself."""

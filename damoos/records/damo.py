@@ -12,12 +12,14 @@ from pathlib import Path
 
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, StoreError
-from damoos.records import damo_json, trace
+from damoos.records import damo_json, journal, trace
 from damoos.records.draft import fill
 from damoos.records.recording import Recording
 
 # What a recording's folder has.
 FILE_NAME = "recording.damo"
+# And what it has instead where 'damoos record' was killed.
+JOURNAL = "recording.journal"
 
 
 def find(name: str | Path, results: Path) -> Path:
@@ -36,9 +38,10 @@ def find(name: str | Path, results: Path) -> Path:
     path = Path(name)
     for folder in (path, results / path):
         if folder.is_dir():
-            if not (folder / FILE_NAME).is_file():
-                raise ConfigError(f"{folder}: no recording in this folder (a file '{FILE_NAME}')")
-            return folder / FILE_NAME
+            for file in (folder / FILE_NAME, folder / JOURNAL):
+                if file.is_file():
+                    return file
+            raise ConfigError(f"{folder}: no recording in this folder (a file '{FILE_NAME}')")
     if not path.exists():
         raise ConfigError(f"{path}: no such file, and no recording of this name in {results}/")
     return path
@@ -58,6 +61,8 @@ def read(path: str | Path, attrs: Attrs | None = None) -> Recording:
     ConfigError : not such a file, or there is no whole snapshot in it
     """
     path = Path(path)
+    if path.name == JOURNAL:
+        return journal.read(path)
     try:
         text = _text(path.read_bytes())
         if text.lstrip()[:1] == "[":

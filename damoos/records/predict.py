@@ -26,6 +26,7 @@ BLOCK = 256 * PAGE  # in which the agent counts what is resident
 MAX_CELLS = 1024
 # How often the slowdown that was predicted is put into the next prediction.
 ROUNDS = 3
+ENOUGH = 0.95
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ class Reclaim:
     saving : ndarray of shape (n,)
         Share of the memory that is out, on average over time.
     peak : ndarray of shape (n,)
-        The largest share of the memory that is resident at a time, of the largest that was.
+        What is enough for what is resident for 95 % of the time, as a share of the most that was.
     out_pages, in_pages : ndarray of shape (n,)
         Pages (4 KiB) that are paged out, and faulted back.
     span_s : float, seconds
@@ -192,11 +193,19 @@ def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stret
     return Reclaim(
         ages_us,
         weights @ out_bytes / whole,
-        (all_bytes[:, None] - out_bytes).max(axis=0) / all_bytes.max(),
+        _enough(all_bytes[:, None] - out_bytes, weights) / all_bytes.max(),
         out_pages,
         in_pages,
         ended - begun,
     )
+
+
+def _enough(resident_bytes: Floats, weights: Floats) -> Floats:
+    """For each age, the bytes that are not exceeded for `ENOUGH` of the time."""
+    order = np.argsort(resident_bytes, axis=0)
+    spent = np.cumsum(weights[order], axis=0) / weights.sum()
+    place = np.minimum((spent < ENOUGH).sum(axis=0), len(weights) - 1)
+    return np.asarray(np.take_along_axis(resident_bytes, order, axis=0)[place, np.arange(resident_bytes.shape[1])])
 
 
 def _aggregations(recording: Recording) -> NDArray[np.int64]:

@@ -50,6 +50,7 @@ struct phase {
 	int nr_patterns;
 	struct pattern patterns[MAX_PATTERNS];
 	uint64_t ops;
+	double start; /* of its first run, by the clock that kernel traces can have, too */
 	double seconds;
 };
 
@@ -297,6 +298,8 @@ static void run_phase(struct phase *phase, unsigned long rate)
 	uint64_t ops = phase->time_ms * rate;
 	double start = now();
 
+	if (!phase->ops)
+		phase->start = start;
 	fill_slots(phase, slots);
 	for (uint64_t i = 0; i < ops; i++) {
 		uint64_t random = next_random();
@@ -316,8 +319,12 @@ static void print_report(double seconds)
 	printf("{\"ops\": %llu, \"seconds\": %.6f, \"ops_per_s\": %.0f, \"phases\": [", (unsigned long long)ops, seconds,
 	       seconds > 0 ? ops / seconds : 0.0);
 	for (int i = 0; i < nr_phases; i++)
-		printf("%s{\"name\": \"%s\", \"ops\": %llu, \"seconds\": %.6f}", i ? ", " : "", phases[i].name,
-		       (unsigned long long)phases[i].ops, phases[i].seconds);
+		printf("%s{\"name\": \"%s\", \"ops\": %llu, \"start\": %.6f, \"seconds\": %.6f}", i ? ", " : "",
+		       phases[i].name, (unsigned long long)phases[i].ops, phases[i].start, phases[i].seconds);
+	printf("], \"regions\": [");
+	for (int i = 0; i < nr_regions; i++)
+		printf("%s{\"name\": \"%s\", \"address\": %llu, \"bytes\": %zu}", i ? ", " : "", regions[i].name,
+		       (unsigned long long)(uintptr_t)regions[i].data, regions[i].len);
 	printf("]}\n");
 }
 
