@@ -40,7 +40,9 @@ def parse(text: str, attrs: Attrs | None) -> Recording:
     attrs = _attrs(records, ours, attrs)
     shots = [shot for record in records for shot in _shots(record, attrs)]
     if ours is None:
-        return assemble(shots, attrs, {"assumed": ["operations", "nr_regions"]}, None)
+        stated = any(record.get("intervals") for record in records)
+        assumed = ["operations", "nr_regions"] if stated else ["operations", "intervals", "nr_regions"]
+        return assemble(shots, attrs, {"assumed": assumed}, None)
     if ours["operations"] not in OPERATIONS or not isinstance(ours["about"], dict):
         raise ValueError("its key 'damoos' is not of this version's form")
     return assemble(shots, attrs, ours["about"], ours["operations"])

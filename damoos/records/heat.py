@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, MeasurementError
 from damoos.records.crop import by_address, of_target
 from damoos.records.recording import Floats, Recording
 from damoos.records.subspace import Subspace, most_active
@@ -81,7 +81,7 @@ def heatmap(
     Raises
     ------
     ConfigError : no such target, nothing at these addresses, or no cells
-    MeasurementError : no snapshot has a region
+    MeasurementError : no snapshot has a region, or a duration
     """
     if nr_times < 1 or nr_addresses < 1:
         raise ConfigError("a heatmap needs at least one cell of time and one of addresses")
@@ -92,6 +92,8 @@ def heatmap(
     times = np.linspace(begin, end, nr_times + 1)
     edges = np.linspace(where.low, where.high, min(nr_addresses, where.sz_bytes) + 1)
     accessed, seen = _fill(mine, times, edges - where.low, where.low)
+    if not seen.any():
+        raise MeasurementError("the snapshots of the recording have no duration")
     return Heatmap(where, times - begin, edges, accessed, seen)
 
 

@@ -103,7 +103,7 @@ class Recency:
     Parameters
     ----------
     names : tuple of str
-    bytes_ : ndarray of shape (k, len(names))
+    size_bytes : ndarray of shape (k, len(names))
     """
 
     moments: Moments

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # Okabe and Ito's palette from hot to cold, told apart also without colour vision.
-STACK_COLOURS = ("#d55e00", "#e69f00", "#f0e442", "#56b4e9", "#0072b2", "#333333")
+STACK_COLOURS = ("#d55e00", "#e69f00", "#f0e442", "#56b4e9", "#0072b2", "#999999")
+MIB = float(1 << 20)
 BLUE, ORANGE, GREY = "#0072b2", "#e69f00", "#666666"
 # Where a heatmap has no memory.
 NOTHING = "#d9d9d9"

@@ -49,7 +49,8 @@ def save(chart: Chart, path: Path) -> None:
         for (name, values), colour in zip(chart.series.items(), (BLUE, ORANGE), strict=False):
             made.add_bar(x=list(chart.classes), y=list(values), name=name, marker_color=colour)
     text = plotly.io.to_html(made, include_plotlyjs=True, include_mathjax=False, config={"displaylogo": False})
-    path.write_text(text, encoding="utf-8")
+    head = f"<head>\n    <title>{html.escape(chart.title)}</title>"
+    path.write_text(text.replace("<head>", head, 1), encoding="utf-8")
 
 
 def _plain(text: str) -> str:
@@ -63,6 +64,7 @@ def _heat(made: Any, chart: HeatChart) -> None:
         y=chart.y,
         z=np.round(chart.cells.T, 4),
         zmin=0,
+        zmax=float(np.nanmax(chart.cells)) or 1.0,
         colorscale="Inferno",
         colorbar={"title": {"text": chart.cells_label, "side": "right"}, "tickformat": ".0%"},
         hovertemplate="%{x:.4g} s, %{y:.5g} MiB: %{z:.1%}<extra></extra>",

@@ -71,11 +71,10 @@ def figure(chart: Chart) -> Figure:
 def _heat(axes: Axes, chart: HeatChart) -> None:
     from matplotlib import colormaps
 
-    colours = colormaps["inferno"].copy()
-    colours.set_bad(NOTHING)
-    image = axes.pcolormesh(
-        chart.x, chart.y, np.ma.masked_invalid(chart.cells.T), cmap=colours, vmin=0, rasterized=True
-    )
+    colours = colormaps["inferno"].with_extremes(bad=NOTHING)
+    most = float(np.nanmax(chart.cells)) or 1.0  # a scale also where nothing was accessed
+    cells = np.ma.masked_invalid(chart.cells.T)
+    image = axes.pcolormesh(chart.x, chart.y, cells, cmap=colours, vmin=0, vmax=most, rasterized=True)
     bar = axes.figure.colorbar(image, ax=axes, format="{x:.0%}")
     bar.set_label(chart.cells_label + ("; grey: no memory" if np.isnan(chart.cells).any() else ""), fontsize=8)
 

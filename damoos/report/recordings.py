@@ -14,10 +14,9 @@ from damoos.records.moments import Moments
 from damoos.records.recording import Floats, Recording
 from damoos.records.region_count import region_count
 from damoos.records.working_set import working_set
-from damoos.report.chart import BarChart, HeatChart, StackChart, StepChart
+from damoos.report.chart import MIB, BarChart, HeatChart, StackChart, StepChart
 from damoos.units import show_bytes
 
-MIB = float(1 << 20)
 _TIME = "time since the recording began [s]"
 
 

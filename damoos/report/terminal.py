@@ -11,12 +11,13 @@ from rich.style import Style
 from rich.text import Text
 
 from damoos.records.recording import Floats
-from damoos.report.chart import NOTHING, STACK_COLOURS, BarChart, Chart, HeatChart, StackChart, StepChart
+from damoos.report.chart import MIB, NOTHING, STACK_COLOURS, BarChart, Chart, HeatChart, StackChart, StepChart
+from damoos.units import show_bytes
 
 # Matplotlib's inferno in eight steps; between them colours are mixed.
 _INFERNO = ("#000004", "#210c4a", "#57106e", "#8a226a", "#bc3754", "#e45a31", "#f98e09", "#f9cb35", "#fcffa4")
 _BLOCKS, _ASCII = " ░▒▓█", " .:=#"
-_MARGIN = 12
+_MARGIN = 14
 _ROWS = 20
 
 
@@ -54,7 +55,8 @@ def show(chart: Chart, console: Console) -> None:
 def _heat(chart: HeatChart, console: Console) -> list[Text]:
     """Rows of addresses, the highest on top; time goes to the right."""
     most = max(float(np.nanmax(chart.cells)), 1e-9)
-    grid = chart.cells.T[::-1] / most
+    wide = max(1, cells(console)[0] // len(chart.cells))  # a short recording, too, takes the width
+    grid = np.repeat(chart.cells.T[::-1] / most, wide, axis=1)
     pair = in_colour(console)
     if pair and len(grid) % 2:
         grid = np.vstack([np.full(grid.shape[1], np.nan), grid])
@@ -62,10 +64,10 @@ def _heat(chart: HeatChart, console: Console) -> list[Text]:
     rows = [
         _pair_row(grid[at], grid[at + 1]) if pair else _ramp_row(grid[at], console) for at in range(0, len(grid), step)
     ]
-    high, low = f"{chart.y[-1]:.4g} MiB", f"{chart.y[0]:.4g}"
+    high, low = show_bytes(float(chart.y[-1]) * MIB), show_bytes(float(chart.y[0]) * MIB)
     labels = [high, *[""] * (len(rows) - 2), low] if len(rows) > 1 else [high]
     lines = [Text(f"{label:>{_MARGIN - 2}} ") + row for label, row in zip(labels, rows, strict=True)]
-    width, end = len(chart.x) - 1, f"{chart.x[-1]:.4g} s"
+    width, end = grid.shape[1], f"{chart.x[-1]:.4g} s"
     scale = f"{chart.cells_label}: 0 "
     return [
         *lines,
@@ -115,7 +117,9 @@ def _bars(labels: Sequence[str], values: Floats, console: Console, names: Sequen
     room = max(10, console.width - _MARGIN - 10)
     most = max(float(values.sum(axis=1).max()), 1e-9)
     marks = "█▓▒░+." if console.encoding.startswith("utf") else "#=+:-."
-    colours = STACK_COLOURS if names and in_colour(console) else ("",) * len(marks)
+    colours: Sequence[str] = ("",) * len(marks)
+    if names and in_colour(console):
+        marks, colours = "█" * len(marks), STACK_COLOURS
     width = max(_MARGIN - 2, *map(len, labels))
     lines = []
     for label, row in zip(labels, values, strict=True):

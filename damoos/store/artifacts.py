@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,8 @@ class Artifacts:
             fill(draft)
             draft.replace(target)
         except OSError as error:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # where the folder is none, there is no draft either
+                draft.unlink()
             raise StoreError(f"{target}: {error.strerror}") from None
         return target
 

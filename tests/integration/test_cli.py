@@ -19,6 +19,7 @@ GROUPS = {
     "bench": ["searchers", "aa"],
     "plugin": ["new"],
     "machines": ["show"],
+    "report": ["heatmap", "wss", "regions", "recency", "idle-time"],
     "cluster": ["up", "down"],
     "kernel": ["add", "list", "test", "remove"],
     "workloads": ["show", "new", "install", "check-models", "measure"],

@@ -195,5 +195,6 @@ def test_nothing_is_not_a_number() -> None:
     for analysis in (heatmap, idle_time):
         with pytest.raises(MeasurementError):
             analysis(empty)
-    with pytest.raises(MeasurementError, match="no duration"):
-        working_set(recording((1.0, 1.0, [(0, 1, 1, 0)])))
+    for analysis in (working_set, heatmap):
+        with pytest.raises(MeasurementError, match="no duration"):
+            analysis(recording((1.0, 1.0, [(0, 1, 1, 0)])))

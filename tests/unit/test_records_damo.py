@@ -105,6 +105,12 @@ def test_units_and_commas(tmp_path: Path) -> None:
     assert found.about == wanted.about
 
 
+def test_intervals_may_be_given(tmp_path: Path) -> None:
+    found = read(tmp_path, form_with(intervals=None), Attrs(1_000, 20_000))
+    assert found.attrs == Attrs(1_000, 20_000)
+    assert found.about["assumed"] == ["operations", "intervals", "nr_regions"]
+
+
 def test_percent_and_usec_alone(tmp_path: Path) -> None:
     form = theirs(nr_accesses={"samples": None, "percent": "35 %"}, age={"usec": "2 s 350 ms", "aggr_intervals": None})
     found = read(tmp_path, form)
