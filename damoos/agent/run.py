@@ -17,7 +17,7 @@ from damoos.agent.children import tail
 from damoos.agent.folders import Folders
 from damoos.agent.meter import Meter
 from damoos.agent.schemes import SchemeOnProcess
-from damoos.agent.setting import Swap, drop_caches
+from damoos.agent.setting import Swap, drop_caches, set_thp
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.damon.damo_json import context_from_json
 from damoos.errors import WorkloadError
@@ -41,7 +41,8 @@ class Run:
         which it runs, once for all runs), ``files`` (glob patterns of files to report), ``cpus`` (list of int),
         ``load`` (None, or a dict of ``ready``, a command that succeeds once the server does its work, ``warm_up``,
         commands that come before the measurement, and ``argv``),
-        ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme).
+        ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme),
+        ``thp`` (a THP mode, for this run only; None for the machine's).
         A run past ``limit_s`` has failed (a command before it past ``warm_up_s``); one past ``abort_s`` (None for
         never) is ended, too, but reported with what it came to.
     log : UndoLog
@@ -83,6 +84,8 @@ class Run:
             if cgroup.usable():  # else the tree is found by its parents
                 self._server_group = cgroup.make_cgroup(self._log)
                 self._load_group = cgroup.make_cgroup(self._log, "-load") if self._spec.get("load") else None
+            if self._spec.get("thp"):
+                set_thp(self._spec["thp"], self._log)
             document = self._spec["context"]
             if document is None:
                 return self._measured()
