@@ -117,7 +117,7 @@ def evaluate(
 
     Example: damoos evaluate --workload synthetic/hot-cold --kernels debian,damoos --repeats 5
     """
-    from damoos.evaluate import Evaluation, slower_by, text
+    from damoos.kernels import Evaluation, slower_by, text
     from damoos.study import StudyConfig
     from damoos.units import parse_percent
 

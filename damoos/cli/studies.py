@@ -301,7 +301,7 @@ def _check_feasible(found: TunedStudy) -> None:
 
 def _compare(found: dict[str, TunedStudy], form: str, results: Path) -> None:
     """Each kernel under its own tuned scheme, in turn; nothing to compare where a kernel has none."""
-    from damoos.evaluate import evaluation_of, text
+    from damoos.kernels import evaluation_of, text
 
     feasible = all(one.best for one in found.values())
     compared = evaluation_of({name: one.study for name, one in found.items()}).run(results, say) if feasible else None
