@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Scheme", "Space", "__version__", "load_study", "sweep", "tune"]
+__all__ = ["Scheme", "Space", "__version__", "compare", "evaluate", "load_study", "sweep", "tune"]
 
 _HOMES = {
     "tune": "damoos.api",
     "sweep": "damoos.api",
     "load_study": "damoos.api",
+    "evaluate": "damoos.sidebyside",
+    "compare": "damoos.sidebyside",
     "Scheme": "damoos.damon.scheme",
     "Space": "damoos.model.space",
 }

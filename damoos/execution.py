@@ -1,7 +1,7 @@
 """One go at a study, of whatever kind: what it finds on its machine, a run at a time, everything stored as it ends.
 
-A study does nothing on a machine by itself: it yields jobs, and whoever drives it says what came of them. So one process
-can drive many studies, wherever their machines are.
+A study does nothing on a machine by itself: it yields jobs, and whoever drives it says what came of them. So one
+process can drive many studies, wherever their machines are.
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class Execution(ABC):
         self._check_metrics()
         self._watcher.begin(self._study, self._expected, len(self._done))
 
+    @abstractmethod
     def _check_metrics(self) -> None:
         """Find out before the first run whether what is read of a run will be there."""
 

@@ -10,11 +10,12 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from damoos.errors import ConfigError
 from damoos.execution import Execution, Part, Watcher
 from damoos.model.trial import Run
+from damoos.normalised import config_json
 from damoos.policies import named
 from damoos.result import about
-from damoos.normalised import config_json
 from damoos.study import Study, StudyConfig
 
 
@@ -45,6 +46,13 @@ class Listing(Execution):
         for step in self._left(self._plan):
             if step.arm not in self._failed():
                 yield from self._execute(step, policies[step.arm], must_succeed=self._is_baseline(step))
+
+    def _check_metrics(self) -> None:
+        workload = self._found.workload
+        if not workload.has_runtime:
+            raise ConfigError(
+                f"'{workload.name}' runs for as long as it is told to: its runtime says nothing of a scheme"
+            )
 
     def _failed(self) -> set[str]:
         return {run.arm for run in self._done.values() if run.error}

@@ -30,8 +30,8 @@ def _own(metric: str) -> Callable[[Measurement, Measurement], float]:
     return lambda base, run: run.metric(metric)
 
 
-# What is told of a configuration, from a block's baseline and its own run. Normalised as the paper's Figure 7 is: 1 is the
-# baseline, more is better. Changes are as its Listing 2 and the v8 patch set count them.
+# What is told of a configuration, from a block's baseline and its own run. Normalised as the paper's Figure 7 is: the
+# baseline is 1, more is better. Changes are as its Listing 2 and the v8 patch set count them.
 QUANTITIES: dict[str, Callable[[Measurement, Measurement], float]] = {
     "performance": _ratio("runtime_s"),
     "memory_efficiency": _ratio("rss_avg_bytes"),

@@ -112,7 +112,9 @@ class StudyConfig:
 
     def _refuse_listing(self) -> None:
         if self.pid is not None:
-            raise ConfigError(f"pid {self.pid} runs for as long as it likes: its runtime says nothing of a configuration")
+            raise ConfigError(
+                f"pid {self.pid} runs for as long as it likes: its runtime says nothing of a configuration"
+            )
         if self.repeats < MIN_BLOCKS:
             raise ConfigError(f"{self.repeats} repeats give no interval to speak of; give {MIN_BLOCKS} or more")
 

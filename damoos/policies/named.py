@@ -1,7 +1,7 @@
 """Policies by the names that people give them: the DAOS paper's configurations, scheme files, a user's own.
 
-A name is resolved once, into plain values that hold the scheme's text: a study that goes on tomorrow does not depend on a
-file that was edited since.
+A name is resolved once, into plain values that hold the scheme's text: a study that goes on tomorrow does not depend
+on a file that was edited since.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from damoos import places
 from damoos.damon.scheme import Scheme
@@ -50,7 +49,7 @@ def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[s
     Returns
     -------
     dict
-        ``scheme`` (text) and ``operations``, ``thp`` (a THP mode), ``record`` (an operations set), as far as they apply.
+        ``scheme`` (text) and ``operations``, ``thp`` (a THP mode), ``record`` (an operations set), as they apply.
 
     Raises
     ------
@@ -60,7 +59,7 @@ def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[s
     found: dict[str, dict[str, str]] = {BASELINE: {}}
     for word in words:
         name = Path(word).stem if word.endswith(ENDING) else word
-        if name in found and name != BASELINE or words.count(word) > 1:
+        if (name in found and name != BASELINE) or words.count(word) > 1:
             raise ConfigError(f"configuration '{name}' is there twice")
         found[name] = dict(_BUILT_IN[name]) if word in _BUILT_IN else _of_file(word, operations)
         policy(found[name])

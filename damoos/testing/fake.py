@@ -149,7 +149,9 @@ class FakeAgent:
         machine.begin_run(number)
         slowdown, saving = 0.0, 0.0
         schemes = () if document is None else context_from_json(document).schemes
-        damos = [{"nr_tried": 9, "sz_tried_bytes": 9 << 20, "nr_applied": 8, "sz_applied_bytes": 8 << 20}] * len(schemes)
+        damos = [{"nr_tried": 9, "sz_tried_bytes": 9 << 20, "nr_applied": 8, "sz_applied_bytes": 8 << 20}] * len(
+            schemes
+        )
         if schemes and schemes[0].action not in ("hugepage", "nohugepage"):
             slowdown, saving = machine.curve(schemes[0].pattern.min_age_us / 1e6)
         huge = {"always": 1.0, "madvise": MADVISED if schemes else 0.0}.get(thp or "never", 0.0)
