@@ -99,13 +99,14 @@ def _pair(study: Study) -> dict[str, Any]:
     if result is None:
         return {**said, "error": f"it is not finished; damoos resume {study.name}"}
     said["variant"] = result["variant"]
+    if result["recommended"] is None:
+        return {**said, "error": "no trial kept the limits of its score"}
     previous = feasible_scores(study.trials())
     rounds = verdict.rounds_of(study.runs())
     arms, _ = verdict.settle(rounds, study.scorer, previous, study.config.repeats)
     for name in (BASELINE, MANUAL, TUNED):
         if name not in arms:
-            no_point = name == TUNED and result["recommended"] is None
-            return {**said, "error": "no trial kept the limits" if no_point else f"{name} has no valid runs"}
+            return {**said, "error": f"{name} has no valid runs"}
     base = arms[BASELINE].runs
     for name, key in ((MANUAL, "manual"), (TUNED, "recommended")):
         arm = arms[name]
