@@ -101,12 +101,14 @@ def draw(machine: Machine, artifacts: Artifacts) -> list[Path]:
     for axes, (key, title) in zip(panels, _TITLES.items(), strict=True):
         series = {}
         for arm in (MANUAL, TUNED):
-            cells = [one[arm][key] for one in good]
+            cells = [one[arm][key] and {**one[arm][key], "broken": not one[arm]["feasible"]} for one in good]
             series[arm] = cells + ([machine["average"][arm][key]] if len(good) > 1 else [])
         bars(axes, groups, series, 0.0, title)
         if key != "score":
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     models = " (models)" if any(one["variant"] == "model" for one in good) else ""
-    figure.suptitle(f"{machine['machine']}: hand-made and tuned schemes, validated{models}", fontsize=9)
+    broken = any(not one[arm]["feasible"] for one in good for arm in (MANUAL, TUNED))
+    crosses = "\na cross: the limit of the score was broken" if broken else ""
+    figure.suptitle(f"{machine['machine']}: hand-made and tuned schemes, validated{models}{crosses}", fontsize=9)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
     return save(figure, artifacts, f"compare-{slug(machine['machine'])}")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, told apart also without colour vision; after the last one it begins anew, hatched.
 PALETTE = ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#666666")
-# A value that is absent is said to be.
-ABSENT = "failed"
+ABSENT = "no value"
+MARK = "#d55e00"
 # A bar takes at least so much of the figure's width.
 BAR_INCHES = 0.16
 
@@ -37,7 +37,8 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Cell]]
     Parameters
     ----------
     series : mapping of str to sequence
-        A cell for each group: ``mean`` and ``ci95`` (a pair or null); None where there is no value.
+        A cell for each group: ``mean`` and ``ci95`` (a pair or null); None where there is no value. One with ``broken``
+        set gets a cross.
     neutral : float
         Where nothing has changed.
     """
@@ -54,6 +55,9 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[Cell]]
             yerr=reach if known else None, label=name, color=PALETTE[nth % len(PALETTE)],
             hatch="//" if nth >= len(PALETTE) else None, error_kw={"elinewidth": 0.8, "capsize": 1.5},
         )  # fmt: skip
+        crosses = [(at, cell["mean"]) for at, cell in known if cell.get("broken")]
+        if crosses:
+            axes.plot(*zip(*crosses, strict=True), "X", color=MARK, markeredgecolor="white", markersize=9, zorder=4)
         for at in (at for at, cell in zip(places, cells, strict=True) if cell is None):
             axes.text(at, neutral, ABSENT, rotation=90, ha="center", va="bottom", fontsize=6, color="#666666")
     axes.axhline(neutral, color="#666666", linewidth=0.8)

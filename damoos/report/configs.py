@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.normalised import rows
+from damoos.policies import named
 from damoos.policies.named import BASELINE
 from damoos.report.bars import bars, save, short, sized
 from damoos.report.tables import ratio, to_csv
@@ -41,7 +42,8 @@ def text(found: Result, results: Sequence[Result]) -> str:
         here = [one for one in results if one["machine"]["name"] == machine["machine"]]
         lines += list(_machine(machine, here))
     lines += [f"not finished: {one['study']}: {one['error']}" for one in found["failures"]]
-    return "\n".join([*lines, PAPER])
+    known = {name for machine in found["machines"] for name in machine["configs"]}
+    return "\n".join([*lines, PAPER] if known & set(named.PAPER[1:]) else lines)
 
 
 def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
@@ -57,11 +59,8 @@ def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[
     for one in results:
         for name, config in one["configs"].items():
             yield f"  {_name(one):<{names}}  {name:<{width}}  {_cells(config)}"
-    for one in results:
-        if one["note"]:
-            yield f"  {one['workload']}: {one['note']}" + (
-                f"; ages of schemes are 1/{one['time_scale']}, too" if one["time_scale"] != 1 else ""
-            )
+    if any(one["variant"] == "model" for one in results):
+        yield "  a model has the accesses of a program that is not installed; ages of schemes are scaled with its time"
     if len(results) > 1:
         yield from _averages(machine, width)
     for share in machine["thp"]:
@@ -69,7 +68,8 @@ def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[
 
 
 def _name(result: Result) -> str:
-    return f"{result['workload']} (model)" if result["variant"] == "model" else str(result["workload"])
+    scaled = f" (model, time 1/{result['time_scale']})" if result["variant"] == "model" else ""
+    return f"{result['workload']}{scaled}"
 
 
 def _cells(config: Mapping[str, Any]) -> str:

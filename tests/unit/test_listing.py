@@ -189,8 +189,8 @@ def test_ages_follow_the_time_of_a_model(fleet, tmp_path: Path) -> None:
     assert configs["prcl"]["scheme"] == "4K max  min min  500ms max  pageout"
     assert "700ms max  nohugepage" in configs["ethp"]["scheme"]
     said = repr(sidebyside.Evaluated(one))
-    assert "parsec3/raytrace (model)" in said
-    assert "ages of schemes are 1/10, too" in said
+    assert "parsec3/raytrace (model, time 1/10)" in said
+    assert "ages of schemes are scaled with its time" in said
 
 
 def test_thp_that_is_not_there_is_found_before_the_first_run(fleet, tmp_path: Path, monkeypatch) -> None:
