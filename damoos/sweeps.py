@@ -33,7 +33,7 @@ class SweepConfig:
     workloads, machines : sequence of str
         Names or files; no patterns any more.
     nr_samples : int
-        Trials of each study.
+        Trials of each study; 0 where the studies are listed ones.
     settings : dict
         Further fields of `damoos.study.StudyConfig`, for all studies alike.
     """

@@ -24,9 +24,9 @@ def enabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_mode_is_set_and_undone(enabled: Path, tmp_path: Path) -> None:
     log = UndoLog(tmp_path / "undo.json")
     setting.set_thp("always", log)
-    assert enabled.read_text() == "always"
+    assert enabled.read_text() == "always\n"
     assert log.undo() == []
-    assert enabled.read_text() == "never"
+    assert enabled.read_text() == "never\n"
 
 
 def test_a_mode_in_force_is_no_change(enabled: Path, tmp_path: Path) -> None:
