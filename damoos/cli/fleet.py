@@ -92,14 +92,14 @@ def run(found: Sweep, ray: str | None, form: str) -> None:
     with _watched(form) as event:
         said = api.drive_sweep(found, ray, event)
     listed = sidebyside.is_evaluation(found)
-    if listed and form != "jsonl" and any(row["state"] == "done" for row in said["studies"]):
+    if listed and any(row["state"] == "done" for row in said["studies"]):
         _print_evaluation(sidebyside.Evaluated(found), form)
     elif form == "json":
         print(json.dumps({**said, "studies": [found.finished(row["study"]) or row for row in said["studies"]]}))
-    elif form == "jsonl":
-        event("end", said)
-    else:
+    elif form == "text":
         print(summary(said))
+    if form == "jsonl":
+        event("end", said)
     _check(said, listed)
 
 
@@ -107,10 +107,10 @@ def _print_evaluation(evaluated: Evaluated, form: str) -> None:
     written = evaluated.write()
     if form == "json":
         print(evaluated.to_json())
-        return
-    print(f"evaluation {evaluated.name}")
-    print(repr(evaluated))
-    print("\n".join(map(str, written)))
+    elif form == "text":
+        print(f"evaluation {evaluated.name}")
+        print(repr(evaluated))
+        print("\n".join(map(str, written)))
 
 
 @app.command()

@@ -151,6 +151,8 @@ def test_the_commands(fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     found = json.loads(said[said.index("{") :])
     assert list(found["studies"][0]["configs"]) == ["baseline", "thp", "ethp"]
     assert fleet["a"].nr_runs == 9  # a finished one is shown again, not run
+    status, said = cli("resume", "sweep-1", *where, "--format", "jsonl")
+    assert [json.loads(line)["event"] for line in said.splitlines() if line.startswith("{")][-1] == "end"
     assert "configurations compared" in cli("studies", *where)[1]
     (study,) = (row["study"] for row in json.loads(cli("studies", *where, "--format", "json")[1]))
     assert "memory efficiency" in cli("show", study, *where)[1]
