@@ -10,7 +10,7 @@ from damoos.normalised import rows
 from damoos.policies import named
 from damoos.policies.named import BASELINE
 from damoos.report.bars import bars, save, short, sized
-from damoos.report.tables import ratio, to_csv
+from damoos.report.tables import change, ratio, to_csv
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import slug
 from damoos.units import show_bytes
@@ -97,8 +97,9 @@ def _averages(machine: Mapping[str, Any], width: int) -> Iterator[str]:
                 f"{end} {found[end]['mean']:.3f} {short(found[end]['workload'])}" for end in ("best", "worst")
             )  # fmt: skip
             yield f"  {name:<{width}}  {word:<17}  {ratio(found)}  {ends}{of}".rstrip()
-        if name != BASELINE and one["kdamond_cpu"]["mean"]:
-            yield f"  {name:<{width}}  {'DAMON CPU':<17}  {one['kdamond_cpu']['mean']:.2%}"
+        if name != BASELINE:
+            cpu = f", DAMON CPU {one['kdamond_cpu']['mean']:.2%}" if one["kdamond_cpu"]["mean"] else ""
+            yield f"  {name:<{width}}  slowdown {change(one['slowdown'])}, RSS {change(one['bloat'])}{cpu}"
 
 
 def _share(share: Mapping[str, Any]) -> str:

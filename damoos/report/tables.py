@@ -20,11 +20,15 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def ratio(quantity: Mapping[str, Any] | None) -> str:
     """A ratio with its interval: ``0.994 [0.991, 0.997]``."""
-    return _with_interval(quantity, lambda value: f"{value:.3f}")
+    if quantity is None:
+        return "-"
+    ends = quantity["ci95"]
+    shown = "[-, -]" if ends is None else "[{:.3f}, {:.3f}]".format(*ends)
+    return f"{quantity['mean']:.3f} {shown}"
 
 
 def change(quantity: Mapping[str, Any] | None) -> str:
-    """A change with its interval: ``+1.2 % [+0.9, +1.5]``."""
+    """A change with its interval, both in percent: ``+1.2% [+0.9, +1.5]``."""
     if quantity is None:
         return "-"
     ends = quantity["ci95"]
@@ -35,11 +39,3 @@ def change(quantity: Mapping[str, Any] | None) -> str:
 def percent(value: float | None, otherwise: str) -> str:
     """A fraction as percents."""
     return otherwise if value is None else f"{value:.1%}"
-
-
-def _with_interval(quantity: Mapping[str, Any] | None, form: Any) -> str:
-    if quantity is None:
-        return "-"
-    ends = quantity["ci95"]
-    shown = "[-, -]" if ends is None else "[{}, {}]".format(*map(form, ends))
-    return f"{form(quantity['mean'])} {shown}"
