@@ -67,7 +67,7 @@ def _cells(arm: Mapping[str, Any]) -> str:
 
 
 def _average(average: Mapping[str, Any], paper: Mapping[str, Any] | None, width: int) -> Iterator[str]:
-    for arm in (MANUAL, TUNED):
+    for arm in (MANUAL, TUNED) if average["workloads"] > 1 else ():
         broken = len(average[arm]["broken"])
         said = f"  breaks the limit on {broken} of {average['workloads']}" if broken else ""
         yield f"  {'average':<{width}}  {arm:<6}  {_cells(average[arm])}{said}"
