@@ -99,6 +99,11 @@ class TunedStudy:
 
     def __repr__(self) -> str:
         """The result as text."""
+        if self.study.config.configs and self.result:
+            from damoos.normalised import evaluation
+            from damoos.report.configs import text
+
+            return text({"machines": evaluation([self.result]), "failures": []}, [self.result])
         from damoos.report.text import summary
 
         return summary(self.result) if self.result else f"study {self.name}: unfinished"
@@ -270,6 +275,8 @@ def _run(study: Study, watcher: Watcher | None) -> TunedStudy:
 
 def _write_results(study: Study, result: dict[str, Any]) -> None:
     write(study, result)
+    if study.config.configs:
+        return
     from damoos.report.figure import draw
 
     draw(study, result)

@@ -57,7 +57,11 @@ class Row:
 
     def take(self, result: Mapping[str, Any]) -> None:
         """Fill in what a finished study has come to."""
-        self.state, self.verdict, self.left_s = "done", result["verdict"], None
+        self.state, self.left_s = "done", None
+        if "configs" in result:  # a listed study: there is nothing to judge
+            self.trials = self.runs = sum(one["nr_runs"] for one in result["configs"].values())
+            return
+        self.verdict = result["verdict"]
         self.trials = len(result["trials"])
         arms = result["validation"] or {}
         self.runs = self.trials + len(result["baselines"]) + sum(arm["repeats"] for arm in arms.values())
@@ -155,7 +159,7 @@ class _Driver:
     def _line_up(self) -> None:
         """Put what is not finished into the queue of its machine."""
         for config in self._sweep.config.configs():
-            row = Row(self._sweep.study_name(config), config.target, config.machine, config.nr_samples)
+            row = Row(self._sweep.study_name(config), config.target, config.machine, config.nr_steps)
             self._rows[row.study] = row
             result = self._sweep.finished(row.study)
             if result:
@@ -370,7 +374,7 @@ class _Driver:
     def told_finished(self, row: Row, run: Run, score: Score | None, falls: bool) -> None:
         """Take in a finished run."""
         row.runs += 1
-        row.trials += run.kind == "trial"
+        row.trials += run.kind in ("trial", "config")
         if score and score.feasible and score.value is not None:
             values = [score.value] if row.best is None else [score.value, row.best]
             row.best = min(values) if falls else max(values)
@@ -420,7 +424,7 @@ class _Told(Watcher):
         self._falls = study.scorer.direction == "minimize"
         trials = study.trials()
         values = [one.score.value for one in trials if one.score.feasible and one.score.value is not None]
-        self._row.runs, self._row.trials = done, len(trials)
+        self._row.runs, self._row.trials = done, done if study.config.configs else len(trials)
         self._row.best = (min if self._falls else max)(values, default=None)
 
     def started(self, run: Run, left_s: float | None) -> None:

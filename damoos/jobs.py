@@ -13,6 +13,7 @@ from damoos.damon.scheme import Scheme
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement, RawSamples
+from damoos.policies import named
 from damoos.policies.base import DamosPolicy, Policy, RecordPolicy
 from damoos.records.journal import Journal
 from damoos.records.predict import Cost
@@ -54,22 +55,42 @@ def survey(lease: Lease, config: StudyConfig) -> Survey:
         if not doctor.fit(findings):
             raise UnsupportedError(f"machine '{lease.machine.name}' is unfit: {doctor.why_unfit(findings)}")
     workload = config.workload_on(lease.which)
-    schemes = _schemes(config, workload.tuning)
-    asked = DamosPolicy(tuple({scheme.action: scheme for scheme in schemes}.values()), config.operations)
-    runner.check_schemes(lease.call, lease.machine.name, asked)
+    _check_thp(lease, config)
+    for operations, schemes in _schemes(config, workload.tuning).items():
+        asked = DamosPolicy(tuple({scheme.action: scheme for scheme in schemes}.values()), operations)
+        runner.check_schemes(lease.call, lease.machine.name, asked)
     return Survey(workload, {**lease.facts, **lease.machine.conditions.model_dump()}, lease.machine.name)
 
 
 def examine(lease: Lease, config: StudyConfig, steady_s: float) -> list[doctor.Finding]:
     """What the doctor finds of the machine, for schemes such as a study's."""
-    needs = sorted({scheme.action for scheme in _schemes(config, Tuning())})
+    needs = sorted({scheme.action for schemes in _schemes(config, Tuning()).values() for scheme in schemes})
     return doctor.examine(lease.call, lease.machine.name, lease.machine.conditions, steady_s, needs)
 
 
-def _schemes(config: StudyConfig, tuning: Tuning) -> list[Scheme]:
-    """Schemes of the corners of a study's space."""
-    space = space_of(config, tuning)
-    return [scheme for corner in space.corners for scheme in policy_of(config, space, corner).schemes]
+def _schemes(config: StudyConfig, tuning: Tuning) -> dict[str, list[Scheme]]:
+    """Schemes of the corners of a study's space, or of its list, by operations set; a recording's set has none."""
+    if not config.configs:
+        space = space_of(config, tuning)
+        corners = [policy_of(config, space, corner) for corner in space.corners]
+        return {config.operations: [scheme for policy in corners for scheme in policy.schemes]}
+    found: dict[str, list[Scheme]] = {}
+    for form in config.configs.values():
+        policy = named.policy(form, tuning.time_scale)
+        if isinstance(policy, DamosPolicy):
+            found.setdefault(policy.operations, []).extend(policy.schemes)
+        elif isinstance(policy, RecordPolicy):
+            found.setdefault(policy.operations, [])
+    return found
+
+
+def _check_thp(lease: Lease, config: StudyConfig) -> None:
+    wanting = [name for name, form in config.configs.items() if "thp" in form]
+    if wanting and not lease.facts.get("has_thp"):
+        raise UnsupportedError(
+            f"machine '{lease.machine.name}': its kernel has no transparent huge pages, which {' and '.join(wanting)}"
+            " need; leave them out of --configs"
+        )
 
 
 def execute(

@@ -29,35 +29,15 @@ def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> di
     elapsed_s : float, seconds
         Wall time that the study took.
     """
-    setting, config = study.setting, study.config
-    facts = setting.facts
-    trials = study.trials()
+    config, trials = study.config, study.trials()
     best, validation = None, _NOT_VALIDATED
     if shortlist:
         best, validation = _validation(study, trials, shortlist)
     return {
-        "study": study.name,
-        "workload": config.target,
-        "variant": setting.variant,
-        "note": setting.note,
-        "machine": {
-            "name": config.machine,
-            **{
-                name: facts.get(name)
-                for name in ("kernel", "kernel_name", "accel", "clock", "vcpus", "mem_bytes", *Conditions.model_fields)
-            },
-        },
+        **about(study),
         "searcher": config.searcher,
         "scorer": config.scorer,
         "score": {"direction": study.scorer.direction, "unit": study.scorer.unit, "options": config.scorer_options},
-        "seed": config.seed,
-        "provenance": {
-            **{
-                name: facts.get(name) for name in ("emulation", "image", "packages", "overlays", "kernel_id", "cmdline")
-            },
-            "damoos": __version__,
-            "commit": setting.commit,
-        },
         "baselines": [
             {"number": run.number, "metrics": dict(run.measurement.metrics)}
             for run in study.runs()
@@ -74,10 +54,37 @@ def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> di
     }
 
 
+def about(study: Study) -> dict[str, Any]:
+    """What ran where, of a study of any kind: the keys that all results begin with."""
+    setting, config = study.setting, study.config
+    facts = setting.facts
+    return {
+        "study": study.name,
+        "workload": config.target,
+        "variant": setting.variant,
+        "note": setting.note,
+        "machine": {
+            "name": config.machine,
+            **{
+                name: facts.get(name)
+                for name in ("kernel", "kernel_name", "accel", "clock", "vcpus", "mem_bytes", *Conditions.model_fields)
+            },
+        },
+        "seed": config.seed,
+        "provenance": {
+            **{name: facts.get(name) for name in _PROVENANCE},
+            "damoos": __version__,
+            "commit": setting.commit,
+        },
+    }
+
+
 def write(study: Study, result: Mapping[str, Any]) -> None:
     """The result, the recommended scheme and the winner as files in the study's folder."""
     artifacts = study.record.artifacts
     artifacts.write_json("result.json", result)
+    if study.config.configs:
+        return  # it recommends nothing
     best = result["recommended"]
     if best:
         artifacts.write_text("recommended.damos", best["scheme"] + "\n")

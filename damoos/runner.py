@@ -26,6 +26,8 @@ METRICS = (
     "rss_avg_bytes",
     "rss_max_bytes",
     "pss_avg_bytes",
+    "anon_huge_avg_bytes",
+    "anon_huge_max_bytes",
     "zram_avg_bytes",
     "net_avg_bytes",
     "kdamond_cpu_s",
@@ -160,6 +162,8 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
         "rss_avg_bytes": mean(table["rss_bytes"]),
         "rss_max_bytes": float(table["rss_bytes"].max()),
         "pss_avg_bytes": mean(table["pss_bytes"]),
+        "anon_huge_avg_bytes": mean(table["anon_huge_bytes"]),
+        "anon_huge_max_bytes": float(table["anon_huge_bytes"].max()),
         "cgroup_avg_bytes": mean(table["cgroup_bytes"]),
         "zram_avg_bytes": mean(table["zram_bytes"]),
         # What the run really takes: what is resident and what its swapped pages take in the compressed pool.

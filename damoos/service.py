@@ -82,7 +82,7 @@ def apply(
     result = study.record.result
     if arm not in ARMS:
         raise ConfigError(f"unknown arm '{arm}'{nearest(arm, ARMS)}")
-    if not result or not result[ARMS[arm]]:
+    if not result or not result.get(ARMS[arm]):
         raise ConfigError(f"study '{name}' has no {arm} scheme to apply")
     validated = (result["validation"] or {}).get(arm)
     if not validated or not validated["feasible"]:

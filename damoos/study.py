@@ -36,6 +36,8 @@ QUOTA_RESET_MS = 1000
 PRIORS = ("auto", "record", "none")
 # A recording that takes the place of one of fewer trials than this leaves too few.
 RECORD_FROM = 4
+# Fewer blocks of a list give no interval to speak of.
+MIN_BLOCKS = 3
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,9 @@ class StudyConfig:
     prior : {"auto", "record", "none"}
         Whether the first of the trials is a recording that tells the searcher what to expect: where it can be had and
         is of use, always (or the study does not begin), or never.
+    configs : dict
+        Makes it a listed study: nothing is searched, and these configurations (`damoos.policies.named.resolve`) run in
+        ``repeats`` blocks (`damoos.listing`). Empty for a study that tunes.
     """
 
     workload: str | None
@@ -94,6 +99,7 @@ class StudyConfig:
     metrics: Sequence[str] = ()
     unit_work_s: float = 10.0
     settle_s: float = 2.0
+    configs: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later, on a machine."""
@@ -103,7 +109,9 @@ class StudyConfig:
             raise ConfigError("--metric is for a running process (--pid); other workloads declare theirs in their file")
         if self.unit_work_s <= 0 or self.settle_s < 0:
             raise ConfigError(f"a window of {self.unit_work_s:g} s after {self.settle_s:g} s cannot be")
-        if self.nr_samples < 2:
+        if self.configs:
+            self._refuse_listing()
+        elif self.nr_samples < 2:
             raise ConfigError(f"{self.nr_samples} trials are too few; give 2 or more")
         if self.repeats < 2:
             raise ConfigError(f"{self.repeats} validation repeats give no interval; give 2 or more")
@@ -111,6 +119,19 @@ class StudyConfig:
             raise ConfigError(f"unknown prior '{self.prior}'{nearest(self.prior, PRIORS)}")
         if self.candidates < 1:
             raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
+
+    def _refuse_listing(self) -> None:
+        if self.pid is not None:
+            raise ConfigError(
+                f"pid {self.pid} runs for as long as it likes: its runtime says nothing of a configuration"
+            )
+        if self.repeats < MIN_BLOCKS:
+            raise ConfigError(f"{self.repeats} repeats give no interval to speak of; give {MIN_BLOCKS} or more")
+
+    @property
+    def nr_steps(self) -> int:
+        """How many runs are counted as its progress: trials, or those of its list."""
+        return len(self.configs) * self.repeats if self.configs else self.nr_samples
 
     @property
     def target(self) -> str:
@@ -157,6 +178,8 @@ class StudyConfig:
             workloads.find(self.workload)
         else:
             self._own()
+        if self.configs:
+            return
         space = space_of(self, Tuning())
         searchers.searcher(self.searcher, space, self.nr_samples, self.seed)
         for corner in space.corners:

@@ -33,7 +33,7 @@ class SweepConfig:
     workloads, machines : sequence of str
         Names or files; no patterns any more.
     nr_samples : int
-        Trials of each study.
+        Trials of each study; 0 where the studies are listed ones.
     settings : dict
         Further fields of `damoos.study.StudyConfig`, for all studies alike.
     """
@@ -88,9 +88,7 @@ def estimate(config: SweepConfig) -> list[dict[str, Any]]:
     list of dict
         ``machine, studies, trials, runs, hours, hours_real, usd_hour, usd, usd_real``
     """
-    repeats = config.settings.get("repeats", 3)
-    arms = 2 + config.settings.get("candidates", 2)
-    runs = len(plan(config.nr_samples)) + repeats * arms
+    runs = _nr_runs(config.configs()[0])
     short_s = sum(_unit_work_s(name, model=True) for name in config.workloads)
     long_s = sum(_unit_work_s(name, model=False) for name in config.workloads)
     rows = []
@@ -101,7 +99,7 @@ def estimate(config: SweepConfig) -> list[dict[str, Any]]:
             {
                 "machine": name,
                 "studies": len(config.workloads),
-                "trials": len(config.workloads) * config.nr_samples,
+                "trials": len(config.workloads) * config.configs()[0].nr_steps,
                 "runs": len(config.workloads) * runs,
                 "hours": hours,
                 "hours_real": real,
@@ -111,6 +109,13 @@ def estimate(config: SweepConfig) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _nr_runs(config: StudyConfig) -> int:
+    """Runs of one study, close calls aside."""
+    if config.configs:
+        return config.nr_steps
+    return len(plan(config.nr_samples)) + config.repeats * (2 + config.candidates)
 
 
 def _unit_work_s(name: str, model: bool) -> float:

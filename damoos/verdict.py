@@ -66,6 +66,29 @@ def interval(values: Sequence[float], level: float = 1 - ALPHA) -> tuple[float, 
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
 
+def interval_of_average(groups: Sequence[Sequence[float]], level: float = 1 - ALPHA) -> tuple[float, float]:
+    """Interval of the mean of several means, each of a few values with a noise of its own.
+
+    What was averaged over (workloads, say) is taken as given: the interval tells the noise of the runs, not how others
+    would fare. For one group it is `interval`; infinite where a group has fewer than two values.
+
+    References
+    ----------
+    Welch (1947) and Satterthwaite (1946) for the degrees of freedom
+    """
+    if len(groups) == 1:
+        return interval(groups[0], level)
+    mean = float(np.mean([np.mean(group) for group in groups]))
+    if any(len(group) < 2 for group in groups):
+        return -math.inf, math.inf
+    errors = [float(np.var(group, ddof=1)) / len(group) for group in groups]
+    if not sum(errors):
+        return mean, mean
+    freedom = sum(errors) ** 2 / sum(one**2 / (len(group) - 1) for one, group in zip(errors, groups, strict=True))
+    half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(sum(errors)) / len(groups)
+    return mean - half, mean + half
+
+
 @dataclass(frozen=True)
 class Noise:
     """How far single runs of one and the same policy lie apart: a standard deviation and its degrees of freedom."""

@@ -125,6 +125,7 @@ class Agent:
             "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
             "damon_in_use": _damon_in_use(),
             "flushes_tlb": proc.flushes_tlb(),
+            "has_thp": setting.THP_ENABLED.exists(),
             "metrics": machine_metrics(),
             "records": record.source(),
         }

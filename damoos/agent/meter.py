@@ -10,7 +10,7 @@ from typing import Any
 from damoos.agent import cgroup, proc
 from damoos.agent.setting import Swap
 
-SAMPLE_COLUMNS = ("t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs")
+SAMPLE_COLUMNS = ("t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs", "anon_huge_bytes")
 
 
 class Meter:
@@ -45,8 +45,9 @@ class Meter:
         current = self._group and self._group / "memory.current"
         in_cgroup = int(current.read_text()) if current and current.exists() else math.nan
         compressed = self._swap.compressed_bytes() if self._swap else 0
-        pss = sum(map(proc.pss_bytes, pids))
-        self._samples.append((self.for_s, rss, pss, in_cgroup, compressed, len(pids)))
+        mapped = list(map(proc.mapped_bytes, pids))
+        pss, huge = (sum(one) for one in zip(*mapped, strict=True)) if mapped else (0, 0)
+        self._samples.append((self.for_s, rss, pss, in_cgroup, compressed, len(pids), huge))
 
     def read(self) -> dict[str, Any]:
         """What has come together so far; raw, nothing is averaged here."""

@@ -34,15 +34,23 @@ def rss_bytes(pid: int) -> int:
         return 0
 
 
-def pss_bytes(pid: int) -> int:
-    """Proportional set size of one process, shared pages divided by their sharers; 0 once it is gone."""
+def mapped_bytes(pid: int) -> tuple[int, int]:
+    """What only a walk through a process's page tables tells, from one such walk; 0 once the process is gone.
+
+    Returns
+    -------
+    tuple of int, bytes
+        Proportional set size, shared pages divided by their sharers; and what lies in transparent huge pages.
+    """
+    found = {"Pss:": 0, "AnonHugePages:": 0}
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
+            name, *words = line.split()
+            if name in found:
+                found[name] = int(words[0]) * 1024
     except OSError:
         pass
-    return 0
+    return found["Pss:"], found["AnonHugePages:"]
 
 
 def cpu_times_s(pid: int) -> tuple[float, float]:

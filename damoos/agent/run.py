@@ -18,7 +18,7 @@ from damoos.agent.folders import Folders
 from damoos.agent.meter import Meter
 from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
-from damoos.agent.setting import Swap, drop_caches
+from damoos.agent.setting import Swap, drop_caches, set_thp
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.damon.damo_json import context_from_json
 from damoos.errors import WorkloadError
@@ -43,7 +43,8 @@ class Run:
         ``load`` (None, or a dict of ``ready``, a command that succeeds once the server does its work, ``warm_up``,
         commands that come before the measurement, and ``argv``),
         ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme),
-        ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing).
+        ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing),
+        ``thp`` (a THP mode, for this run only; None for the machine's).
         A run past ``limit_s`` has failed (a command before it past ``warm_up_s``); one past ``abort_s`` (None for
         never) is ended, too, but reported with what it came to.
     log : UndoLog
@@ -89,6 +90,8 @@ class Run:
             if cgroup.usable():  # else the tree is found by its parents
                 self._server_group = cgroup.make_cgroup(self._log)
                 self._load_group = cgroup.make_cgroup(self._log, "-load") if self._spec.get("load") else None
+            if self._spec.get("thp"):
+                set_thp(self._spec["thp"], self._log)
             document = self._spec["context"]
             if document is None:
                 return self._measured()

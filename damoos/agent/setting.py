@@ -18,6 +18,7 @@ from damoos.damon.files import write
 from damoos.errors import UnsupportedError, nearest
 
 THP_MODES = ("always", "madvise", "never")
+THP_ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _SWAP_MAGIC = b"SWAPSPACE2"
 _ZSWAP = Path("/sys/module/zswap/parameters")
 
@@ -64,8 +65,8 @@ def prepare(wanted: dict[str, Any], log: UndoLog) -> Swap | None:
         ``thp`` (a THP mode), ``swappiness`` (int), ``aslr`` (bool), ``swap`` (``kind``: zram, zswap, file or disk;
         ``sz_bytes``, ``algorithm``, ``device``); a key that is absent leaves that part of the machine as it is.
     """
-    if "thp" in wanted:
-        _set_thp(wanted["thp"], log)
+    if "thp" in wanted and THP_ENABLED.exists():
+        set_thp(wanted["thp"], log)
     if "swappiness" in wanted:
         log.set_file(Path("/proc/sys/vm/swappiness"), wanted["swappiness"])
     if "aslr" in wanted:
@@ -74,12 +75,18 @@ def prepare(wanted: dict[str, Any], log: UndoLog) -> Swap | None:
     return _SWAPS[swap["kind"]](swap, log) if swap else None
 
 
-def _set_thp(mode: str, log: UndoLog) -> None:
+def set_thp(mode: str, log: UndoLog) -> None:
+    """Bring a THP mode into force.
+
+    Raises
+    ------
+    UnsupportedError : there is no such mode, or no THP in this kernel
+    """
     if mode not in THP_MODES:
         raise UnsupportedError(f"no THP mode '{mode}'{nearest(mode, THP_MODES)}")
-    path = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-    if path.exists():
-        log.set_file(path, mode)
+    if not THP_ENABLED.exists():
+        raise UnsupportedError(f"this kernel has no transparent huge pages, so THP mode '{mode}' cannot be set")
+    log.set_file(THP_ENABLED, mode)
 
 
 def _add_zram(swap: dict[str, Any], log: UndoLog) -> Swap:

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from damoos.cli import bench, fleet, kernels, lists, machines, recorder, records, studies, workloads
+from damoos.cli import bench, fleet, kernels, lists, machines, recorder, records, sidebyside, studies, workloads
 from damoos.errors import DamoosError
 
 INTERRUPTED = 130
@@ -22,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for part in (studies, recorder, fleet, kernels, machines, lists):
+for part in (studies, recorder, fleet, sidebyside, machines, lists):
     app.add_typer(part.app)
 app.add_typer(machines.machines, name="machines")
 app.add_typer(fleet.cluster, name="cluster")

@@ -17,6 +17,8 @@ Format = Annotated[str, typer.Option("--format", help="text or json (one object 
 StudyName = Annotated[str, typer.Argument(help="Name of a study; 'damoos studies' lists them.")]
 
 RESULTS = Path("results")
+# Exit code of a command that did its work and found what it was to watch for.
+FAILED = 1
 
 
 def say(text: str) -> None:

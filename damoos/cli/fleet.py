@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +15,8 @@ from damoos.cli.common import RESULTS, Results, Storage, check_format, comma_sep
 from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 
 if TYPE_CHECKING:
-    from damoos.sweeps import Sweep
+    from damoos.sidebyside import Evaluated
+    from damoos.sweeps import Sweep, SweepConfig
 
 app = typer.Typer()
 cluster = typer.Typer(no_args_is_help=True, help="A Ray cluster on this computer.")
@@ -57,7 +59,6 @@ def sweep(
     """
     from damoos import api
     from damoos.study import PRCL
-    from damoos.sweeps import Sweep
 
     check_format(form, "jsonl")
     options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
@@ -67,6 +68,13 @@ def sweep(
         scorer_options={name: value for name, value in options.items() if value}, searcher=searcher, seed=seed,
         repeats=repeats, candidates=candidates, require_real=require_real,
     )  # fmt: skip
+    begin(config, ray, dry_run, results, storage, form)
+
+
+def begin(config: SweepConfig, ray: str | None, dry_run: bool, results: Path, storage: str | None, form: str) -> None:
+    """Drive a new sweep, or an unfinished one of the same words; or say what it would take."""
+    from damoos.sweeps import Sweep
+
     config.check()
     if dry_run:
         _print_estimate(config, form)
@@ -77,19 +85,32 @@ def sweep(
 
 def run(found: Sweep, ray: str | None, form: str) -> None:
     """Drive a sweep and print what it has come to."""
-    from damoos import api
+    from damoos import api, sidebyside
     from damoos.report.fleet import summary
 
     check_format(form, "jsonl")
     with _watched(form) as event:
         said = api.drive_sweep(found, ray, event)
-    if form == "json":
+    listed = sidebyside.is_evaluation(found)
+    if listed and any(row["state"] == "done" for row in said["studies"]):
+        _print_evaluation(sidebyside.Evaluated(found), form)
+    elif form == "json":
         print(json.dumps({**said, "studies": [found.finished(row["study"]) or row for row in said["studies"]]}))
-    elif form == "jsonl":
-        event("end", said)
-    else:
+    elif form == "text":
         print(summary(said))
-    _check(said)
+    if form == "jsonl":
+        event("end", said)
+    _check(said, listed)
+
+
+def _print_evaluation(evaluated: Evaluated, form: str) -> None:
+    written = evaluated.write()
+    if form == "json":
+        print(evaluated.to_json())
+    elif form == "text":
+        print(f"evaluation {evaluated.name}")
+        print(repr(evaluated))
+        print("\n".join(map(str, written)))
 
 
 @app.command()
@@ -190,14 +211,14 @@ def _money(model: float, real: float) -> str:
     return f"{real:.2f}" if model == real else f"{model:.2f} to {real:.2f}"
 
 
-def _check(said: dict[str, Any]) -> None:
-    """The exit code: machines that were not fit, studies that failed, nothing found at all."""
+def _check(said: dict[str, Any], listed: bool) -> None:
+    """The exit code: machines that were not fit, studies that failed, nothing found where something was sought."""
     failures = said["failures"]
     if any(one["of"] == "machine" for one in failures):
         raise UnsupportedError(_failed(said))
     if failures:
         raise TooManyFailures(_failed(said))
-    if all(row["score"] is None for row in said["studies"]):
+    if not listed and all(row["score"] is None for row in said["studies"]):
         raise NothingFeasible(f"sweep '{said['sweep']}': no study has a scheme that kept the limits of the score")
 
 

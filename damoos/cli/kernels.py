@@ -1,4 +1,4 @@
-"""The commands about kernels: which there are, what each has, and how they differ."""
+"""The commands about kernels: which there are, and what each has."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from damoos.cli.common import RESULTS, Format, Results, check_format, comma_separated, say, scheme_text
-from damoos.errors import ConfigError
+from damoos.cli.common import FAILED, Format, check_format, say
 
-FAILED = 1
-
-app = typer.Typer()
 kernel = typer.Typer(help="Kernels that guests can boot: Debian's, damoos's own, yours.", no_args_is_help=True)
 
 
@@ -93,48 +89,6 @@ def kernel_remove(name: Annotated[str, typer.Argument(help="A name that 'damoos 
     from damoos.machines.guest import kernels
 
     kernels.remove(name)
-
-
-@app.command()
-def evaluate(
-    workload: Annotated[str | None, typer.Option(help="Workload name or TOML file; see 'damoos workloads'.")] = None,
-    command: Annotated[str | None, typer.Option(help="Run this command line instead.")] = None,
-    machine: Annotated[str, typer.Option(help="Guest name or TOML file; see 'damoos machines'.")] = "guest",
-    kernels: Annotated[str, typer.Option(help="Comma-separated names; see 'damoos kernel list'.")] = "debian",
-    scheme: Annotated[
-        str | None, typer.Option(help="Scheme text or file (default: the workload's hand-made prcl).")
-    ] = None,
-    operations: Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).")] = "vaddr",
-    repeats: Annotated[int, typer.Option(help="Rounds; each runs every kernel without and under the scheme.")] = 5,
-    tolerance: Annotated[
-        str | None,
-        typer.Option(help="Exit with 1 if the last kernel is surely slower than the first by more, e.g. 2%."),
-    ] = None,
-    results: Results = RESULTS,
-    form: Format = "text",
-) -> None:
-    """Run a workload without and under a scheme on several kernels in turn, and tell how they differ.
-
-    Example: damoos evaluate --workload synthetic/hot-cold --kernels debian,damoos --repeats 5
-    """
-    from damoos.evaluate import Evaluation, slower_by, text
-    from damoos.study import StudyConfig
-    from damoos.units import parse_percent
-
-    check_format(form)
-    allowed = None if tolerance is None else float(parse_percent(tolerance)) / 100
-    evaluation = Evaluation(
-        StudyConfig(workload=workload, command=command, machine=machine, nr_samples=2, operations=operations),
-        comma_separated(kernels, "--kernels"),
-        None if scheme is None else scheme_text(scheme),
-        repeats=repeats,
-    )
-    if allowed is not None and len(evaluation.kernels) < 2:
-        raise ConfigError("--tolerance compares kernels: give two or more with --kernels")
-    found = evaluation.run(results, say)
-    print(json.dumps(found, indent=2) if form == "json" else text(found))
-    if allowed is not None and slower_by(found) > allowed:
-        raise typer.Exit(FAILED)
 
 
 def _markdown(about: dict[str, dict[str, Any]]) -> list[str]:

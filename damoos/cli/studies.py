@@ -244,6 +244,9 @@ def show(
         unfinished = {"study": study, "trials": json.loads(found.trials_df.to_json(orient="records"))}
         print(json.dumps(found.result or unfinished, indent=2))
         return
+    if found.study.config.configs:
+        print(repr(found))
+        return
     table = found.trials_df
     metrics = ["runtime_s", "rss_avg_bytes"]
     columns = ["number", *found.param_names, "state", "feasible", "score", "score_low", "score_high", *metrics]
@@ -297,18 +300,19 @@ def _print_result(found: TunedStudy, form: str, results: Path) -> None:
         print(json.dumps(found.result, indent=2))
     else:
         print(repr(found))
-        print(f"figure: {results / found.name / 'figure.png'}")
+        if not found.study.config.configs:
+            print(f"figure: {results / found.name / 'figure.png'}")
 
 
 def _check_feasible(found: TunedStudy) -> None:
     """A study without a recommendation has an exit code of its own; what it has to say has been printed."""
-    if found.best is None:
+    if found.best is None and not found.study.config.configs:
         raise NothingFeasible(f"study '{found.name}': none of its trials kept the limits of the score")
 
 
 def _compare(found: dict[str, TunedStudy], form: str, results: Path) -> None:
     """Each kernel under its own tuned scheme, in turn; nothing to compare where a kernel has none."""
-    from damoos.evaluate import evaluation_of, text
+    from damoos.kernels import evaluation_of, text
 
     feasible = all(one.best for one in found.values())
     compared = evaluation_of({name: one.study for name, one in found.items()}).run(results, say) if feasible else None
@@ -331,9 +335,9 @@ def _row(study: Study) -> dict[str, Any]:
         "study": study.name,
         "workload": study.config.target,
         "machine": study.config.machine,
-        "nr_samples": study.config.nr_samples,
-        "trials": sum(run.kind == "trial" for run in study.runs()),
-        "state": "unfinished" if result is None else f"done: {result['verdict']}",
+        "nr_samples": study.config.nr_steps,
+        "trials": sum(run.kind in ("trial", "config") for run in study.runs()),
+        "state": "unfinished" if result is None else f"done: {result.get('verdict', 'configurations compared')}",
         "recommended": (result or {}).get("recommended"),
         "created": study.record.get("created"),
     }

@@ -176,4 +176,5 @@ def _study_line(said: Mapping[str, Any]) -> str:
         return f"{said['study']}: begins on {said['machine']}"
     if said["state"] == "failed":
         return f"{said['study']}: failed: {said['error']}"
-    return f"{said['study']}: done after {said['trials']} trials, verdict {said['verdict']}"
+    verdict = f"trials, verdict {said['verdict']}" if said["verdict"] else "runs"
+    return f"{said['study']}: done after {said['trials']} {verdict}"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from damoos.agent.meter import SAMPLE_COLUMNS
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import ACTIONS
 from damoos.errors import DamoosError
@@ -19,6 +20,8 @@ from damoos.machines.base import Machine, Session
 Curve = Callable[[float], tuple[float, float]]
 RUNTIME_S = 10.0
 RSS_BYTES = 100 << 20
+# What huge pages do to runtime and RSS where all memory has them, and the share of it that has under "madvise".
+THP_GAIN, THP_BLOAT, MADVISED = 0.2, 0.5, 0.4
 
 
 def cliff_and_fall(min_age_s: float) -> tuple[float, float]:
@@ -85,7 +88,7 @@ class FakeSession(Session):
     def __init__(self, machine: FakeMachine) -> None:
         self._machine = machine
         self.facts = {"kernel": machine.kernel, "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
-        self.facts |= {"arch": "fake", "damon_in_use": "", "swap_bytes": 1 << 28}
+        self.facts |= {"arch": "fake", "damon_in_use": "", "swap_bytes": 1 << 28, "has_thp": True}
         self.facts["metrics"] = ["cgroup_avg_bytes", "psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
         self.agent = FakeAgent(machine, self.facts)  # type: ignore[assignment]
 
@@ -123,7 +126,7 @@ class FakeAgent:
     def call(self, name: str, **args: Any) -> Any:
         """Answer one call."""
         if name in ("run", "observe"):
-            return self._run(args["context"], args.get("abort_s"))
+            return self._run(args["context"], args.get("abort_s"), args.get("thp"))
         answers: dict[str, Any] = {
             "facts": self._facts,
             "probe": {
@@ -140,15 +143,19 @@ class FakeAgent:
         }
         return answers[name]
 
-    def _run(self, document: dict[str, Any] | None, abort_s: float | None) -> dict[str, Any]:
+    def _run(self, document: dict[str, Any] | None, abort_s: float | None, thp: str | None) -> dict[str, Any]:
         machine = self._machine
         number, machine.nr_runs = machine.nr_runs, machine.nr_runs + 1
         machine.begin_run(number)
-        slowdown, saving, damos = 0.0, 0.0, []
-        if document is not None:
-            scheme = context_from_json(document).schemes[0]
-            slowdown, saving = machine.curve(scheme.pattern.min_age_us / 1e6)
-            damos = [{"nr_tried": 9, "sz_tried_bytes": 9 << 20, "nr_applied": 8, "sz_applied_bytes": 8 << 20}]
+        slowdown, saving = 0.0, 0.0
+        schemes = () if document is None else context_from_json(document).schemes
+        damos = [{"nr_tried": 9, "sz_tried_bytes": 9 << 20, "nr_applied": 8, "sz_applied_bytes": 8 << 20}] * len(
+            schemes
+        )
+        if schemes and schemes[0].action not in ("hugepage", "nohugepage"):
+            slowdown, saving = machine.curve(schemes[0].pattern.min_age_us / 1e6)
+        huge = {"always": 1.0, "madvise": MADVISED if schemes else 0.0}.get(thp or "never", 0.0)
+        slowdown, saving = slowdown - THP_GAIN * huge, saving - THP_BLOAT * huge
         random = machine.dice(number, document)
         runtime_s = RUNTIME_S * (1 + slowdown) * (1 + machine.noise * random.standard_normal())
         rss = RSS_BYTES * (1 - saving) * (1 + machine.noise * random.standard_normal())
@@ -164,10 +171,10 @@ class FakeAgent:
             "system_s": 0.0,
             "counters": {"pswpin": 0, "pswpout": 0, "pgmajfault": 0},
             "psi_us": {"some": 0, "full": 0, "io_some": 0, "io_full": 0},
-            "sample_columns": ["t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs"],
-            "samples": [[0.0, rss, rss, rss, 0, 1], [runtime_s / 2, rss, rss, rss, 0, 1]],
+            "sample_columns": SAMPLE_COLUMNS,
+            "samples": [[at_s, rss, rss, rss, 0, 1, rss * huge] for at_s in (0.0, runtime_s / 2)],
             "damos": damos,
-            "kdamond_cpu_s": 0.0,
+            "kdamond_cpu_s": 0.01 * runtime_s if document else 0.0,
             "accepted": {},
             "stdout": '{"ops": 1000, "ops_per_s": 100}',  # as mempat would say
             "stderr": "",

@@ -47,6 +47,7 @@ class Tune(Table):
             manual_us=parse_us(self.manual_min_age) // time_scale,
             unit_work_s=float(Fraction(parse_us(self.unit_work), 1_000_000 * time_scale)),
             limit_s=float(Fraction(parse_us(self.limit), 1_000_000)),
+            time_scale=time_scale,
         )
 
 

@@ -14,7 +14,9 @@ HOST_DAMON = Path("/sys/kernel/mm/damon/admin")
 RAYTRACE = ["tune", "--workload", "parsec3/raytrace"]
 
 
-COMMANDS = ["tune", "sweep", "status", "resume", "apply", "stop", "studies", "show", "evaluate", "doctor", "setup"]
+COMMANDS = [
+    *("tune", "sweep", "status", "resume", "apply", "stop", "studies", "show", "evaluate", "compare", "doctor", "setup")
+]
 GROUPS = {
     "bench": ["searchers", "aa"],
     "plugin": ["new"],

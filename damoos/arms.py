@@ -1,0 +1,188 @@
+"""The hand-made scheme and the tuned one side by side, from studies that have finished (Figure 8)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from damoos import verdict
+from damoos.errors import ConfigError
+from damoos.normalised import Quantity, told
+from damoos.store.studies import Store
+from damoos.study import Study, feasible_scores
+from damoos.sweeps import Sweep
+from damoos.verdict import BASELINE, MANUAL, TUNED
+
+# What the paper reports of its three machines (section 4.3), as fractions: averages over 24 workloads, scores / 100.
+PAPER: dict[str, dict[str, Any]] = {
+    "i3.metal": {
+        "manual": {"slowdown": 0.1365, "saving": 0.3710, "score": 0.0999},
+        "tuned": {"slowdown": 0.0091, "saving": 0.2497, "score": 0.1208},
+        "slowdown_removed": 0.9333,
+        "score_gain": 0.2002,
+    },
+    "m5d.metal": {
+        "manual": {"slowdown": 0.1345, "saving": 0.3521, "score": 0.1009},
+        "tuned": {"slowdown": 0.0204, "saving": 0.2473, "score": 0.1101},
+        "slowdown_removed": 0.8483,
+        "score_gain": 0.0616,
+    },
+    "z1d.metal": {
+        "manual": {"slowdown": 0.0954, "saving": 0.3322, "score": 0.1135},
+        "tuned": {"slowdown": 0.0059, "saving": 0.2510, "score": 0.1206},
+        "slowdown_removed": 0.9381,
+        "score_gain": 0.0625,
+    },
+}
+_OF_A_ROUND = {"slowdown": ("runtime_s", 1.0), "saving": ("rss_avg_bytes", -1.0)}
+KEYS = ("slowdown", "saving", "score")
+
+
+def studies_of(sweep: Sweep) -> list[Study]:
+    """Studies of a sweep that have begun, in its order."""
+    looked = (sweep.store.look(sweep.study_name(config)) for config in sweep.config.configs())
+    return [Study(record) for record in looked if record]
+
+
+def load(store: Store, name: str) -> Study:
+    """A study by its name."""
+    return Study(store.load(name))
+
+
+def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
+    """Manual and tuned side by side, by machine.
+
+    Parameters
+    ----------
+    studies : sequence of Study
+        Those that have no validated tuned scheme are named, with the reason, and count nowhere.
+
+    Returns
+    -------
+    list of dict
+        By machine: ``machine``, ``studies`` (each with ``study, workload, variant, error``, and ``manual`` and
+        ``tuned``: `KEYS` as quantities, ``feasible``, ``scheme``), ``average`` (`summary` of those without an error),
+        and ``paper``: what the paper reports of a machine of this kind, or null.
+
+    Raises
+    ------
+    ConfigError : no studies, one that compares configurations, or scores of different kinds, which have no average
+    """
+    if not studies:
+        raise ConfigError("there is nothing to compare: no study of it has begun")
+    kinds = {(one.config.scorer, str(one.config.scorer_options)) for one in studies}
+    if len(kinds) > 1:
+        raise ConfigError(f"scores of different kinds have no average: {', '.join(sorted(one for one, _ in kinds))}")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for study in studies:
+        if study.config.configs:
+            raise ConfigError(f"study '{study.name}' compares configurations; 'damoos evaluate' tells what came of it")
+        found.setdefault(study.config.machine, []).append(_pair(study))
+    return [
+        {
+            "machine": machine,
+            "studies": pairs,
+            "average": summary([one for one in pairs if not one["error"]], studies[0].scorer.direction),
+            "paper": PAPER.get(machine, PAPER.get(f"{machine}.metal")),
+        }
+        for machine, pairs in found.items()
+    ]
+
+
+def _pair(study: Study) -> dict[str, Any]:
+    """One study's two arms, each run against the baseline of its own round."""
+    said: dict[str, Any] = {"study": study.name, "workload": study.config.target, "variant": None, "error": ""}
+    result = study.record.result
+    if result is None:
+        return {**said, "error": f"it is not finished; damoos resume {study.name}"}
+    said["variant"] = result["variant"]
+    if result["recommended"] is None:
+        return {**said, "error": "no trial kept the limits of its score"}
+    previous = feasible_scores(study.trials())
+    rounds = verdict.rounds_of(study.runs())
+    arms, _ = verdict.settle(rounds, study.scorer, previous, study.config.repeats)
+    for name in (BASELINE, MANUAL, TUNED):
+        if name not in arms:
+            return {**said, "error": f"{name} has no valid runs"}
+    base = arms[BASELINE].runs
+    for name, key in ((MANUAL, "manual"), (TUNED, "recommended")):
+        arm = arms[name]
+        said[name] = {
+            "scheme": result[key]["scheme"],
+            "feasible": arm.feasible,
+            "score": told(list(arm.scores.values())) if arm.scores else None,
+        }
+        for quantity, (metric, sign) in _OF_A_ROUND.items():
+            values = [sign * (run.metric(metric) / base[n].metric(metric) - 1) for n, run in arm.runs.items()]
+            said[name][quantity] = told(values)
+    return said
+
+
+def summary(pairs: Sequence[Mapping[str, Any]], direction: str = "maximize") -> dict[str, Any] | None:
+    """Averages over workloads, and what tuning has won; None where there is nothing to average.
+
+    Nothing is divided by noise: a share is null where what it is a share of does not lie above 0 with 95 %.
+
+    Returns
+    -------
+    dict
+        ``workloads`` (a number); ``manual`` and ``tuned`` (`KEYS` as quantities; ``broken``: studies whose arm broke
+        the limits); ``slowdown_removed``, ``saving_kept``, ``score_gain`` (fractions or null), ``score_difference``;
+        both of these are positive where tuning is better. Scores are of the studies in which both arms have one
+        (``scored``, a number).
+    """
+    if not pairs:
+        return None
+    scored = [one for one in pairs if one[MANUAL]["score"] and one[TUNED]["score"]]
+    found: dict[str, Any] = {"workloads": len(pairs), "scored": len(scored)}
+    for arm in (MANUAL, TUNED):
+        found[arm] = {key: _average([one[arm][key] for one in pairs]) for key in ("slowdown", "saving")}
+        found[arm]["score"] = _average([one[arm]["score"] for one in scored]) if scored else None
+        found[arm]["broken"] = [one["study"] for one in pairs if not one[arm]["feasible"]]
+    manual, tuned = found[MANUAL], found[TUNED]
+    sign = 1 if direction == "maximize" else -1
+    kept = _share(tuned["saving"], manual["saving"])
+    slower = _share(tuned["slowdown"], manual["slowdown"])
+    gain = _share(tuned["score"], manual["score"]) if scored else None
+    return {
+        **found,
+        "slowdown_removed": None if slower is None else 1 - slower,
+        "saving_kept": kept,
+        "score_gain": None if gain is None else sign * (gain - 1),
+        "score_difference": sign * (tuned["score"]["mean"] - manual["score"]["mean"]) if scored else None,
+    }
+
+
+def _average(quantities: Sequence[Quantity]) -> Quantity:
+    means = [one["mean"] for one in quantities]
+    return told(means, verdict.interval_of_average([one["values"] for one in quantities]))
+
+
+def _share(part: Quantity, whole: Quantity) -> float | None:
+    """A share of something that is surely more than nothing."""
+    if whole["ci95"] is None or whole["ci95"][0] <= 0 or not math.isfinite(whole["mean"]):
+        return None
+    return float(np.divide(part["mean"], whole["mean"]))
+
+
+def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A tidy table: one row per study and arm, and one per machine and arm for the averages (workload ``average``)."""
+    made = []
+    for machine in found:
+        entries = [(one, one) for one in machine["studies"] if not one["error"]]
+        if machine["average"]:
+            entries.append(({"study": None, "workload": "average", "variant": None}, machine["average"]))
+        for about, arms in entries:
+            for arm in (MANUAL, TUNED):
+                row = {"machine": machine["machine"], **{key: about[key] for key in ("study", "workload", "variant")}}
+                row |= {"arm": arm, "scheme": arms[arm].get("scheme")}
+                row["kept_limits"] = not arms[arm].get("broken", not arms[arm].get("feasible"))
+                for key in KEYS:
+                    quantity = arms[arm][key] or {"mean": None, "ci95": None}
+                    low, high = quantity["ci95"] or (None, None)
+                    row |= {key: quantity["mean"], f"{key}_low": low, f"{key}_high": high}
+                made.append(row)
+    return made

@@ -1,0 +1,200 @@
+"""One go at a study, of whatever kind: what it finds on its machine, a run at a time, everything stored as it ends.
+
+A study does nothing on a machine by itself: it yields jobs, and whoever drives it says what came of them. So one
+process can drive many studies, wherever their machines are.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from damoos import jobs, places
+from damoos.dispatch.base import Job, job
+from damoos.errors import ConfigError, MeasurementError, WorkloadError
+from damoos.model.trial import Measurement, Run, Score
+from damoos.policies.base import Policy
+from damoos.study import Setting, Study, space_of
+
+# A run this much slower than its baseline hangs, whatever the scorer allows.
+HANGS_AT = 4.0
+HANGS_MIN_S = 30.0
+
+
+class Watcher:
+    """Told how a study goes; this one tells nobody."""
+
+    def say(self, text: str) -> None:
+        """A line of news."""
+
+    def begin(self, study: Study, total: int, done: int) -> None:
+        """The study starts, or goes on with ``done`` of ``total`` runs finished."""
+
+    def started(self, run: Run, left_s: float | None) -> None:
+        """A run has begun; ``left_s`` is the time until the end of the study, if it can be told."""
+
+    def finished(self, run: Run, score: Score | None) -> None:
+        """A run has ended."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A job that a study wants done next, and the run that it is for; None for its survey."""
+
+    job: Job
+    run: Run | None = None
+
+
+# Yields what is to be done, is sent what came of it, or has thrown into it what went wrong. Returns the study's result.
+Steps = Generator[Step, Any, dict[str, Any]]
+# The same for a part of a study.
+Part = Generator[Step, Any, None]
+
+
+class Execution(ABC):
+    """One go at a study, from wherever it stands to its end. What is stored decides what is next."""
+
+    def __init__(self, study: Study, watcher: Watcher, expected: int) -> None:
+        self._study = study
+        self._watcher = watcher
+        self._config = study.config
+        self._done = study.record.runs()
+        self._expected = expected
+        self._started = time.monotonic()
+        self._elapsed_before: float = study.record.get("elapsed_s", 0.0)
+        self._spent: list[float] = []
+        self._found: jobs.Survey
+
+    @abstractmethod
+    def _work(self) -> Part:
+        """Every run that is left."""
+
+    @abstractmethod
+    def _result(self, elapsed_s: float) -> dict[str, Any]:
+        """What the study has come to."""
+
+    @abstractmethod
+    def _is_baseline(self, run: Run) -> bool:
+        """Whether a run tells how long the workload takes when it is left alone."""
+
+    def whole(self) -> Steps:
+        """Everything that is left."""
+        self._found = yield Step(job(jobs.survey, self._config))
+        self._begin()
+        try:
+            yield from self._work()
+        except BaseException:
+            self._study.record.set("elapsed_s", self._elapsed())  # the next go adds its own
+            raise
+        result = self._result(self._elapsed())
+        self._study.record.set("result", result)
+        return result
+
+    def _elapsed(self) -> float:
+        return self._elapsed_before + time.monotonic() - self._started
+
+    def _begin(self) -> None:
+        """Whether the study can go on with what was found."""
+        jobs.same_version(self._found)
+        self._check_setting()
+        self._check_metrics()
+        self._watcher.begin(self._study, self._expected, len(self._done))
+
+    @abstractmethod
+    def _check_metrics(self) -> None:
+        """Find out before the first run whether what is read of a run will be there."""
+
+    def _check_setting(self) -> None:
+        """What runs must be what the study began with; a study that begins writes it down."""
+        workload = self._found.workload
+        stored = self._study.record.get("setting")
+        if stored is None:
+            setting = Setting(
+                workload_identity=workload.identity,
+                variant=workload.variant,
+                note=workload.note,
+                params=space_of(self._config, workload.tuning).params,
+                manual_us=workload.tuning.manual_us,
+                facts=self._found.facts,
+                commit=places.commit(),
+                reports=tuple(workload.reports),
+                record=self._can_record(),
+            )
+            self._study.record.set("setting", setting.to_json())
+        elif stored["workload_identity"] != workload.identity:
+            raise ConfigError(f"study '{self._study.name}' began with another '{workload.name}'; start a new study")
+        else:
+            self._check_kernel(stored["facts"], self._found.facts)
+
+    def _can_record(self) -> bool:
+        """Whether the study begins with a recording."""
+        return False
+
+    def _check_kernel(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """Runs on different kernels cannot be compared within one study."""
+        for name in ("kernel", "kernel_id"):
+            if name in before and before[name] != now.get(name):
+                raise ConfigError(
+                    f"study '{self._study.name}' began on kernel {before[name]}, and machine '{self._found.machine}'"
+                    f" has {now.get(name)} now; start a new study"
+                )
+
+    def _left(self, steps: list[Run]) -> list[Run]:
+        return [step for step in steps if step.key not in self._done]
+
+    def _execute(
+        self, asked: Run, policy: Policy, must_succeed: bool, abort_s: float | None = None
+    ) -> Generator[Step, Any, Run]:
+        """Run one step and store what came of it, raw data first.
+
+        One that must succeed and fails is not stored: nothing can be judged without it, and a resumed study is to try
+        it again.
+        """
+        self._watcher.started(asked, self._time_left())
+        begun = time.monotonic()
+        measurement, error = None, ""
+        try:
+            work = job(jobs.execute, self._found.workload, policy, self._limit_s(), abort_s)
+            found, samples = yield Step(work, asked)
+            for name in () if found.censored else self._needs():
+                found.metric(name)
+            self._study.record.artifacts.write_samples(asked.key, samples)
+            measurement = found
+        except (WorkloadError, MeasurementError) as failure:
+            if must_succeed:
+                raise type(failure)(f"without any scheme: {failure}") from None
+            error = str(failure)
+        self._spent.append(time.monotonic() - begun)
+        run = replace(asked, measurement=measurement, error=error)
+        self._done[run.key] = run
+        self._watcher.finished(run, self._store(run))
+        return run
+
+    def _store(self, run: Run) -> Score | None:
+        """Store a finished run; returns its score, if it has one."""
+        self._study.record.add(run)
+        return None
+
+    def _needs(self) -> tuple[str, ...]:
+        """Metrics without which a run has failed."""
+        return tuple(self._study.scorer.needs)
+
+    def _baseline_runtimes(self) -> list[float]:
+        done: list[Measurement | None] = [run.measurement for run in self._done.values() if self._is_baseline(run)]
+        return [one.metric("runtime_s") for one in done if one]
+
+    def _limit_s(self) -> float:
+        if self._config.run_limit_s is not None:
+            return self._config.run_limit_s
+        known = self._baseline_runtimes()
+        hangs_at = max(HANGS_MIN_S, HANGS_AT * max(known)) if known else math.inf
+        return min(self._found.workload.tuning.limit_s, hangs_at)
+
+    def _time_left(self) -> float | None:
+        if not self._spent:
+            return None
+        return max(0, self._expected - len(self._done)) * sum(self._spent) / len(self._spent)

@@ -1,0 +1,120 @@
+"""Policies by the names that people give them: the DAOS paper's configurations, scheme files, a user's own.
+
+A name is resolved once, into plain values that hold the scheme's text: a study that goes on tomorrow does not depend
+on a file that was edited since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from damoos import places
+from damoos.damon.scheme import Scheme
+from damoos.damon.text import parse_schemes
+from damoos.errors import ConfigError, SchemeError, nearest
+from damoos.policies.base import DamosPolicy, NonePolicy, Policy, RecordPolicy, ThpPolicy
+
+BASELINE, THP = "baseline", "thp"
+PAPER = (BASELINE, "rec", "prec", THP, "ethp", "prcl")
+"""The six configurations of the DAOS paper's Figure 7, in its order."""
+ENDING = ".damos"
+# What a name stands for that is no scheme file: arguments of `policy`.
+_BUILT_IN: dict[str, dict[str, str]] = {
+    BASELINE: {},
+    "rec": {"record": "vaddr"},
+    "prec": {"record": "paddr"},
+    THP: {"thp": "always"},
+}
+# Actions that the kernel's THP mode "never" would turn into nothing.
+_OF_THP = ("hugepage", "nohugepage")
+
+
+def names() -> list[str]:
+    """Every name that ships with damoos."""
+    return [*_BUILT_IN, *sorted(path.stem for path in places.data("schemes").glob(f"*{ENDING}"))]
+
+
+def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[str, str]]:
+    """Plain form of each configuration by its name, the baseline first, whether it was named or not.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Names, or paths of scheme files, whose names are their stems.
+    operations : str
+        Operations set of scheme files.
+
+    Returns
+    -------
+    dict
+        ``scheme`` (text) and ``operations``, ``thp`` (a THP mode), ``record`` (an operations set), as they apply.
+
+    Raises
+    ------
+    ConfigError : a name that nobody knows, one that is there twice, a file that cannot be read
+    SchemeError : a scheme that cannot be; the file is named
+    """
+    found: dict[str, dict[str, str]] = {BASELINE: {}}
+    for word in words:
+        name = Path(word).stem if word.endswith(ENDING) else word
+        if (name in found and name != BASELINE) or words.count(word) > 1:
+            raise ConfigError(f"configuration '{name}' is there twice")
+        found[name] = dict(_BUILT_IN[name]) if word in _BUILT_IN else _of_file(word, operations)
+        policy(found[name])
+    return found
+
+
+def policy(form: Mapping[str, str], time_scale: int = 1) -> Policy:
+    """The policy of a plain form.
+
+    Parameters
+    ----------
+    time_scale : int
+        By how much a model runs shorter than what it stands for; the ages of schemes are divided by it.
+    """
+    if "scheme" in form:
+        schemes = tuple(_aged(one, time_scale) for one in parse_schemes(form["scheme"]))
+        return DamosPolicy(schemes, form["operations"], thp=form.get("thp"))
+    if "record" in form:
+        return RecordPolicy(form["record"])
+    if "thp" in form:
+        return ThpPolicy(form["thp"])
+    return NonePolicy()
+
+
+def _of_file(word: str, operations: str) -> dict[str, str]:
+    path = Path(word)
+    if not word.endswith(ENDING):
+        if word not in names():
+            raise ConfigError(f"unknown configuration '{word}'{nearest(word, [*names(), f'FILE{ENDING}'])}")
+        path = places.data("schemes") / f"{word}{ENDING}"
+    elif path.stem in _BUILT_IN:
+        raise ConfigError(f"{path}: '{path.stem}' is a configuration of damoos's own; give the file another name")
+    try:
+        text = path.read_text()
+        schemes = parse_schemes(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: this is no text") from None
+    except SchemeError as error:
+        raise SchemeError(f"{path}: {error}") from None
+    if not schemes:
+        raise ConfigError(f"{path}: there is no scheme in it")
+    # Comments stay in the file: the schemes are what is stored, and what makes two studies the same.
+    form = {"scheme": "\n".join(map(str, schemes)), "operations": operations}
+    return form | ({"thp": "madvise"} if any(one.action in _OF_THP for one in schemes) else {})
+
+
+def _aged(scheme: Scheme, time_scale: int) -> Scheme:
+    """The same scheme in the time of a model."""
+    pattern = scheme.pattern
+    upper = pattern.max_age_us
+    pattern = replace(
+        pattern,
+        min_age_us=pattern.min_age_us // time_scale,
+        max_age_us=None if upper is None else upper // time_scale,
+    )
+    return replace(scheme, pattern=pattern)

@@ -1,0 +1,140 @@
+"""An evaluation of configurations for people: text, CSV and a figure like the paper's Figure 7."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from damoos.normalised import rows
+from damoos.policies import named
+from damoos.policies.named import BASELINE
+from damoos.report.bars import bars, save, short, sized
+from damoos.report.tables import change, ratio, to_csv
+from damoos.store.artifacts import Artifacts
+from damoos.store.studies import slug
+from damoos.units import show_bytes
+
+Result = Mapping[str, Any]
+# What the paper says of its six configurations (section 4.2), to be set beside what has been measured.
+PAPER = (
+    "the paper (i3.metal, averages of 24 workloads): rec 0.99 performance, 1.37 % DAMON CPU; prec 0.99, 1.46 %;"
+    " thp 5.23 % speedup, 5.51 % bloat; ethp removes 64.28 % of the bloat, keeps 39 % of the speedup;"
+    " prcl 37.10 % saving, 13.66 % slowdown"
+)
+
+
+def write(found: Result, results: Sequence[Result], artifacts: Artifacts) -> list[Path]:
+    """Write ``evaluation.json``, ``evaluation.csv`` and a figure for each machine; returns their paths."""
+    written = [
+        artifacts.write_json("evaluation.json", {**found, "studies": list(results)}),
+        artifacts.write_text("evaluation.csv", to_csv(rows(results))),
+    ]
+    for machine in found["machines"]:
+        written += draw(machine, [one for one in results if one["machine"]["name"] == machine["machine"]], artifacts)
+    return written
+
+
+def text(found: Result, results: Sequence[Result]) -> str:
+    """Every workload under every configuration, then averages, best and worst, and what became of THP's bloat."""
+    lines = []
+    for machine in found["machines"]:
+        here = [one for one in results if one["machine"]["name"] == machine["machine"]]
+        lines += list(_machine(machine, here))
+    lines += [f"not finished: {one['study']}: {one['error']}" for one in found["failures"]]
+    known = {name for machine in found["machines"] for name in machine["configs"]}
+    return "\n".join([*lines, PAPER] if known & set(named.PAPER[1:]) else lines)
+
+
+def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
+    about = results[0]["machine"]
+    yield (
+        f"{machine['machine']}: Linux {about['kernel']}, {about['accel']}, {results[0]['repeats']} blocks;"
+        " performance and memory efficiency: baseline = 1, more is better"
+    )
+    names = max(len(_name(one)) for one in results)
+    width = max(len(name) for name in machine["configs"])
+    columns = f"{'runtime':>9} {'RSS':>9}  {'performance':<21}  {'memory efficiency':<21}  {'AnonHuge':>9}  DAMON CPU"
+    yield f"  {'workload':<{names}}  {'config':<{width}}  {columns}"
+    for one in results:
+        for name, config in one["configs"].items():
+            yield f"  {_name(one):<{names}}  {name:<{width}}  {_cells(config)}"
+    if any(one["variant"] == "model" for one in results):
+        yield "  a model has the accesses of a program that is not installed; ages of schemes are scaled with its time"
+    if len(results) > 1:
+        yield from _averages(machine, width)
+    for share in machine["thp"]:
+        yield _share(share)
+
+
+def _name(result: Result) -> str:
+    scaled = f" (model, time 1/{result['time_scale']})" if result["variant"] == "model" else ""
+    return f"{result['workload']}{scaled}"
+
+
+def _cells(config: Mapping[str, Any]) -> str:
+    if config["error"]:
+        return f"failed: {config['error']}"
+    found = config["quantities"]
+    return (
+        f"{found['runtime_s']['mean']:>7.2f} s {show_bytes(found['rss_avg_bytes']['mean']):>9}"
+        f"  {ratio(found['performance']):<21}  {ratio(found['memory_efficiency']):<21}"
+        f"  {show_bytes(found['anon_huge_avg_bytes']['mean']):>9}  {found['kdamond_cpu']['mean']:.2%}"
+    )
+
+
+def _averages(machine: Mapping[str, Any], width: int) -> Iterator[str]:
+    total = len(machine["workloads"])
+    yield f"  averages of {total} workloads (intervals: noise of the runs), best and worst"
+    for name, one in machine["configs"].items():
+        if not one["workloads"]:
+            yield f"  {name:<{width}}  failed on all of them"
+            continue
+        of = "" if len(one["workloads"]) == total else f"  of {len(one['workloads'])} workloads, the others failed"
+        for key, word in (("performance", "performance"), ("memory_efficiency", "memory efficiency")):
+            found = one[key]
+            ends = "" if name == BASELINE else "  ".join(
+                f"{end} {found[end]['mean']:.3f} {short(found[end]['workload'])}" for end in ("best", "worst")
+            )  # fmt: skip
+            yield f"  {name:<{width}}  {word:<17}  {ratio(found)}  {ends}{of}".rstrip()
+        if name != BASELINE:
+            cpu = f", DAMON CPU {one['kdamond_cpu']['mean']:.2%}" if one["kdamond_cpu"]["mean"] else ""
+            yield f"  {name:<{width}}  slowdown {change(one['slowdown'])}, RSS {change(one['bloat'])}{cpu}"
+
+
+def _share(share: Mapping[str, Any]) -> str:
+    where = share["workload"] or "average"
+    bloat = f"({share['thp_bloat']:+.1%} to {share['bloat']:+.1%})"
+    speedup = f"({share['thp_speedup']:+.1%} to {share['speedup']:+.1%})"
+    removed = kept = None
+    if share["bloat_removed"] is not None:
+        removed = f"removes {share['bloat_removed']:.1%} of THP's memory bloat"
+    if share["speedup_kept"] is not None:
+        kept = f"keeps {share['speedup_kept']:.1%} of its speedup"
+    return (
+        f"  {share['config']} on {where}: {removed or 'THP has no memory bloat'} {bloat},"
+        f" {kept or 'THP has no speedup'} {speedup}"
+    )
+
+
+def draw(machine: Mapping[str, Any], results: Sequence[Result], artifacts: Artifacts) -> list[Path]:
+    """Write the figure of one machine: normalised performance above, memory efficiency below."""
+    names = [name for name in machine["configs"] if name != BASELINE]
+    groups = [short(one["workload"]) for one in results]
+    if len(results) > 1:
+        groups.append("average")
+    figure, panels = sized(len(groups), len(names), 2)
+    for axes, key in zip(panels, ("performance", "memory_efficiency"), strict=True):
+        series = {}
+        for name in names:
+            cells = [one["configs"][name]["quantities"].get(key) for one in results]
+            series[name] = cells + ([machine["configs"][name].get(key)] if len(results) > 1 else [])
+        bars(axes, groups, series, 1.0, f"normalised\n{key.replace('_', ' ')}")
+    about = results[0]["machine"]
+    models = " (models)" if any(one["variant"] == "model" for one in results) else ""
+    figure.suptitle(
+        f"{machine['machine']}: Linux {about['kernel']}, {about['accel']}; baseline = 1, more is better{models}",
+        fontsize=9,
+    )
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(names), fontsize=8)
+    return save(figure, artifacts, f"evaluation-{slug(machine['machine'])}")

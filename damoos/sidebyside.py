@@ -1,0 +1,206 @@
+"""The public Python interface to what stands side by side: `evaluate` (configurations), `compare` (manual, tuned)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from damoos import arms, sweeps
+from damoos.api import RESULTS, drive_sweep, sweep_config
+from damoos.normalised import evaluation, rows
+from damoos.policies import named
+from damoos.store.artifacts import Artifacts
+from damoos.store.studies import Store, slug
+from damoos.study import Study
+from damoos.sweeps import Sweep, SweepConfig
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from damoos.drive import Event
+
+
+class Evaluated:
+    """What configurations have come to on workloads and machines.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        Of listed studies, those of which count that have finished.
+
+    Raises
+    ------
+    MeasurementError : none has
+    """
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.name = sweep.name
+        self.artifacts = sweep.artifacts
+        looked = (sweep.store.look(sweep.study_name(config)) for config in sweep.config.configs())
+        self._studies = [Study(record) for record in looked if record and record.result]
+        self.studies = [study.record.result or {} for study in self._studies]
+        failures = (sweep.result or {}).get("failures", [])
+        self.result = {"sweep": self.name, "machines": evaluation(self.studies), "failures": failures}
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per machine, workload and configuration; units in the column names."""
+        import pandas as pd
+
+        return pd.DataFrame(rows(self.studies))
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """One row per run: machine, workload, block, configuration, the metrics, and the error of one that failed."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                "machine": study.config.machine,
+                "workload": study.config.target,
+                "block": run.number,
+                "config": run.arm,
+                **(run.measurement.metrics if run.measurement else {}),
+                "error": run.error,
+            }
+            for study in self._studies
+            for run in study.runs()
+        )
+
+    def write(self) -> list[Path]:
+        """Write JSON, CSV and a figure for each machine into the sweep's folder; returns their paths."""
+        from damoos.report.configs import write
+
+        return write(self.result, self.studies, self.artifacts)
+
+    def to_json(self) -> str:
+        """All of it as one JSON object."""
+        return json.dumps({**self.result, "studies": self.studies})
+
+    def __repr__(self) -> str:
+        """The tables as text."""
+        from damoos.report.configs import text
+
+        return text(self.result, self.studies)
+
+
+class Compared:
+    """The hand-made and the tuned schemes of finished studies.
+
+    Parameters
+    ----------
+    studies : sequence of Study
+    """
+
+    def __init__(self, studies: Sequence[Study]) -> None:
+        self.result = arms.compare(studies)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per study and scheme, and per machine and scheme for the averages; units in the column names."""
+        import pandas as pd
+
+        return pd.DataFrame(arms.rows(self.result))
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write JSON, CSV and a figure for each machine; returns their paths."""
+        from damoos.report.arms import write
+
+        return write(self.result, Artifacts(folder))
+
+    def __repr__(self) -> str:
+        """The tables as text."""
+        from damoos.report.arms import text
+
+        return text(self.result)
+
+
+def evaluate(
+    workloads: Sequence[str],
+    machines: Sequence[str] = ("guest",),
+    configs: Sequence[str] = named.PAPER,
+    *,
+    repeats: int = 5,
+    ray: str | None = None,
+    results: Path = RESULTS,
+    storage: str | None = None,
+    event: Event | None = None,
+    **settings: Any,
+) -> Evaluated:
+    """Run every workload under every configuration on every machine, the DAOS paper's six by default.
+
+    Goes on with an unfinished evaluation of the same words, and tries again what failed in it.
+
+    Parameters
+    ----------
+    workloads, machines : sequence of str
+        Names, files, or patterns such as ``splash2x/*``.
+    configs : sequence of str
+        Names (see `damoos.policies.named.names`) or scheme files; the baseline runs also where it is not named.
+    repeats : int
+        Blocks; each holds every configuration once, in a shuffled order.
+    ray : str or None
+        Address of a Ray cluster, or ``auto``; None for this process alone.
+    event : callable or None
+        Told of each thing that happens, see `damoos.drive.drive`.
+    **settings
+        Further fields of `damoos.study.StudyConfig`: ``seed``, ``operations``, ``require_real``, ``run_limit_s``.
+
+    Returns
+    -------
+    Evaluated
+        ``table`` and ``runs`` are tidy frames.
+    """
+    config = evaluation_config(workloads, machines, configs, repeats=repeats, **settings)
+    config.check()
+    found = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
+    drive_sweep(found, ray, event)
+    return Evaluated(found)
+
+
+def evaluation_config(
+    workloads: Sequence[str], machines: Sequence[str], configs: Sequence[str], **settings: Any
+) -> SweepConfig:
+    """What an evaluation is asked to do, with all patterns, names and files resolved."""
+    forms = named.resolve(configs, settings.get("operations", "vaddr"))
+    return sweep_config(workloads, machines, 0, configs=forms, **settings)
+
+
+def is_evaluation(found: Sweep) -> bool:
+    """Whether a sweep's studies are listed ones."""
+    return bool(found.config.settings.get("configs"))
+
+
+def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | None = None) -> Compared:
+    """Set the hand-made and the tuned schemes of finished studies side by side; nothing is run.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Studies and sweeps.
+
+    Returns
+    -------
+    Compared
+        ``table`` is a tidy frame.
+
+    Raises
+    ------
+    ConfigError : an unknown name, or nothing to compare
+    """
+    known = [folder.name for folder in sweeps.folders(results)]
+    found: dict[str, Study] = {}
+    for name in names:
+        if name in known:
+            sweep = sweeps.load(results, name, storage)
+            found |= {study.name: study for study in arms.studies_of(sweep)}
+        else:
+            found[name] = arms.load(Store(results, storage), name)
+    return Compared(list(found.values()))
+
+
+def folder_of(names: Sequence[str], results: Path) -> Path:
+    """Where a comparison's files belong: the folder of the one sweep or study, or one of their own for several."""
+    return results / (names[0] if len(names) == 1 else f"compare-{slug('-'.join(names))}"[:120])

@@ -1,0 +1,114 @@
+"""The names of configurations, and the scheme files that ship, against what their sources list."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from damoos import places
+from damoos.damon.scheme import AccessPattern, Scheme
+from damoos.damon.text import parse_schemes
+from damoos.errors import ConfigError
+from damoos.policies import named
+from damoos.policies.base import DamosPolicy, NonePolicy, RecordPolicy, ThpPolicy
+
+MIB, S, MINUTE = 1 << 20, 1_000_000, 60_000_000
+
+
+def scheme(action: str, min_sz=0, min_freq=0, max_freq=None, min_age_us=0) -> Scheme:
+    top = None if max_freq is None else Fraction(max_freq)
+    return Scheme(action, AccessPattern(min_sz, None, Fraction(min_freq), top, min_age_us, None))
+
+
+# Copied from the paper and the patch set by hand, in the kernel's units.
+PUBLISHED = {
+    "prcl": [scheme("pageout", 4096, max_freq=0, min_age_us=5 * S)],
+    "ethp": [scheme("hugepage", min_freq=5), scheme("nohugepage", 2 * MIB, max_freq=0, min_age_us=7 * S)],
+    "listing1-prcl": [scheme("pageout", max_freq=0, min_age_us=2 * MINUTE)],
+    "listing1-ethp": [
+        scheme("hugepage", 2 * MIB, min_freq=80, min_age_us=MINUTE),
+        scheme("nohugepage", max_freq=5, min_age_us=MINUTE),
+    ],
+    "v8-prcl": [scheme("pageout", 4096, max_freq=5, min_age_us=S // 2)],
+    "v8-ethp": [
+        scheme("hugepage", 2 * MIB, min_freq=5),
+        scheme("nohugepage", 2 * MIB, max_freq=5, min_age_us=S),
+    ],
+    "v8-plans": [
+        scheme("willneed", min_freq=80, max_freq=90, min_age_us=S // 10),
+        scheme("cold", min_freq=10, max_freq=20, min_age_us=S // 10),
+        scheme("pageout", max_freq=10, min_age_us=S // 10),
+        scheme("hugepage", 2 * MIB, min_freq=90, max_freq=99, min_age_us=S // 10),
+        scheme("nohugepage", 2 * MIB, max_freq=25, min_age_us=S // 10),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_a_shipped_file_says_what_its_source_says(name: str) -> None:
+    text = (places.data("schemes") / f"{name}.damos").read_text()
+    assert list(parse_schemes(text)) == PUBLISHED[name]
+    assert "Source: " in text
+
+
+def test_every_shipped_file_is_held_against_its_source() -> None:
+    assert {path.stem for path in places.data("schemes").iterdir()} == set(PUBLISHED)
+
+
+def test_the_six_configurations() -> None:
+    forms = named.resolve(named.PAPER)
+    assert tuple(forms) == named.PAPER
+    policies = {name: named.policy(form) for name, form in forms.items()}
+    assert policies["baseline"] == NonePolicy()
+    assert policies["rec"] == RecordPolicy("vaddr")
+    assert policies["prec"] == RecordPolicy("paddr")
+    assert policies["thp"] == ThpPolicy("always")
+    assert policies["ethp"] == DamosPolicy(tuple(PUBLISHED["ethp"]), thp="madvise")
+    assert policies["prcl"] == DamosPolicy(tuple(PUBLISHED["prcl"]))
+
+
+def test_the_baseline_comes_first_and_unasked() -> None:
+    assert list(named.resolve(["prcl"])) == ["baseline", "prcl"]
+    assert list(named.resolve(["prcl", "baseline"])) == ["baseline", "prcl"]
+
+
+def test_ages_are_in_the_time_of_a_model() -> None:
+    policy = named.policy(named.resolve(["ethp"])["ethp"], time_scale=10)
+    assert isinstance(policy, DamosPolicy)
+    assert [one.pattern.min_age_us for one in policy.schemes] == [0, 700_000]
+
+
+def test_a_users_own_file_is_kept_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "mine.damos"
+    file.write_text("# mine\n4K max  min min  2s max  pageout\n")
+    forms = named.resolve([str(file)], "paddr")
+    file.unlink()
+    assert forms["mine"] == {"scheme": "4K max  min min  2s max  pageout", "operations": "paddr"}
+    assert named.policy(forms["mine"]).spec()["context"] is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["etph"], "unknown configuration 'etph'; did you mean 'ethp'"),
+        (["prcl", "prcl"], "'prcl' is there twice"),
+        (["baseline", "baseline"], "'baseline' is there twice"),
+        (["gone.damos"], "gone.damos: No such file"),
+        (["empty.damos"], "empty.damos: there is no scheme in it"),
+        (["bad.damos"], "bad.damos: line 1, column 26: unknown action 'pagout'; did you mean 'pageout'"),
+        (["thp.damos"], "'thp' is a configuration of damoos's own"),
+        (["prcl", "prcl.damos"], "'prcl' is there twice"),
+        (["binary.damos"], "this is no text"),
+    ],
+)
+def test_wrong_words(words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty.damos").write_text("# nothing\n")
+    (tmp_path / "bad.damos").write_text("4K max  min min  5s max  pagout\n")
+    (tmp_path / "thp.damos").write_text("4K max  min min  5s max  pageout\n")
+    (tmp_path / "prcl.damos").write_text("4K max  min min  5s max  pageout\n")
+    (tmp_path / "binary.damos").write_bytes(b"\xff\xfe")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=message):
+        named.resolve(words)

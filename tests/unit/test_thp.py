@@ -1,0 +1,59 @@
+"""THP modes and what lies in huge pages, as the agent sets and reads them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from damoos.agent import proc, setting
+from damoos.agent.meter import SAMPLE_COLUMNS, Meter
+from damoos.agent.undo import UndoLog
+from damoos.errors import UnsupportedError
+
+
+@pytest.fixture
+def enabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "enabled"
+    path.write_text("always madvise [never]\n")
+    monkeypatch.setattr(setting, "THP_ENABLED", path)
+    return path
+
+
+def test_a_mode_is_set_and_undone(enabled: Path, tmp_path: Path) -> None:
+    log = UndoLog(tmp_path / "undo.json")
+    setting.set_thp("always", log)
+    assert enabled.read_text() == "always\n"
+    assert log.undo() == []
+    assert enabled.read_text() == "never\n"
+
+
+def test_a_mode_in_force_is_no_change(enabled: Path, tmp_path: Path) -> None:
+    log = UndoLog(tmp_path / "undo.json")
+    setting.set_thp("never", log)
+    assert len(log) == 0
+
+
+def test_what_cannot_be_is_said(enabled: Path, tmp_path: Path) -> None:
+    log = UndoLog(tmp_path / "undo.json")
+    with pytest.raises(UnsupportedError, match="no THP mode 'alway'; did you mean 'always'"):
+        setting.set_thp("alway", log)
+    enabled.unlink()
+    with pytest.raises(UnsupportedError, match="no transparent huge pages"):
+        setting.set_thp("always", log)
+    setting.prepare({"thp": "never"}, log)  # a machine without THP is one with "never"
+    assert len(log) == 0
+
+
+def test_a_sample_has_a_value_in_each_column() -> None:
+    meter = Meter(None, None)
+    meter.sample([os.getpid()])
+    (sample,) = meter.read()["samples"]
+    row = dict(zip(SAMPLE_COLUMNS, sample, strict=True))
+    assert 0 < row["pss_bytes"] <= row["rss_bytes"] * 1.5
+    assert 0 <= row["anon_huge_bytes"] <= row["rss_bytes"]
+
+
+def test_a_process_that_is_gone_has_nothing() -> None:
+    assert proc.mapped_bytes(2**22 + 1) == (0, 0)
