@@ -130,7 +130,7 @@ class _Search(Execution):
         return wanted and here
 
     def _record(self, step: Run) -> Part:
-        """The run that is recorded, and what it lets the searcher expect; nothing, if it fails and was not asked for."""
+        """The run that is recorded and what it lets the searcher expect: nothing, if it fails and was not asked for."""
         study, run = self._study, step
         self._watcher.started(step, self._time_left())
         begun = time.monotonic()
