@@ -22,13 +22,15 @@ from typing import Any
 
 import pytest
 
+from damoos.agent.record import INSTANCE, TRACEFS
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.scheme import AccessPattern, Context, Filter, Goal, Quotas, Scheme, Watermarks
 from damoos.errors import ConfigError, MeasurementError, UnsupportedError
 from damoos.machines.base import Machine, Session
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Score, Trial
-from damoos.policies.base import Policy
+from damoos.policies.base import Policy, RecordPolicy
+from damoos.records.journal import Journal
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher
 from damoos.workloads.base import Workload
@@ -319,6 +321,22 @@ class KernelInterfaceContract:
         assert offered["interfaces"]
         assert {"vaddr", "paddr"} <= set(offered["operations"])
         assert {"pageout", "hugepage", "nohugepage", "stat"} <= set(offered["actions"])
+
+    def test_what_damon_sees_is_recorded(self, session: Session) -> None:
+        """By the kernel's trace event, whole snapshots about every aggregation interval, and nothing stays behind."""
+        assert session.facts["records"] == "trace"
+        policy = RecordPolicy()
+        journal = Journal(policy.operations, policy.attrs)
+        spec = {"argv": ["sleep", "4"], "env": {}, "limit_s": 30.0, "sample_s": 0.5, "drop_caches": False}
+        raw = session.agent.stream(journal, "run", **spec, **policy.spec())
+        recording = journal.recording({})
+        assert raw["record"]["lost_events"] == 0
+        assert recording.nr_snapshots >= 25
+        gaps_s = [b - a for a, b in itertools.pairwise(recording.end_s)]
+        assert 0.09 <= statistics.median(gaps_s) <= 0.13
+        assert (recording.sz_bytes > 0).all()
+        assert session.agent.call("which", program=f"{TRACEFS[0] / INSTANCE}/trace") is None
+        assert session.agent.call("facts")["damon_in_use"] == ""
 
     def test_the_kernel_is_asked_what_it_took(self, session: Session) -> None:
         """All intervals are written, the one that is 60 s by default too, and read back."""

@@ -1,0 +1,151 @@
+"""Recordings of a real kernel: hot areas against the truth, what becomes of a killed one, predictions beside runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from damoos.agent.record import INSTANCE, TRACEFS
+from damoos.bench.monitor import ToldWorkload, accuracy, truth
+from damoos.dispatch.lease import Lease
+from damoos.machines import catalog as machines
+from damoos.policies.base import NonePolicy, RecordPolicy
+from damoos.records import damo
+from damoos.records.heat import heatmap
+from damoos.records.journal import Journal
+from damoos.workloads import catalog
+from damoos.workloads.base import Tuning
+from tests.conftest import DAMOOS, damoos, short_workload
+
+
+@pytest.fixture(scope="module")
+def lease(guest_image: None) -> Iterator[Lease]:
+    with Lease(machines.machine("guest")) as opened:
+        yield opened
+
+
+def pattern_of(name: str) -> tuple[Path, int]:
+    path, file = catalog.find(name)
+    assert file.pattern
+    return path.parent / file.pattern.file, file.pattern.rate
+
+
+@pytest.mark.parametrize("name", ["synthetic/stairs", "synthetic/phases"])
+def test_hot_areas_are_where_they_are(lease: Lease, name: str) -> None:
+    pattern, rate = pattern_of(name)
+    workload = ToldWorkload(name, pattern, rate, 1, 0, Tuning())
+    policy = RecordPolicy()
+    journal = Journal(policy.operations, policy.attrs)
+    measured, _ = lease.run(workload, policy, 200.0, sink=journal)
+    recording = journal.recording({})
+    phases = truth(workload.told, pattern.read_text())
+    found = accuracy(recording, phases)
+    assert found.precision > 0.8, found
+    assert found.recall > 0.85, found
+    assert recording.nr_regions.max() <= policy.attrs.max_nr_regions
+    assert measured.provenance["record"]["lost_events"] == 0
+    # The picture: in the middle of every phase its hot memory is brighter than all the rest.
+    seen = heatmap(recording, nr_times=200, nr_addresses=200)
+    addresses = (seen.address[1:] + seen.address[:-1]) / 2
+    times = recording.span_s[0] + (seen.time_s[1:] + seen.time_s[:-1]) / 2
+    for begin, end, spans in phases:
+        column = seen.frequency[abs(times - (begin + end) / 2).argmin()]
+        hot = sum((addresses >= low) & (addresses < high) for low, high in spans).astype(bool)
+        assert column[hot].mean() > 3 * column[~hot].mean() or hot.mean() > 0.9
+
+
+def test_without_tracing_regions_are_looked_at(lease: Lease) -> None:
+    class Looking(RecordPolicy):
+        def spec(self) -> dict:
+            form = super().spec()
+            return {**form, "record": {**form["record"], "source": "tried_regions"}}
+
+    pattern, rate = pattern_of("synthetic/hot-cold")
+    workload = ToldWorkload("hot-cold", pattern, rate, 1, 0, Tuning())
+    policy = Looking()
+    journal = Journal(policy.operations, policy.attrs)
+    lease.run(workload, policy, 200.0, sink=journal)
+    recording = journal.recording({})
+    assert recording.about["source"] == "tried_regions"
+    assert recording.nr_snapshots >= 8
+    assert accuracy(recording, truth(workload.told, pattern.read_text())).recall > 0.8
+
+
+def test_the_whole_machine_is_recorded_and_bounded(lease: Lease, tmp_path: Path) -> None:
+    workload = catalog.workload(str(short_workload(tmp_path, manual_min_age="1s")), lease.which)
+    policy = RecordPolicy("paddr", sz_bytes=40_000)
+    journal = Journal(policy.operations, policy.attrs)
+    measured, _ = lease.run(workload, policy, 60.0, sink=journal)
+    recording = journal.recording({})
+    assert measured.provenance["record"]["full"]
+    assert measured.provenance["record"]["sent_bytes"] <= 40_000
+    assert recording.operations == "paddr"
+    assert recording.end.max() <= lease.facts["mem_bytes"] * 1.5
+    assert lease.which(f"{TRACEFS[0] / INSTANCE}/trace") is None
+    after, _ = lease.run(workload, NonePolicy(), 60.0)
+    assert "record" not in after.provenance
+
+
+@pytest.mark.parametrize("name", ["redis/idle:test", "parsec3/raytrace"])
+def test_a_server_and_a_model_are_recorded_and_predicted(guest_image: None, tmp_path: Path, name: str) -> None:
+    done = damoos("record", "--workload", name, "--format", "json", cwd=tmp_path, timeout=600)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    file = tmp_path / found["file"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert not (file.parent / damo.JOURNAL).exists()
+    for report in ("heatmap", "wss", "regions", "recency", "idle-time"):
+        shown = damoos("report", report, found["recording"], cwd=tmp_path, env={**os.environ, "NO_COLOR": "1"})
+        assert shown.returncode == 0, shown.stderr
+        assert name.split(":")[0] in shown.stdout
+    theirs = subprocess.run(["damo", "report", "wss", "--input", file], capture_output=True, text=True, check=False)
+    assert theirs.returncode == 0, theirs.stderr
+    predicted = damoos("predict", found["recording"], "--format", "json", cwd=tmp_path)
+    rows = json.loads(predicted.stdout)["forecast"]
+    assert rows[0]["memory_saving"] > 0.3  # most of both is cold
+    assert all(a["memory_saving"] >= b["memory_saving"] - 1e-9 for a, b in zip(rows, rows[1:], strict=False))
+    sized = json.loads(
+        damoos("rightsize", found["recording"], "--slowdown", "15%", "--format", "json", cwd=tmp_path).stdout
+    )
+    assert sized["suggested"]["memory_bytes"] < 0.8 * sized["suggested"]["now_bytes"]
+
+
+def test_a_recording_that_is_killed_is_there_as_far_as_it_came(guest_image: None, tmp_path: Path) -> None:
+    argv = [DAMOOS, "record", "--workload", "synthetic/hot-cold"]
+    with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        give_up = time.monotonic() + 240
+        while (
+            not (journals := list(tmp_path.glob("results/record-*/*.journal"))) or journals[0].stat().st_size < 20_000
+        ):
+            assert time.monotonic() < give_up
+            assert process.poll() is None
+            time.sleep(0.2)
+        process.send_signal(signal.SIGKILL)
+    folder = journals[0].parent
+    assert stat.S_IMODE(journals[0].stat().st_mode) == 0o600
+    shown = damoos("report", "wss", folder.name, "--format", "json", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert damo.read(damo.find(folder.name, tmp_path / "results")).nr_snapshots > 10
+
+
+def test_a_recording_tells_the_search_what_to_expect(guest_image: None, tmp_path: Path) -> None:
+    """Predicted beside measured, on real runs: the first trial is where the recording says, and is no surprise."""
+    words = ["--trials", "4", "--repeats", "2", "--candidates", "1", "--prior", "record", "--format", "json"]
+    done = damoos("tune", "--workload", "parsec3/raytrace", *words, cwd=tmp_path, timeout=900)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert len(result["trials"]) == 3
+    assert result["prediction"]["kept"]
+    first = result["prediction"]["trials"][0]
+    assert abs(first["predicted"]["memory_saving"] - first["measured"]["memory_saving"]) < 0.15
+    assert abs(first["predicted"]["slowdown"] - first["measured"]["slowdown"]) < 0.15
+    assert result["validation"]["tuned"]["score"] > 0.15
+    assert (tmp_path / "results" / result["study"] / damo.FILE_NAME).is_file()
