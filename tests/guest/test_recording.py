@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -111,7 +112,7 @@ def test_a_server_and_a_model_are_recorded_and_predicted(guest_image: None, tmp_
     predicted = damoos("predict", found["recording"], "--format", "json", cwd=tmp_path)
     rows = json.loads(predicted.stdout)["forecast"]
     assert rows[0]["memory_saving"] > 0.3  # most of both is cold
-    assert all(a["memory_saving"] >= b["memory_saving"] - 1e-9 for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a["memory_saving"] >= b["memory_saving"] - 1e-9 for a, b in itertools.pairwise(rows))
     sized = json.loads(
         damoos("rightsize", found["recording"], "--slowdown", "15%", "--format", "json", cwd=tmp_path).stdout
     )
