@@ -43,6 +43,7 @@ def sweep(
     prices: Annotated[str | None, typer.Option(help="As in 'damoos tune'.")] = None,
     scheme: Annotated[str | None, typer.Option(help="As in 'damoos tune'.")] = None,
     tunables: Annotated[list[str] | None, typer.Option("--tune", help="As in 'damoos tune'.")] = None,
+    prior: Annotated[str, typer.Option(help="As in 'damoos tune'.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the searchers.")] = 0,
     repeats: Annotated[int, typer.Option(help="Rounds of validation; close calls get more.")] = 3,
     candidates: Annotated[int, typer.Option(help="How many of the best points are validated.")] = 2,
@@ -65,8 +66,8 @@ def sweep(
     config = api.sweep_config(
         comma_separated(workload_names, "--workloads"), comma_separated(machine_names, "--machines"), trials,
         scheme=PRCL if scheme is None else scheme_text(scheme), tune=tunables or [], scorer=scorer,
-        scorer_options={name: value for name, value in options.items() if value}, searcher=searcher, seed=seed,
-        repeats=repeats, candidates=candidates, require_real=require_real,
+        scorer_options={name: value for name, value in options.items() if value}, searcher=searcher, prior=prior,
+        seed=seed, repeats=repeats, candidates=candidates, require_real=require_real,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)
 

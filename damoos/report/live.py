@@ -18,6 +18,8 @@ from damoos.units import format_us, show_bytes, show_score
 def _point(run: Run, study: Study | None) -> str:
     if run.kind == "config":
         return run.arm
+    if run.kind == "record":
+        return "recorded"
     if run.params is None or study is None:
         return "no scheme"
     known = {param.key: param for param in study.space.params}
