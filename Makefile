@@ -16,7 +16,7 @@ VERSION ?= 6.12
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
-.PHONY: help tune test setup build image kernel kernels kernel-test lint types unit guest bench chaos docs clean
+.PHONY: help tune test setup build image kernel kernels kernel-test lint types unit guest bench bench-prior chaos docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -101,7 +101,12 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 	$(BIN)/python tests/bench/search.py
 	$(BIN)/damoos bench aa --workload $(WORKLOAD)
 	$(BIN)/python tests/bench/accessed_bits.py
+	$(BIN)/damoos bench monitor
 	-$(BIN)/damoos workloads check-models # 1 where a model does not follow, which docs/workloads.md says of one
+
+PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
+bench-prior: setup build image ## what a recording saves a search, on six workloads (an hour)
+	$(BIN)/python tests/bench/prior.py results/bench-prior $(PRIOR)
 
 chaos: setup image ## kills at random while sweeps run, on machines that are not there and on guests
 	PYTHONPATH=. $(BIN)/python tests/chaos.py

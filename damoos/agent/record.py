@@ -46,14 +46,15 @@ Send = Callable[[dict[str, Any]], None]
 
 def tracefs() -> Path | None:
     """Where the kernel shows DAMON's trace event; None where it does not."""
-    return next((place for place in TRACEFS if (place / EVENT / "format").exists()), None)
+    # os.path says no, where pathlib would raise, to those who may not look.
+    return next((place for place in TRACEFS if os.path.exists(place / EVENT / "format")), None)
 
 
 def source() -> str | None:
     """Where a recording would come from here: ``trace``, ``tried_regions``, or None where it cannot be had."""
     if tracefs():
         return "trace"
-    return "tried_regions" if (Path("/") / ADMIN).exists() else None
+    return "tried_regions" if os.path.exists(Path("/") / ADMIN) else None
 
 
 class Recorder:
