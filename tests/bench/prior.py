@@ -3,7 +3,7 @@
     python tests/bench/prior.py RESULTS WORKLOAD...
 
 Real studies, each with its own baselines and its own validation (2 rounds of one candidate). A workload's studies that
-are in the folder already are not done again, so it can be ended and begun again. Prints the table of docs/monitoring.md.
+are in the folder already are not done again, so it can be ended and begun again. Prints docs/monitoring.md's table.
 """
 
 from __future__ import annotations
