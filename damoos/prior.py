@@ -51,27 +51,30 @@ class Prediction:
     cost : Cost
     runtime_s : float, seconds
         Of the recorded run, with DAMON's own cost in it.
+    resolution_us : float, microseconds
+        Ages under this are not seen apart: two aggregations.
     """
 
     found: Reclaim
     cost: Cost
     runtime_s: float
+    resolution_us: float
 
     @classmethod
     def of(cls, recording: Recording, cost: Cost, runtime_s: float, low_us: float, high_us: float) -> Prediction:
         """For ages of a range, and some beyond both ends."""
         floor = 2.0 * recording.attrs.aggr_us
         ages = np.concatenate([[0.0], np.geomspace(max(low_us / 2, floor), max(2 * high_us, 2 * floor), NR_AGES)])
-        return cls(reclaim(recording, ages, cost), cost, runtime_s)
+        return cls(reclaim(recording, ages, cost), cost, runtime_s, floor)
 
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""
-        return {"found": self.found.to_json(), "cost": vars(self.cost), "runtime_s": self.runtime_s}
+        return {**vars(self), "found": self.found.to_json(), "cost": vars(self.cost)}
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Prediction:
         """Read what `to_json` wrote."""
-        return cls(Reclaim.from_json(form["found"]), Cost(**form["cost"]), form["runtime_s"])
+        return cls(**{**form, "found": Reclaim.from_json(form["found"]), "cost": Cost(**form["cost"])})
 
     def at(self, min_age_us: Floats, stretch: float = 1.0) -> tuple[Floats, Floats, Floats]:
         """Saving, share of the memory that is enough, and seconds that a run gets longer; between the known ages."""
@@ -167,7 +170,7 @@ class RecordedPrior(Prior):
     def _deviations(self, trial: Trial) -> Floats | None:
         """How far each account is from what a trial measured; nothing of one that failed."""
         slowdown, saving = self._runs(float(trial.params["min_age_us"]))
-        error = SLOWDOWN_ERROR[0] + SLOWDOWN_ERROR[1] * np.abs(slowdown)
+        error = _slowdown_error(slowdown)
         if trial.state == "censored":
             return np.array([np.maximum(0.0, self._scorer.max_slowdown - slowdown) / error])
         if trial.state != "complete" or trial.measurement is None:
@@ -190,23 +193,27 @@ class RecordedPrior(Prior):
         return np.array(slowdown), np.array(saving)
 
     def _scored(self, min_age_us: float) -> tuple[Floats, Floats]:
-        """Score by each account, and whether it keeps the limits."""
+        """Score by each account, and the chance that it keeps the limits."""
         if min_age_us not in self._known:
             found = [self._score(*one) for one in zip(*self._runs(min_age_us), strict=True)]
-            self._known[min_age_us] = np.array([one for one, _ in found]), np.array([two for _, two in found])
+            # Below its resolution a recording knows of no harm, which is no reason to try it.
+            seen = min_age_us >= self.prediction.resolution_us
+            self._known[min_age_us] = np.array([one for one, _ in found]), seen * np.array([two for _, two in found])
         return self._known[min_age_us]
 
-    def _score(self, slowdown: float, saving: float) -> tuple[float, bool]:
-        base = self.baseline.metrics
+    def _score(self, slowdown: float, saving: float) -> tuple[float, float]:
+        """Score of a run that keeps the limit on slowdown, and the chance that it does."""
+        base, limit = self.baseline.metrics, self._scorer.max_slowdown
         changed = {
-            "runtime_s": base["runtime_s"] * (1 + slowdown),
+            "runtime_s": base["runtime_s"] * (1 + min(slowdown, 0.999 * limit)),
             **{name: base[name] * (1 - saving) for name in ("rss_avg_bytes", "rss_max_bytes") if name in base},
         }
         run = replace(self.baseline, metrics={**base, **changed})
         score = self._scorer.score(run, self.baseline, [self._worst])
         assert score.value is not None or not score.feasible
         value = self._worst if score.value is None else score.value
-        return (value if self._scorer.direction == "maximize" else -value), score.feasible
+        chance = float(norm.cdf((limit - slowdown) / _slowdown_error(slowdown))) if score.feasible else 0.0
+        return (value if self._scorer.direction == "maximize" else -value), chance
 
     @cached_property
     def _worst(self) -> float:
@@ -215,6 +222,11 @@ class RecordedPrior(Prior):
         if found is None:
             raise MeasurementError(f"scorer '{self._scorer.name}' has no score for the baseline itself")
         return found
+
+
+def _slowdown_error(slowdown: Any) -> Any:
+    """How far a measured slowdown lies from a predicted one, as a standard deviation."""
+    return SLOWDOWN_ERROR[0] + SLOWDOWN_ERROR[1] * np.abs(slowdown)
 
 
 _DEVIATIONS = np.array([COST_DEVIATION, STRETCH_DEVIATION, RESIDENT_DEVIATION])

@@ -169,8 +169,10 @@ class Recorder:
         for cpu, file in self._files:
             while page := self._page(file):
                 pages.append(struct.pack("=H", cpu) + page.ljust(PAGE, b"\0"))
-        if pages:
-            self._give(b"".join(pages))
+        if pages and not self._full:
+            fitting = self._left // (PAGE + 2)
+            self._give(b"".join(pages[:fitting]))
+            self._full = len(pages) > fitting
 
     @staticmethod
     def _page(file: int) -> bytes:
@@ -189,7 +191,7 @@ class Recorder:
         return self._place / INSTANCE
 
     def _give(self, data: bytes) -> None:
-        if self._full or len(data) > self._left:
+        if len(data) > self._left:
             self._full = True
             return
         self._left -= len(data)

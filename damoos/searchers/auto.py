@@ -113,15 +113,15 @@ class AutoSearcher(Searcher):
         found = self.prior.expected(history, points) if points else None
         if found is None:
             return None
-        if not feasible(history):
-            # Breaking the limits is worth as little as the worst that keeps them.
-            worst = found.scores[found.kept].min(initial=0.0)
-            worth = found.weights @ np.where(found.kept, found.scores, worst)
-        else:
+        if feasible(history):
             gain = found.scores - value(best(history))
             z = gain / found.deviation
-            worth = found.weights @ (found.kept * (found.deviation * norm.pdf(z) + gain * norm.cdf(z)))
-        return points[int(np.argmax(worth))]
+            gain = found.deviation * norm.pdf(z) + gain * norm.cdf(z)
+        else:
+            gain = found.scores - found.scores.min()  # a point that breaks the limits is worth as little as any
+        # The accounts may all be wrong about where the limit lies: a point beside one that broke it will break it, too.
+        chance = self._chances(history, self._places(points))
+        return points[int(np.argmax((found.weights @ (found.kept * gain)) * chance))]
 
     def _first(self, number: int) -> Params | None:
         count = NR_FIRST + len(self.space.params) - 1

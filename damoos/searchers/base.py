@@ -20,8 +20,9 @@ class Expectation:
     Parameters
     ----------
     scores : ndarray of shape (accounts, points)
-    kept : ndarray of shape (accounts, points), bool
-        Whether the limits would be kept.
+        Those of runs that keep the limits.
+    kept : ndarray of shape (accounts, points)
+        Chance that the limits are kept, 0 to 1.
     weights : ndarray of shape (accounts,)
         Sum up to 1.
     deviation : float
@@ -29,7 +30,7 @@ class Expectation:
     """
 
     scores: NDArray[np.float64]
-    kept: NDArray[np.bool_]
+    kept: NDArray[np.float64]
     weights: NDArray[np.float64]
     deviation: float
 

@@ -82,12 +82,12 @@ def test_without_tracing_regions_are_looked_at(lease: Lease) -> None:
 
 def test_the_whole_machine_is_recorded_and_bounded(lease: Lease, tmp_path: Path) -> None:
     workload = catalog.workload(str(short_workload(tmp_path, manual_min_age="1s")), lease.which)
-    policy = RecordPolicy("paddr", sz_bytes=40_000)
+    policy = RecordPolicy("paddr", sz_bytes=20_000)
     journal = Journal(policy.operations, policy.attrs)
     measured, _ = lease.run(workload, policy, 60.0, sink=journal)
     recording = journal.recording({})
     assert measured.provenance["record"]["full"]
-    assert measured.provenance["record"]["sent_bytes"] <= 40_000
+    assert measured.provenance["record"]["sent_bytes"] <= 20_000
     assert recording.operations == "paddr"
     assert recording.end.max() <= lease.facts["mem_bytes"] * 1.5
     assert lease.which(f"{TRACEFS[0] / INSTANCE}/trace") is None
