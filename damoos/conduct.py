@@ -141,6 +141,8 @@ class _Search(Execution):
             )
             study.record.artifacts.write_samples(step.key, samples)
             records.write(recording, study.record.artifacts.path / records.FILE_NAME)
+            if cost is None:
+                raise UnsupportedError("the machine pages nothing out, so a fault costs nobody knows what")
             param = study.space.params[0]
             prediction = Prediction.of(recording, cost, measurement.metric("runtime_s"), param.low, param.high)
             study.record.set("prediction", prediction.to_json())

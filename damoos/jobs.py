@@ -102,24 +102,31 @@ def execute(
 
 def record(
     lease: Lease, workload: Workload, policy: RecordPolicy, limit_s: float, journal: Journal | None = None
-) -> tuple[Measurement, RawSamples, Recording, Cost]:
-    """One run that is recorded, and what paging costs on this machine.
+) -> tuple[Measurement, RawSamples, Recording, Cost | None]:
+    """One run that is recorded, and what paging costs on this machine; None where nothing can be paged out.
 
     Parameters
     ----------
     journal : Journal or None
         Keeps the recording as it comes; None for one in memory.
     """
-    paging = lease.call("swap_cost")
-    cost = Cost(paging["pageout_us"], paging["fault_us"], shared=1.0 if lease.facts["vcpus"] == 1 else 0.0)
+    cost = _paging_cost(lease)
     if journal is None:
         about: dict[str, Any] = {"workload": workload.name, "variant": workload.variant}
         about |= {"low_us": workload.tuning.low_us, "high_us": workload.tuning.high_us}
         journal = Journal(policy.operations, policy.attrs, about)
     measurement, samples = lease.run(workload, policy, limit_s, sink=journal)
     journal.close()
-    more = {**measurement.provenance, "metrics": dict(measurement.metrics), "cost": vars(cost)}
+    more = {**measurement.provenance, "metrics": dict(measurement.metrics), "cost": cost and vars(cost)}
     return measurement, samples, journal.recording(more), cost
+
+
+def _paging_cost(lease: Lease) -> Cost | None:
+    try:
+        found = lease.call("swap_cost")
+    except UnsupportedError:
+        return None
+    return Cost(found["pageout_us"], found["fault_us"], shared=1.0 if lease.facts["vcpus"] == 1 else 0.0)
 
 
 def same_version(found: Survey) -> None:

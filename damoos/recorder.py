@@ -96,8 +96,10 @@ def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, A
     ConfigError : the recording is not one of damoos's, or the score is of something that cannot be predicted
     """
     about = recording.about
-    if "metrics" not in about or "cost" not in about:
+    if "metrics" not in about:
         raise ConfigError("this recording does not say what its run measured; make one with 'damoos record'")
+    if not about.get("cost"):
+        raise ConfigError("this recording is of a machine that pages nothing out (no swap), so no cost is known")
     made = scorers.scorer(scorer, dict(options or {}))
     unknown = [name for name in made.needs if name not in PREDICTED]
     if unknown:
