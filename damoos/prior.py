@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 PREDICTED = frozenset({"runtime_s", "rss_avg_bytes", "rss_max_bytes"})
 NR_AGES = 96
 # Values of what is not known, and how far they are believed to lie from 1, as standard deviations of the logarithm.
-COSTS, COST_DEVIATION = np.geomspace(0.25, 8.0, 11), 0.8
+COSTS, COST_DEVIATION = np.geomspace(0.25, 4.0, 9), 0.6
 STRETCHES, STRETCH_DEVIATION = np.geomspace(0.5, 2.0, 5), 0.4
 RESIDENT, RESIDENT_DEVIATION = np.array([0.7, 0.85, 0.95, 1.0, 1.1]), 0.15
 # How far a measured run lies from its right account: absolute, and as a share of what is predicted.
