@@ -74,6 +74,7 @@ class Forecast:
         Shares of the memory that is resident without a scheme: what is saved on average, and what is enough for 95 % of
         the time.
     slowdown, slowdown_low, slowdown_high : float
+        As likely exceeded as not; the mean would be that of a few accounts in which the workload thrashes.
     score : float or None
         None where the limits are likely broken, or the scorer was not asked.
     """
@@ -120,12 +121,10 @@ def _forecast(prior: RecordedPrior, age_us: float, step_us: int) -> Forecast:
     point = {"min_age_us": age_us}
     said = prior.predicted((), point)
     assert said is not None  # nothing has contradicted it yet
-    low, high = prior.slowdowns(point, (0.1, 0.9))
+    low, middle, high = prior.slowdowns(point, (0.1, 0.5, 0.9))
     peak = float(prior.prediction.at(np.array([age_us]))[1][0])
     score = said["score"] if said["chance"] >= 0.5 else None
-    return Forecast(
-        age_us / 1e6, said["memory_saving"], peak, said["slowdown"], low, high, score, said["chance"]
-    )  # fmt: skip
+    return Forecast(age_us / 1e6, said["memory_saving"], peak, middle, low, high, score, said["chance"])
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ class Size:
     min_age_s : float, seconds
         Of the scheme that it takes.
     slowdown, slowdown_high : float
-        Expected, and with 90 % not exceeded.
+        As likely exceeded as not, and with 90 % not exceeded.
     """
 
     memory_bytes: int

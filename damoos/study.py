@@ -200,6 +200,8 @@ class StudyConfig:
             why = f"searcher '{self.searcher}' takes no prior; 'auto' does"
         elif self.pid is not None:
             why = "a running process has no runtime to predict"
+        elif self.operations != "vaddr":
+            why = f"operations '{self.operations}' see more than the workload's memory; 'vaddr' sees that"
         elif not can_predict(space, scorers.scorer(self.scorer, self.scorer_options)):
             why = "a recording predicts min_age of a pageout scheme, for a score of runtime and RSS"
         if why and self.prior == "record":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from damoos.damon.scheme import OPERATIONS, Attrs
+from damoos.damon.scheme import OPERATIONS, Attrs, IntervalsGoal
 from damoos.records.quantities import COUNTS, PERCENTS, SIZES, TIMES_NS, column, quantity
 from damoos.records.recording import Ints, Recording
 from damoos.records.shots import NS, Shot, assemble
@@ -82,7 +83,9 @@ def _attrs(records: Sequence[Json], ours: Json | None, given: Attrs | None) -> A
     sample, aggr, update = found.pop()
     if ours is None:
         return Attrs(sample, aggr, update)
-    return Attrs(sample, aggr, update, int(ours["nr_regions"]["min"]), int(ours["nr_regions"]["max"]))
+    goal = ours.get("intervals_goal")
+    least, most = int(ours["nr_regions"]["min"]), int(ours["nr_regions"]["max"])
+    return Attrs(sample, aggr, update, least, most, goal and IntervalsGoal(**goal))
 
 
 def _us(value: Any) -> int:
@@ -133,6 +136,7 @@ def pieces(recording: Recording) -> Iterator[str]:
         "damoos": {
             "operations": recording.operations,
             "nr_regions": {"min": attrs.min_nr_regions, "max": attrs.max_nr_regions},
+            **({} if attrs.goal is None else {"intervals_goal": asdict(attrs.goal)}),
             "about": dict(recording.about),
         }
     }

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from damoos.damon.scheme import Attrs
+from damoos.damon.scheme import Attrs, IntervalsGoal
 from damoos.errors import ConfigError, MeasurementError, StoreError
 from damoos.records.recording import Recording
 from damoos.records.ring_buffer import events, snapshots
@@ -102,20 +102,19 @@ def read(path: Path) -> Recording:
             for line in file:
                 if line.endswith("\n"):  # the last one may have been cut off
                     lines.append(json.loads(line))
+        return _recording(lines, {})
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except ValueError:
+    except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
         raise ConfigError(f"{path}: not a journal of 'damoos record'") from None
-    if lines and not (isinstance(lines[0], dict) and "begin" in lines[0]):
-        raise ConfigError(f"{path}: not a journal of 'damoos record'")
-    return _recording(lines, {})
 
 
 def _recording(lines: list[dict[str, Any]], about: Mapping[str, Any]) -> Recording:
     if not lines:
         raise MeasurementError("the recording is empty: the agent sent nothing of it")
     first, *rest = lines
-    begin, attrs = first["begin"], Attrs(**first["attrs"])
+    begin, goal = first["begin"], first["attrs"].get("goal")
+    attrs = Attrs(**{**first["attrs"], "goal": goal and IntervalsGoal(**goal)})
     chunks = [_unpacked(line["data"]) for line in rest if "data" in line]
     resident = [json.loads(_unpacked(line["resident"])) for line in rest if "resident" in line]
     columns = _traced(chunks, begin, attrs) if begin["source"] == "trace" else _looked_at(chunks, attrs)

@@ -5,7 +5,10 @@ It answers an agent's calls with numbers from a response curve. What it gives is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+import struct
+import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +18,16 @@ from damoos.agent.meter import SAMPLE_COLUMNS
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import ACTIONS
 from damoos.errors import DamoosError
-from damoos.machines.base import Machine, Session
+from damoos.machines.base import Machine, Session, Sink
+from damoos.records.recording import Recording
 
 Curve = Callable[[float], tuple[float, float]]
 RUNTIME_S = 10.0
 RSS_BYTES = 100 << 20
 # What huge pages do to runtime and RSS where all memory has them, and the share of it that has under "madvise".
 THP_GAIN, THP_BLOAT, MADVISED = 0.2, 0.5, 0.4
+# What paging costs, microseconds per page.
+PAGEOUT_US, FAULT_US = 2.0, 40.0
 
 
 def cliff_and_fall(min_age_s: float) -> tuple[float, float]:
@@ -41,6 +47,8 @@ class FakeMachine(Machine):
     failures : dict of int to DamoosError
         Errors that replace the n-th run that is asked for, counted from 0.
     seed : int
+    recording : Recording or None
+        What DAMON sees in a run that is recorded, of one target; None for a machine that cannot record.
     """
 
     name = "fake"
@@ -53,11 +61,13 @@ class FakeMachine(Machine):
         noise: float = 0.0,
         failures: dict[int, DamoosError] | None = None,
         seed: int = 0,
+        recording: Recording | None = None,
     ) -> None:
         self.curve = curve
         self.noise = noise
         self.failures = failures or {}
         self.seed = seed
+        self.recording = recording
         self.nr_runs = 0
         self.nr_opened = 0
         self.nr_closed = 0
@@ -90,6 +100,8 @@ class FakeSession(Session):
         self.facts = {"kernel": machine.kernel, "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
         self.facts |= {"arch": "fake", "damon_in_use": "", "swap_bytes": 1 << 28, "has_thp": True}
         self.facts["metrics"] = ["cgroup_avg_bytes", "psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
+        if machine.recording:
+            self.facts["records"] = "tried_regions"
         self.agent = FakeAgent(machine, self.facts)  # type: ignore[assignment]
 
     def copy(self, path: Path) -> str:
@@ -123,6 +135,14 @@ class FakeAgent:
     def cancel(self) -> None:
         """A run takes no time: there is none to end."""
 
+    def stream(self, sink: Sink, name: str, **args: Any) -> Any:
+        """Answer one call, and before it send what DAMON sees."""
+        sent = [*_looks(self._machine.recording)] if args.get("record") and self._machine.recording else []
+        for message in sent:
+            sink(message)
+        found = self.call(name, **args)
+        return found | {"record": {"sent_bytes": 40 * len(sent), "lost_events": 0, "full": False}} if sent else found
+
     def call(self, name: str, **args: Any) -> Any:
         """Answer one call."""
         if name in ("run", "observe"):
@@ -140,6 +160,7 @@ class FakeAgent:
             "prepare": None,
             "state": _STATE,
             "steadiness": _STEADY,
+            "swap_cost": {"pageout_us": PAGEOUT_US, "fault_us": FAULT_US, "rounds": []},
         }
         return answers[name]
 
@@ -180,3 +201,13 @@ class FakeAgent:
             "stderr": "",
             "readings": {},
         }
+
+
+def _looks(recording: Recording) -> Iterator[dict[str, Any]]:
+    """A recording as the messages of an agent that looks at regions now and then."""
+    yield {"event": "record", "begin": {"source": "tried_regions"}}
+    table = np.column_stack([recording.start, recording.end, recording.nr_accesses, recording.age])
+    for nth, end_s in enumerate(recording.end_s):
+        rows = table[recording.first[nth] : recording.first[nth + 1]]
+        data = struct.pack("=d", end_s) + rows.astype("<i8").tobytes()
+        yield {"event": "record", "data": base64.b64encode(zlib.compress(data)).decode()}

@@ -1,0 +1,287 @@
+"""A study that begins with a recording, and what is said from one alone, on a machine that is not there."""
+
+from __future__ import annotations
+
+import json
+import stat
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from damoos import api
+from damoos.conduct import Watcher
+from damoos.damon.scheme import Attrs
+from damoos.errors import ConfigError, MachineLost, UnsupportedError, WorkloadError
+from damoos.machines import catalog
+from damoos.policies.base import RecordPolicy
+from damoos.recorder import forecast, record, rightsize
+from damoos.records import damo
+from damoos.records.predict import Cost, reclaim
+from damoos.records.recording import Recording
+from damoos.report.text import summary
+from damoos.study import StudyConfig
+from damoos.testing.fake import FAULT_US, PAGEOUT_US, RSS_BYTES, RUNTIME_S, FakeMachine, cliff_and_fall
+from tests.records import MIB, assert_same, recording, stairs
+
+RECORD = 2  # the number of the run that is recorded: two baselines come first
+SEEN_S, PERIOD_S = 100, 4
+
+
+@cache
+def seen() -> Recording:
+    """Of 100 MiB 30 are hot, 40 are cold, and 30 are accessed every 4 s."""
+    snapshots = []
+    for nth in range(2 * SEEN_S):
+        since = nth % (2 * PERIOD_S)
+        rows = [
+            (0, 30 * MIB, 20, 5 * nth),
+            (30 * MIB, 60 * MIB, 20 * (since == 0), 5 * max(0, since - 1)),
+            (60 * MIB, 100 * MIB, 0, 5 * nth),
+        ]
+        snapshots.append((nth / 2 if nth else 0.4, (nth + 1) / 2, rows))
+    return recording(*snapshots, attrs=Attrs())
+
+
+AGES_S = np.arange(0, 60.1, 0.1)
+
+
+@cache
+def truth() -> tuple[np.ndarray, np.ndarray]:
+    """Slowdown and saving of a machine that does what the recording says."""
+    cost = Cost(PAGEOUT_US, FAULT_US)
+    found = reclaim(seen(), AGES_S * 1e6, cost)
+    return cost.seconds(found) / RUNTIME_S, found.saving
+
+
+def curve(age_s: float) -> tuple[float, float]:
+    slowdown, saving = (float(np.interp(age_s, AGES_S, one)) for one in truth())
+    return slowdown, saving
+
+
+def recording_machine(**words) -> FakeMachine:
+    return FakeMachine(**{"curve": curve, "noise": 0.005, "seed": 3, "recording": seen(), **words})
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch):
+    def use(machine: FakeMachine) -> FakeMachine:
+        monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: machine)
+        return machine
+
+    return use
+
+
+def tune(results: Path, **words) -> api.TunedStudy:
+    return api.tune(command="true", machine="fake", results=results, **{"trials": 6, "repeats": 2, "seed": 1, **words})
+
+
+def kinds(found: api.TunedStudy) -> list[str]:
+    return [run.key for run in found.study.runs() if run.kind in ("record", "trial")]
+
+
+def ages(found: api.TunedStudy) -> list[float]:
+    return [one["params"]["min_age_us"] / 1e6 for one in found.result["trials"]]
+
+
+def test_the_first_slot_of_the_search_is_a_recording(fake, tmp_path: Path) -> None:
+    machine = fake(recording_machine())
+    found = tune(tmp_path)
+    result = found.result
+    assert kinds(found) == ["record-000", *(f"trial-{n:03d}" for n in range(5))]
+    validated = sum(arm["repeats"] for arm in result["validation"].values())
+    assert machine.nr_runs == 6 + len(result["baselines"]) + validated
+    assert found.study.runs()[RECORD].key == "record-000"
+    folder = tmp_path / found.name
+    for name in ("record-000.parquet", damo.FILE_NAME):
+        assert (folder / name).stat().st_size > 0
+    assert stat.S_IMODE((folder / damo.FILE_NAME).stat().st_mode) == 0o600
+    assert_same(damo.read(folder / damo.FILE_NAME), seen())
+    # What is accessed every 4 s is asked for again below; above nothing is, and less is saved.
+    assert all(3.5 < age_s < 20 for age_s in ages(found)[:2])
+    assert result["verdict"] in ("tuned", "indistinguishable")
+
+
+def test_what_was_predicted_stands_beside_what_was_measured(fake, tmp_path: Path) -> None:
+    fake(recording_machine())
+    found = tune(tmp_path)
+    prediction = found.result["prediction"]
+    assert prediction["kept"] is True
+    assert [one["number"] for one in prediction["trials"]] == [0, 1, 2, 3, 4]
+    for said, trial in zip(prediction["trials"], found.result["trials"], strict=True):
+        predicted, measured = said["predicted"], said["measured"]
+        assert set(predicted) == {"slowdown", "memory_saving", "score", "chance"}
+        assert measured["score"] == trial["score"]
+        assert measured["feasible"] == trial["feasible"]
+        if trial["state"] == "complete":
+            assert predicted["memory_saving"] == pytest.approx(measured["memory_saving"], abs=0.06)
+    assert json.loads(json.dumps(prediction)) == prediction
+    text = summary(found.result)
+    assert "recording: it said\n  trial 0: slowdown " in text
+    assert text.count("; measured: ") == 5
+
+
+def test_a_recording_that_the_trials_contradict_is_dropped(fake, tmp_path: Path) -> None:
+    fake(recording_machine(curve=lambda age_s: (0.095, 0.0), noise=0.0001))
+    found = tune(tmp_path)
+    assert found.result["prediction"]["kept"] is False
+    assert found.result["prediction"]["trials"][-1]["predicted"] is None
+    assert "recording: the trials contradicted it, so it was dropped; it said" in summary(found.result)
+    assert len(set(ages(found))) == 5
+
+
+class Stop(BaseException):
+    """As abrupt as a kill, but catchable here."""
+
+
+def test_a_resumed_study_equals_an_unbroken_one(fake, tmp_path: Path) -> None:
+    machine = fake(recording_machine())
+    whole = tune(tmp_path / "whole").result
+    for at in (RECORD, RECORD + 1, RECORD + 8):
+        broken = fake(recording_machine(failures={at: Stop()}))
+        with pytest.raises(Stop):
+            tune(tmp_path / str(at))
+        broken.failures, broken.nr_runs = {}, at
+        resumed = tune(tmp_path / str(at))
+        assert broken.nr_runs == machine.nr_runs  # nothing was recorded twice
+        for part in ("trials", "recommended", "validation", "verdict", "baselines", "prediction"):
+            assert resumed.result[part] == whole[part]
+
+
+def test_a_machine_that_is_lost_while_it_records_records_again(fake, tmp_path: Path) -> None:
+    machine = fake(recording_machine(failures={RECORD: MachineLost("gone")}))
+    found = tune(tmp_path)
+    assert machine.nr_opened == 2
+    assert found.result["prediction"]["kept"]
+    assert_same(damo.read(tmp_path / found.name / damo.FILE_NAME), seen())
+
+
+class Ears(Watcher):
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.heard.append(text)
+
+
+def test_without_being_asked_for_a_recording_may_fail(fake, tmp_path: Path) -> None:
+    fake(recording_machine(failures={RECORD: WorkloadError("it crashed")}))
+    ears = Ears()
+    found = tune(tmp_path, watcher=ears)
+    assert ears.heard[0] == "the recording failed (it crashed); the search goes on without one"
+    assert found.study.runs()[RECORD].error == "it crashed"
+    assert found.result["prediction"] is None
+    assert "recording" not in summary(found.result)
+    assert len(found.result["trials"]) == 5
+    fake(FakeMachine(curve))
+    assert ages(found)[:2] == ages(tune(tmp_path, prior="none"))[:2]
+
+
+def test_one_that_was_asked_for_may_not(fake, tmp_path: Path) -> None:
+    machine = fake(recording_machine(failures={RECORD: WorkloadError("it crashed")}))
+    with pytest.raises(WorkloadError, match="it crashed"):
+        tune(tmp_path, prior="record")
+    assert machine.nr_runs == RECORD + 1
+    found = tune(tmp_path, prior="record")  # goes on, and tries again
+    assert kinds(found)[0] == "record-000"
+    assert found.result["prediction"]["kept"]
+
+
+def test_a_machine_that_cannot_record(fake, tmp_path: Path) -> None:
+    machine = fake(FakeMachine())
+    with pytest.raises(UnsupportedError, match="--prior record: machine 'fake' cannot record what DAMON sees"):
+        tune(tmp_path, prior="record")
+    assert machine.nr_runs == 0
+    assert kinds(tune(tmp_path, trials=4)) == [f"trial-{n:03d}" for n in range(4)]
+
+
+def test_a_recording_that_is_not_wanted_is_not_made(fake, tmp_path: Path) -> None:
+    fake(recording_machine(curve=cliff_and_fall))
+    for words in ({"prior": "none", "trials": 4}, {"trials": 3}):
+        found = tune(tmp_path, **words)
+        assert kinds(found) == [f"trial-{n:03d}" for n in range(words["trials"])]
+        assert found.result["prediction"] is None
+
+
+def made(tmp_path: Path, say=lambda _: None) -> tuple[Path, Recording]:
+    return record(StudyConfig(None, "true", "fake", nr_samples=2), RecordPolicy(), tmp_path, say)
+
+
+def test_a_recording_of_its_own(fake, tmp_path: Path) -> None:
+    machine = fake(recording_machine())
+    said: list[str] = []
+    folder, found = made(tmp_path, said.append)
+    assert (machine.nr_runs, machine.nr_closed, said) == (1, 1, [])
+    assert sorted(path.name for path in folder.iterdir()) == [damo.FILE_NAME, "run.json", "run.parquet"]
+    stored = damo.read(damo.find(folder.name, tmp_path))
+    for one in (found, stored):
+        assert_same(one, seen())
+        assert one.about["workload"] == "true"
+        assert one.about["cost"] == {"pageout_us": PAGEOUT_US, "fault_us": FAULT_US, "shared": 1.0}
+        assert one.about["metrics"]["rss_max_bytes"] == pytest.approx(RSS_BYTES, rel=0.05)
+    assert forecast(stored) == forecast(found)
+
+
+def test_of_a_recording_that_was_killed_the_journal_is_left(fake, tmp_path: Path) -> None:
+    fake(recording_machine(failures={0: Stop()}))
+    with pytest.raises(Stop):
+        made(tmp_path)
+    (folder,) = tmp_path.iterdir()
+    assert [path.name for path in folder.iterdir()] == [damo.JOURNAL]
+    found = damo.read(damo.find(folder.name, tmp_path))
+    assert_same(found, seen())
+    with pytest.raises(ConfigError, match="does not say what its run measured"):
+        forecast(found)
+
+
+def test_a_machine_that_cannot_record_is_told_apart(fake, tmp_path: Path) -> None:
+    machine = fake(FakeMachine())
+    with pytest.raises(UnsupportedError, match="no DAMON that could be recorded"):
+        made(tmp_path)
+    assert machine.nr_runs == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_forecast_of_a_studys_recording(fake, tmp_path: Path) -> None:
+    fake(recording_machine(noise=0.0))
+    found = tune(tmp_path, trials=4)
+    rows = forecast(damo.read(damo.find(found.name, tmp_path)))
+    assert len(rows) == 12
+    assert all(a.min_age_s < b.min_age_s for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a.memory_saving >= b.memory_saving for a, b in zip(rows, rows[1:], strict=False))
+    for row in rows:
+        slowdown, saving = curve(row.min_age_s)
+        assert row.slowdown_low <= row.slowdown <= row.slowdown_high
+        assert row.slowdown_low - 0.01 <= slowdown <= row.slowdown_high + 0.01
+        assert row.memory_saving == pytest.approx(saving, abs=0.06)
+        assert (row.score is None) == (row.chance < 0.5)
+    assert rows[0].score is None  # it thrashes
+    assert rows[-1].score is not None
+
+
+def test_the_memory_that_is_needed(fake, tmp_path: Path) -> None:
+    fake(recording_machine(noise=0.0))
+    _, found = made(tmp_path)
+    allowed = [rightsize(found, slowdown) for slowdown in (0.05, 0.2, 5.0)]
+    assert all(one.slowdown <= one.slowdown_high for one in allowed)
+    assert all(one.now_bytes == RSS_BYTES for one in allowed)
+    assert [one.memory_bytes for one in allowed] == sorted((one.memory_bytes for one in allowed), reverse=True)
+    assert allowed[0].slowdown_high <= 0.05
+    # 60 MiB are accessed every 4 s and more often; what is cold at the end was resident for less than 5 % before.
+    assert 3 < allowed[0].min_age_s
+    assert 59 * MIB <= allowed[0].memory_bytes < RSS_BYTES
+    none = rightsize(found, -0.5)
+    assert (none.memory_bytes, none.min_age_s) == (RSS_BYTES, float("inf"))
+
+
+def test_what_cannot_be_forecast_is_one_line(fake, tmp_path: Path) -> None:
+    fake(recording_machine())
+    _, found = made(tmp_path)
+    with pytest.raises(ConfigError, match="make one with 'damoos record'") as refusal:
+        forecast(stairs())
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(ConfigError, match="make one with 'damoos record'"):
+        rightsize(stairs(), 0.05)
+    with pytest.raises(ConfigError, match="score 'psi' reads '.*', which a recording does not predict"):
+        forecast(found, "psi")
