@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from damoos.damon.text import fill_template, parse_schemes
-from damoos.errors import MeasurementError, SchemeError
+from damoos.errors import SchemeError
 from damoos.model.space import Params, Space
 from damoos.model.trial import History, Measurement, Trial
 from damoos.records.predict import Cost, Reclaim, reclaim
@@ -124,13 +123,19 @@ class RecordedPrior(Prior):
         self._monitoring = max(0.0, prediction.runtime_s / baseline.metric("runtime_s") - 1)
 
     def expected(self, history: History, points: Sequence[Params]) -> Expectation | None:
-        """Scores of each account, and how well the accounts fit what was measured."""
+        """Scores of each account, and how well the accounts fit what was measured.
+
+        What breaks a limit for certain counts as the lowest score; None also where that is all that there is.
+        """
         chances, fits = self._believed(history)
         if not fits:
             return None
         weights = np.exp(chances - chances.max())
         scored = [self._scored(float(point["min_age_us"])) for point in points]
         scores = np.array([one for one, _ in scored]).T
+        if np.isnan(scores).all():
+            return None
+        scores = np.where(np.isnan(scores), np.nanmin(scores), scores)
         kept = np.array([two for _, two in scored]).T
         return Expectation(scores, kept, weights / weights.sum(), max(0.01, 0.02 * float(np.ptp(scores))))
 
@@ -209,19 +214,11 @@ class RecordedPrior(Prior):
             **{name: base[name] * (1 - saving) for name in ("rss_avg_bytes", "rss_max_bytes") if name in base},
         }
         run = replace(self.baseline, metrics={**base, **changed})
-        score = self._scorer.score(run, self.baseline, [self._worst])
-        assert score.value is not None or not score.feasible
-        value = self._worst if score.value is None else score.value
-        chance = float(norm.cdf((limit - slowdown) / _slowdown_error(slowdown))) if score.feasible else 0.0
-        return (value if self._scorer.direction == "maximize" else -value), chance
-
-    @cached_property
-    def _worst(self) -> float:
-        """What a run is worth that breaks the limits: as much as leaving it alone."""
-        found = self._scorer.score(self.baseline, self.baseline, ()).value
-        if found is None:
-            raise MeasurementError(f"scorer '{self._scorer.name}' has no score for the baseline itself")
-        return found
+        score = self._scorer.score(run, self.baseline, ())
+        if score.value is None or not score.feasible:  # another limit than that is broken, which no doubt would mend
+            return np.nan, 0.0
+        chance = float(norm.cdf((limit - slowdown) / _slowdown_error(slowdown)))
+        return (score.value if self._scorer.direction == "maximize" else -score.value), chance
 
 
 def _slowdown_error(slowdown: Any) -> Any:
