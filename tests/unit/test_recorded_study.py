@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -248,8 +249,8 @@ def test_the_forecast_of_a_studys_recording(fake, tmp_path: Path) -> None:
     found = tune(tmp_path, trials=4)
     rows = forecast(damo.read(damo.find(found.name, tmp_path)))
     assert len(rows) == 12
-    assert all(a.min_age_s < b.min_age_s for a, b in zip(rows, rows[1:], strict=False))
-    assert all(a.memory_saving >= b.memory_saving for a, b in zip(rows, rows[1:], strict=False))
+    assert all(a.min_age_s < b.min_age_s for a, b in pairwise(rows))
+    assert all(a.memory_saving >= b.memory_saving for a, b in pairwise(rows))
     for row in rows:
         slowdown, saving = curve(row.min_age_s)
         assert row.slowdown_low <= row.slowdown <= row.slowdown_high
@@ -269,7 +270,7 @@ def test_the_memory_that_is_needed(fake, tmp_path: Path) -> None:
     assert [one.memory_bytes for one in allowed] == sorted((one.memory_bytes for one in allowed), reverse=True)
     assert allowed[0].slowdown_high <= 0.05
     # 60 MiB are accessed every 4 s and more often; what is cold at the end was resident for less than 5 % before.
-    assert 3 < allowed[0].min_age_s
+    assert allowed[0].min_age_s > 3
     assert 59 * MIB <= allowed[0].memory_bytes < RSS_BYTES
     none = rightsize(found, -0.5)
     assert (none.memory_bytes, none.min_age_s) == (RSS_BYTES, float("inf"))
@@ -283,5 +284,5 @@ def test_what_cannot_be_forecast_is_one_line(fake, tmp_path: Path) -> None:
     assert "\n" not in str(refusal.value)
     with pytest.raises(ConfigError, match="make one with 'damoos record'"):
         rightsize(stairs(), 0.05)
-    with pytest.raises(ConfigError, match="score 'psi' reads '.*', which a recording does not predict"):
+    with pytest.raises(ConfigError, match=r"score 'psi' reads '.*', which a recording does not predict"):
         forecast(found, "psi")
