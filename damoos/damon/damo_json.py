@@ -131,11 +131,12 @@ def _intervals_goal(goal: IntervalsGoal) -> Json:
 
 
 def _intervals_goal_from(form: Json | None) -> IntervalsGoal | None:
-    if not form or form["aggrs"] in ("0", 0):
+    aggrs = int(str(form["aggrs"]).replace(",", "")) if form else 0
+    if not form or not aggrs:
         return None
     return IntervalsGoal(
         int(parse_percent(form["access_bp"]) * 100),
-        int(form["aggrs"]),
+        aggrs,
         parse_us(form["min_sample_us"]),
         parse_us(form["max_sample_us"]),
     )

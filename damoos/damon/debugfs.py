@@ -74,13 +74,13 @@ class DebugfsKdamond(Kdamond):
     def _write(self, context: Context) -> None:
         if context.operations not in OPERATIONS:
             raise UnsupportedError(f"this kernel's debugfs has no operations '{context.operations}'")
+        attrs = context.attrs
+        if attrs.goal:
+            raise UnsupportedError("DAMON's debugfs does not tune intervals (sysfs of Linux 6.15 and later does)")
         lines = [_line(scheme, context) for scheme in context.schemes]
         self._before = self.stats() if self.is_on() else []
         if self.is_on():
             self._stop()
-        attrs = context.attrs
-        if attrs.goal:
-            raise UnsupportedError("DAMON's debugfs does not tune intervals (sysfs of Linux 6.15 and later does)")
         numbers = (attrs.sample_us, attrs.aggr_us, attrs.update_us, attrs.min_nr_regions, attrs.max_nr_regions)
         write(self._place / "attrs", " ".join(map(str, numbers)))
         write(self._place / "schemes", "\n".join(lines))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from damoos.damon.damo_json import context_from_json, context_to_json, scheme_from_json, scheme_to_json
-from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Quotas, Scheme, Watermarks
+from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, IntervalsGoal, Quotas, Scheme, Watermarks
 from damoos.errors import SchemeError
 
 from .test_scheme_text import schemes
@@ -39,8 +40,33 @@ def test_a_whole_context_survives_a_round_trip() -> None:
     assert context_from_json(json.loads(json.dumps(context_to_json(context)))) == context
 
 
-def test_damo_reads_what_we_write_and_we_read_what_damo_writes(tmp_path: Path) -> None:
-    context = Context((FULL,))
+@given(
+    st.builds(
+        IntervalsGoal,
+        st.integers(0, 10_000),
+        st.integers(1, 5_000),
+        st.integers(1, 10**6),
+        st.integers(10**6, 10**9),
+    )
+)
+def test_a_goal_of_the_intervals_survives_a_round_trip(goal: IntervalsGoal) -> None:
+    context = Context((), attrs=Attrs(goal=goal))
+    assert context_from_json(json.loads(json.dumps(context_to_json(context)))) == context
+
+
+def test_a_goal_that_asks_for_nothing_is_none() -> None:
+    document = context_to_json(Context((), attrs=Attrs(goal=IntervalsGoal())))
+    intervals = document["kdamonds"][0]["contexts"][0]["intervals"]
+    # As damo writes the kernel's default.
+    intervals["intervals_goal"] = {"access_bp": "0 %", "aggrs": "0", "min_sample_us": "0 ns", "max_sample_us": "0 ns"}
+    assert context_from_json(document).attrs.goal is None
+    del intervals["intervals_goal"]
+    assert context_from_json(document).attrs == Attrs()
+
+
+@pytest.mark.parametrize("goal", [None, IntervalsGoal(350, 1_234, 5_000, 12_345_000)])
+def test_damo_reads_what_we_write_and_we_read_what_damo_writes(tmp_path: Path, goal: IntervalsGoal | None) -> None:
+    context = Context((FULL,), attrs=Attrs(goal=goal))
     ours = tmp_path / "scheme.json"
     ours.write_text(json.dumps(context_to_json(context)))
     damo = Path(sys.executable).with_name("damo")

@@ -8,7 +8,7 @@ import pytest
 
 from damoos.damon.debugfs import PLACE, DebugfsKdamond
 from damoos.damon.interface import kdamond, probe, used_by_others
-from damoos.damon.scheme import Context, Filter, Goal, Quotas, Scheme, Watermarks
+from damoos.damon.scheme import Attrs, Context, Filter, Goal, IntervalsGoal, Quotas, Scheme, Watermarks
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
 PRCL = Scheme.parse("4K max  min min  5s max  pageout")
@@ -119,6 +119,7 @@ def test_what_somebody_else_uses_is_left_alone(place: Path, file: str, text: str
         (Context((Scheme("stat", apply_interval_us=100_000),)), "no apply_interval_us"),
         (Context((Scheme("stat", target_nid=0),)), "no target_nid"),
         (Context((Scheme("stat"),), operations="fvaddr"), "no operations 'fvaddr'"),
+        (Context((Scheme("stat"),), attrs=Attrs(goal=IntervalsGoal())), "does not tune intervals"),
     ],
 )
 def test_what_this_interface_lacks_is_said_and_nothing_is_written(place: Path, context: Context, message: str) -> None:
@@ -126,6 +127,7 @@ def test_what_this_interface_lacks_is_said_and_nothing_is_written(place: Path, c
     with pytest.raises(UnsupportedError, match=message):
         one.configure(context, [1])
     assert (place / "schemes").read_text() == ""
+    assert (place / "attrs").read_text() == ATTRS
     with pytest.raises(UnsupportedError, match="does not tell its regions"):
         one.regions()
 
@@ -144,3 +146,12 @@ def test_a_kdamond_that_does_not_start_is_noticed(place: Path, monkeypatch: pyte
     with pytest.raises(MachineError, match="did not start"):
         one.start()
     assert one.pid == -1
+
+
+def test_a_kdamond_that_runs_goes_on_when_a_change_is_refused(place: Path) -> None:
+    one = made(place)
+    one.configure(Context((PRCL,)), [4711])
+    one.start()
+    with pytest.raises(UnsupportedError, match="does not tune intervals"):
+        one.configure(Context((PRCL,), attrs=Attrs(goal=IntervalsGoal())), [4711])
+    assert one.is_on()

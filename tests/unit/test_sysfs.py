@@ -8,7 +8,7 @@ import pytest
 
 from damoos.damon.interface import kdamond as preferred
 from damoos.damon.interface import probe, used_by_others
-from damoos.damon.scheme import Attrs, Context, Filter, Goal, Quotas, Scheme, Watermarks
+from damoos.damon.scheme import Attrs, Context, Filter, Goal, IntervalsGoal, Quotas, Scheme, Watermarks
 from damoos.damon.sysfs import ADMIN, SysfsKdamond
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
@@ -176,3 +176,31 @@ def test_a_start_or_commit_that_the_kernel_only_seems_to_accept(root: Path, monk
         kdamond.start()
     with pytest.raises(MachineError, match="died of a commit"):
         kdamond.commit()
+
+
+GOAL = "monitoring_attrs/intervals/intervals_goal"
+
+
+def test_a_kernel_that_does_not_tune_intervals_is_only_told_when_it_is_asked_to(root: Path) -> None:
+    kdamond = SysfsKdamond(root)
+    kdamond.create()
+    kdamond.configure(Context((PRCL,)), [4711])
+    with pytest.raises(UnsupportedError, match=r"does not tune DAMON's intervals \(Linux 6\.15"):
+        kdamond.configure(Context((PRCL,), attrs=Attrs(goal=IntervalsGoal())), [4711])
+    assert not (root / ADMIN / "kdamonds/0/contexts/0" / GOAL).exists()
+
+
+def test_intervals_that_the_kernel_is_to_tune(root: Path) -> None:
+    (root / ADMIN / "kdamonds/0/contexts/0" / GOAL).mkdir()
+    kdamond = SysfsKdamond(root)
+    kdamond.create()
+
+    def written() -> list[str]:
+        return [value(root, f"{GOAL}/{name}") for name in ("access_bp", "aggrs", "min_sample_us", "max_sample_us")]
+
+    kdamond.configure(Context((PRCL,), attrs=Attrs(goal=IntervalsGoal(300, 4, 6_000, 7_000_000))), [4711])
+    assert written() == ["300", "4", "6000", "7000000"]
+    assert value(root, "monitoring_attrs/intervals/sample_us") == "5000"
+    # What a kdamond before it was asked for does not stay.
+    kdamond.configure(Context((PRCL,)), [4711])
+    assert written() == ["0", "0", "0", "0"]

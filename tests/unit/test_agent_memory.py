@@ -1,0 +1,88 @@
+"""Which pages of a process are there, on the test's own process."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from damoos.agent import memory
+from damoos.agent.memory import BLOCK, resident_blocks
+from damoos.agent.proc import PAGE
+
+SIZE = 8 << 20
+OWN = os.getpid()
+
+
+class Mapping:
+    """Fresh memory, in pages of 4 KiB, and the blocks that lie whole within it."""
+
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, SIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.memory.madvise(mmap.MADV_NOHUGEPAGE)
+        view = ctypes.c_char.from_buffer(self.memory)
+        self.begin = ctypes.addressof(view)
+        del view
+        self.first = -(-self.begin // BLOCK) * BLOCK
+        self.blocks = [*range(self.first, self.begin + SIZE - BLOCK + 1, BLOCK)]
+
+    def touch(self, address: int) -> None:
+        self.memory[address - self.begin] = 1
+
+    def counted(self) -> dict[int, int]:
+        return {at: count for at, count in resident_blocks(OWN) if at in self.blocks}
+
+
+@pytest.fixture
+def mapping() -> Iterator[Mapping]:
+    made = Mapping()
+    yield made
+    made.memory.close()
+
+
+def test_what_was_not_touched_is_not_there(mapping: Mapping) -> None:
+    assert len(mapping.blocks) >= 7
+    assert mapping.counted() == {}
+
+
+def test_pages_that_were_touched_add_up(mapping: Mapping) -> None:
+    # The n-th block has n * 40 of its 256 pages, the first and the last page among them.
+    for nth, block in enumerate(mapping.blocks):
+        for page in [*range(nth * 30 // 2), *range(256 - nth * 30 // 2, 256)]:
+            mapping.touch(block + page * PAGE)
+    assert mapping.counted() == {block: nth * 30 for nth, block in enumerate(mapping.blocks) if nth}
+
+
+def test_a_whole_block_and_none_at_all(mapping: Mapping) -> None:
+    first, second = mapping.blocks[:2]
+    for at in range(first, second, PAGE):
+        mapping.touch(at)
+    assert mapping.counted() == {first: 256}
+    mapping.memory.madvise(mmap.MADV_DONTNEED)
+    assert mapping.counted() == {}
+
+
+@pytest.mark.parametrize("entries", [256, 512, 1 << 16])
+def test_however_much_is_read_at_once(mapping: Mapping, monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
+    monkeypatch.setattr(memory, "_ENTRIES", entries)
+    for at in range(mapping.first, mapping.blocks[-1] + BLOCK, 3 * PAGE):
+        mapping.touch(at)
+    touched = range(mapping.first, mapping.blocks[-1] + BLOCK, 3 * PAGE)
+    assert mapping.counted() == {at: sum(at <= one < at + BLOCK for one in touched) for at in mapping.blocks}
+
+
+def test_the_blocks_of_a_process_are_in_order() -> None:
+    found = resident_blocks(OWN)
+    assert found == sorted(found)
+    assert all(at % BLOCK == 0 and count > 0 for at, count in found)
+    assert len({at for at, _ in found}) == len(found)
+
+
+def test_a_process_that_has_ended_has_nothing() -> None:
+    done = subprocess.Popen(["true"])
+    done.wait()
+    assert resident_blocks(done.pid) == []
