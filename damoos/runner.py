@@ -127,7 +127,7 @@ def run_once(
             "policy": policy.name,
             "accepted": raw["accepted"],
             "kdamond_restarts": raw.get("kdamond_restarts", 0),
-            **({"record": raw["record"]} if "record" in raw else {}),
+            **({"record": {**raw["record"], "began_s": raw["began_s"]}} if "record" in raw else {}),
             **{name: session.facts[name] for name in _FACTS if name in session.facts},
         },
         censored=raw["aborted"],

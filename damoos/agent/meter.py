@@ -53,6 +53,7 @@ class Meter:
         """What has come together so far; raw, nothing is averaged here."""
         runtime_s, counters, pressure = self.for_s, proc.vmstat(), cgroup.pressure(self._group)
         found: dict[str, Any] = {
+            "began_s": self._start,
             "runtime_s": runtime_s,
             "counters": {name: counters[name] - self._counters[name] for name in counters},
             "psi_us": {name: us - self._pressure.get(name, 0) for name, us in pressure.items()},

@@ -6,7 +6,8 @@ been asked for again. DAMON's own age decides, as it does in the kernel, and an 
 
 Memory that a program has mapped and never touched is cold, too, and saves nothing, so a recording of damoos's counts
 what is resident; in another all that is mapped is taken for it. A workload that is slowed down asks for its memory
-later, which is allowed for by stretching the recorded time.
+later, which is allowed for by stretching the recorded time. A server is recorded from its start on, as a scheme would
+be in force, and what happens before the measurement begins counts for nothing but the ages that come of it.
 """
 
 from __future__ import annotations
@@ -163,6 +164,7 @@ def _in_cells(blocks: Sequence[tuple[int, int]], edges: NDArray[np.int64]) -> Fl
 
 def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stretch: Floats) -> Reclaim:
     number = _aggregations(recording)
+    measured = recording.end_s > recording.about.get("record", {}).get("began_s", -np.inf)
     nr_ages = len(ages_us)
     out_bytes, all_bytes = np.zeros((number[-1] + 1, nr_ages)), np.zeros(number[-1] + 1)
     out_pages, in_pages = np.zeros(nr_ages), np.zeros(nr_ages)
@@ -176,27 +178,26 @@ def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stret
             out[:, ~mapped] = 0.0
             # Pages that are touched in an aggregation, of a region that is seen accessed in so many of its samples.
             back = out * (1 - (1 - np.minimum(seen, 0.999)) ** samples)
-            in_pages += back @ sz_bytes / PAGE
+            in_pages += measured[snapshot] * (back @ sz_bytes) / PAGE
             out -= back
             since_us += here_us[:, None]
             old = grid.age_us[nth] * stretch[:, None] >= ages_us[:, None]
             act = old & (seen == 0) & mapped & (since_us >= ages_us[:, None])
-            out_pages += np.where(act, 1 - out, 0.0) @ sz_bytes / PAGE
+            out_pages += measured[snapshot] * (np.where(act, 1 - out, 0.0) @ sz_bytes) / PAGE
             out[act] = 1.0
             since_us[act] = 0.0
             out_bytes[number[snapshot]] += out @ sz_bytes
             all_bytes[number[snapshot]] += sz_bytes.sum()
     weights = np.zeros(number[-1] + 1)
-    np.maximum.at(weights, number, recording.weight_s)
+    np.maximum.at(weights, number, recording.weight_s * measured)
     whole = weights @ all_bytes
-    begun, ended = recording.span_s
     return Reclaim(
         ages_us,
         weights @ out_bytes / whole,
-        _enough(all_bytes[:, None] - out_bytes, weights) / all_bytes.max(),
+        _enough(all_bytes[:, None] - out_bytes, weights) / all_bytes[weights > 0].max(),
         out_pages,
         in_pages,
-        ended - begun,
+        float(weights.sum()),
     )
 
 

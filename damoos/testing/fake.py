@@ -141,7 +141,9 @@ class FakeAgent:
         for message in sent:
             sink(message)
         found = self.call(name, **args)
-        return found | {"record": {"sent_bytes": 40 * len(sent), "lost_events": 0, "full": False}} if sent else found
+        if not sent:
+            return found
+        return found | {"began_s": 0.0, "record": {"sent_bytes": 40 * len(sent), "lost_events": 0, "full": False}}
 
     def call(self, name: str, **args: Any) -> Any:
         """Answer one call."""

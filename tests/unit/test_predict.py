@@ -54,6 +54,18 @@ def test_what_turns_cold_is_out_an_age_later() -> None:
     np.testing.assert_allclose(found.out_pages, [PAGES, PAGES, 0])
 
 
+def test_before_the_measurement_only_ages_grow() -> None:
+    # Paged out while a server warms up, and not once more; asked for when the load begins, or never.
+    about = {"record": {"began_s": 5.0}}
+    idle = reclaim(watched(NEVER, about=about), [2 * S, 7 * S], FREE)
+    np.testing.assert_allclose(idle.saving, [1, 0.6], atol=1e-9)
+    np.testing.assert_allclose(idle.out_pages, [0, PAGES])
+    assert idle.span_s == pytest.approx(5)
+    used = reclaim(watched(range(60, 100), about=about), [2 * S], FREE)
+    np.testing.assert_allclose(used.in_pages, [PAGES])
+    np.testing.assert_allclose(used.saving, [0.2], atol=1e-9)
+
+
 def test_what_is_accessed_now_and_then_comes_back() -> None:
     every_2s = list(range(0, 100, 20))
     found = reclaim(watched(every_2s), [1 * S, 1.8 * S, 2 * S, 3 * S], FREE)
