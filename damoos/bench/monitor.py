@@ -17,6 +17,7 @@ from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy, RecordPolicy
 from damoos.records.journal import Journal
 from damoos.records.recording import Recording
+from damoos.records.region_count import region_count
 from damoos.study import StudyConfig
 from damoos.verdict import interval
 from damoos.workloads import catalog
@@ -211,7 +212,7 @@ def _row(
     pairs = zip(runs["baseline"], runs[config], strict=True)
     slowdowns = [under.metric("runtime_s") / base.metric("runtime_s") - 1 for base, under in pairs]
     shares = [one.metric("kdamond_cpu_s") / one.metric("runtime_s") for one in runs[config]]
-    counts = [_regions(one) for one in seen]
+    counts = [region_count(one).nr_regions for one in seen]
     means = {
         name: float(np.mean([getattr(one, name) for one in accuracies]))
         for name in ("precision", "recall", "wss_error")
@@ -230,12 +231,6 @@ def _row(
         seen[0].attrs.max_nr_regions,
         Accuracy(**means, snapshots=sum(one.snapshots for one in accuracies)) if vaddr else None,
     )
-
-
-def _regions(recording: Recording) -> Any:
-    """Regions of all targets together, at each aggregation."""
-    begins = np.cumsum(np.concatenate([[0], np.diff(recording.target) <= 0]))
-    return np.bincount(begins, weights=recording.nr_regions)
 
 
 _COLUMNS = (

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from damoos.records.moments import moments, percentiles
 from damoos.records.recording import Recording
 
 PAGE = 4096
@@ -27,7 +28,7 @@ BLOCK = 256 * PAGE  # in which the agent counts what is resident
 MAX_CELLS = 1024
 # How often the slowdown that was predicted is put into the next prediction.
 ROUNDS = 3
-ENOUGH = 0.95
+ENOUGH = 95  # percent of the time
 
 Floats = NDArray[np.float64]
 
@@ -163,10 +164,11 @@ def _in_cells(blocks: Sequence[tuple[int, int]], edges: NDArray[np.int64]) -> Fl
 
 
 def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stretch: Floats) -> Reclaim:
-    number = _aggregations(recording)
+    times = moments(recording)
+    number, nr_times = times.of_snapshot, len(times.weight_s)
     measured = recording.end_s > recording.about.get("record", {}).get("began_s", -np.inf)
     nr_ages = len(ages_us)
-    out_bytes, all_bytes = np.zeros((number[-1] + 1, nr_ages)), np.zeros(number[-1] + 1)
+    out_bytes, all_bytes = np.zeros((nr_times, nr_ages)), np.zeros(nr_times)
     out_pages, in_pages = np.zeros(nr_ages), np.zeros(nr_ages)
     samples = recording.attrs.max_nr_accesses
     for grid in grids:
@@ -188,28 +190,15 @@ def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stret
             since_us[act] = 0.0
             out_bytes[number[snapshot]] += out @ sz_bytes
             all_bytes[number[snapshot]] += sz_bytes.sum()
-    weights = np.zeros(number[-1] + 1)
-    np.maximum.at(weights, number, recording.weight_s * measured)
+    weights = times.weight_s.copy()
+    weights[number[~measured]] = 0.0
     whole = weights @ all_bytes
     return Reclaim(
         ages_us,
         weights @ out_bytes / whole,
-        _enough(all_bytes[:, None] - out_bytes, weights) / all_bytes[weights > 0].max(),
+        np.array([percentiles(one, weights, (ENOUGH,))[ENOUGH] for one in (all_bytes[:, None] - out_bytes).T])
+        / all_bytes[weights > 0].max(),
         out_pages,
         in_pages,
         float(weights.sum()),
     )
-
-
-def _enough(resident_bytes: Floats, weights: Floats) -> Floats:
-    """For each age, the bytes that are not exceeded for `ENOUGH` of the time."""
-    order = np.argsort(resident_bytes, axis=0)
-    spent = np.cumsum(weights[order], axis=0) / weights.sum()
-    place = np.minimum((spent < ENOUGH).sum(axis=0), len(weights) - 1)
-    return np.asarray(np.take_along_axis(resident_bytes, order, axis=0)[place, np.arange(resident_bytes.shape[1])])
-
-
-def _aggregations(recording: Recording) -> NDArray[np.int64]:
-    """The aggregation that each snapshot is of: targets are told one after the other, by rising number."""
-    begins = np.concatenate([[0], np.diff(recording.target) <= 0])
-    return np.asarray(np.cumsum(begins), dtype=np.int64)
