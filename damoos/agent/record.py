@@ -38,8 +38,10 @@ BUFFER_KIB = 2048
 FLUSH_S = 0.5
 # Regions that a scheme of the kernel's shows are read file by file, which takes a while.
 LOOK_S = 0.5
-# The memory that a process really has is counted page by page.
-COUNT_S, COUNT_SHARE = 0.5, 0.05
+# The memory that a process really has is counted page by page: at most so often, and no more than this share of the time,
+# so that the cost does not grow with the memory.
+COUNT_S, COUNT_SHARE = 0.5, 0.01
+COUNT_GROWTH = 0.05
 PAGE = 4096
 Send = Callable[[dict[str, Any]], None]
 
@@ -126,10 +128,11 @@ class Recorder:
         """
         now = time.monotonic()
         if pids and now >= self._next_count:
-            # As a share of the time that has passed, so that a long recording has no more of it than a short one.
-            self._next_count = now + max(COUNT_S, COUNT_SHARE * (now - self._begun))
             counts = [resident_blocks(pid) for pid in pids]
             self._send({"event": "record", "resident": _packed(json.dumps([now, counts]).encode())})
+            spent_s = time.monotonic() - now
+            # Rarer as time goes by, too, so that a long recording has no more of it than a short one.
+            self._next_count = now + max(COUNT_S, spent_s / COUNT_SHARE, COUNT_GROWTH * (now - self._begun))
         if self._place or self._full or now < self._next_look:
             return
         self._next_look = now + LOOK_S
