@@ -38,8 +38,8 @@ BUFFER_KIB = 2048
 FLUSH_S = 0.5
 # Regions that a scheme of the kernel's shows are read file by file, which takes a while.
 LOOK_S = 0.5
-# The memory that a process really has is counted page by page: at most so often, and no more than this share of the time,
-# so that the cost does not grow with the memory.
+# The memory that a process really has is counted page by page: so often at most, and for no more than this share of the
+# time, so that the cost does not grow with the memory.
 COUNT_S, COUNT_SHARE = 0.5, 0.01
 COUNT_GROWTH = 0.05
 PAGE = 4096
