@@ -19,6 +19,8 @@ from damoos.searchers.surrogate import Array, believe, chance_feasible, distance
 
 # Of a spread-out sequence: the middle first, then the quarters.
 NR_FIRST = 3
+# After so many broken limits and nothing else, a prior is asked for the safest point.
+PATIENCE = 2
 # From here on every second point fills the widest gap, whatever the beliefs are.
 FILL_FROM = 5
 # Until then bets are taken on a coarse grid of this many halvings; it gets finer as points come in.
@@ -117,8 +119,10 @@ class AutoSearcher(Searcher):
             gain = found.scores - value(best(history))
             z = gain / found.deviation
             gain = found.deviation * norm.pdf(z) + gain * norm.cdf(z)
-        else:
+        elif len(ran(history)) < PATIENCE:
             gain = found.scores - found.scores.min()  # a point that breaks the limits is worth as little as any
+        else:
+            gain = np.ones_like(found.scores)  # any point that keeps them is worth more than the best that does not
         # The accounts may all be wrong about where the limit lies: a point beside one that broke it will break it, too.
         chance = self._chances(history, self._places(points))
         return points[int(np.argmax((found.weights @ (found.kept * gain)) * chance))]

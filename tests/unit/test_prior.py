@@ -349,3 +349,10 @@ def test_with_a_prior_that_is_right_the_first_trial_is_a_good_one() -> None:
     best = max(value(at(age_s)) for age_s in ages)
     assert value(searcher(believed).ask(())) > best - 0.01
     assert value(searcher(None).ask(())) < best - 0.01
+
+
+def test_after_two_broken_limits_the_safest_point_is_asked() -> None:
+    never_minds = Told(lambda age_s: 0.3 - age_s / 100, lambda age_s: age_s > 0)
+    history = tried((1, None), (8, None))
+    assert age_of(searcher(never_minds).ask(history)) == 60
+    assert age_of(searcher(never_minds).ask(tried((1, 0.2), (8, None)))) < 60
