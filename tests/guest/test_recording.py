@@ -107,7 +107,9 @@ def test_a_server_and_a_model_are_recorded_and_predicted(guest_image: None, tmp_
         shown = damoos("report", report, found["recording"], cwd=tmp_path, env={**os.environ, "NO_COLOR": "1"})
         assert shown.returncode == 0, shown.stderr
         assert name.split(":")[0] in shown.stdout
-    theirs = subprocess.run(["damo", "report", "wss", "--input", file], capture_output=True, text=True, check=False)
+    theirs = subprocess.run(
+        [DAMOOS.parent / "damo", "report", "wss", "--input", file], capture_output=True, text=True, check=False
+    )
     assert theirs.returncode == 0, theirs.stderr
     predicted = damoos("predict", found["recording"], "--format", "json", cwd=tmp_path)
     rows = json.loads(predicted.stdout)["forecast"]
