@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Scheme", "Space", "__version__", "compare", "evaluate", "load_recording", "load_study", "sweep", "tune"]
 
 _HOMES = {
     "tune": "damoos.api",
     "sweep": "damoos.api",
+    "record": "damoos.api",
+    "predict": "damoos.api",
     "load_study": "damoos.api",
+    "load_sweep": "damoos.api",
     "load_recording": "damoos.api",
     "evaluate": "damoos.sidebyside",
     "compare": "damoos.sidebyside",
     "Scheme": "damoos.damon.scheme",
     "Space": "damoos.model.space",
 }
+__all__ = ["__version__", *_HOMES]  # what a type checker sees of them is in __init__.pyi
 
 
 def __getattr__(name: str) -> Any:

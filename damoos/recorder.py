@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,14 +28,14 @@ Say = Callable[[str], None]
 NR_ROWS = 12
 
 
-def record(config: StudyConfig, policy: RecordPolicy, results: Path, say: Say) -> tuple[Path, Recording]:
+def record(config: StudyConfig, policy: RecordPolicy, results: Path, say: Say) -> Recording:
     """Run a workload once, or watch a process for its unit work time, and keep what DAMON saw.
 
     Returns
     -------
-    (Path, Recording)
-        The folder that holds ``recording.damo``, ``run.json`` and the run's samples. Until the run has ended there is a
-        journal in it instead, from which nothing is lost that had come.
+    Recording
+        Its ``path`` is in a folder that holds ``run.json`` and the run's samples, too. Until the run has ended there is
+        a journal in it instead, from which nothing is lost that had come.
 
     Raises
     ------
@@ -54,13 +54,13 @@ def record(config: StudyConfig, policy: RecordPolicy, results: Path, say: Say) -
     artifacts = Artifacts(folder)
     artifacts.write_json("run.json", measurement.to_json())
     artifacts.write_samples("run", samples)
-    damo.write(recording, folder / damo.FILE_NAME)
+    path = damo.write(recording, folder / damo.FILE_NAME)
     (folder / damo.JOURNAL).unlink()
     if measurement.provenance["record"]["full"]:
         say(f"the recording reached its {policy.sz_bytes >> 20} MiB (--size) before the run ended")
     if lost := measurement.provenance["record"]["lost_events"]:
         say(f"the kernel wrote over {lost} events before they were read; their snapshots are left out")
-    return folder, recording
+    return replace(recording, path=path)
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from damoos.cli.common import RESULTS, Format, Results, check_format, say
-from damoos.errors import ConfigError, nearest
+from damoos.errors import ConfigError
 
 if TYPE_CHECKING:
     from damoos.records.recording import Recording
-    from damoos.study import StudyConfig
 
 app = typer.Typer()
-_OPERATIONS = {"rec": "vaddr", "prec": "paddr"}
 
 _Recording = Annotated[
     str | None, typer.Argument(metavar="RECORDING", help="File, folder, or name of a folder in the results.")
@@ -55,24 +53,22 @@ def record(
 
     Example: damoos record --workload synthetic/stairs
     """
+    from damoos import api
     from damoos.damon.scheme import Attrs, IntervalsGoal
-    from damoos.policies.base import RecordPolicy
-    from damoos.recorder import record as make
-    from damoos.records.damo import FILE_NAME
     from damoos.units import parse_bytes, parse_us
 
     check_format(form)
-    if config not in _OPERATIONS:
-        raise ConfigError(f"--config '{config}'{nearest(config, _OPERATIONS)}")
     goal = IntervalsGoal() if auto_intervals else None
     attrs = Attrs(parse_us(sample), parse_us(aggregation), parse_us(update), min_regions, max_regions, goal)
-    policy = RecordPolicy(_OPERATIONS[config], attrs, parse_bytes(size))
-    study = _study(workload, command, pid, duration, machine, kernel)
-    folder, recording = make(study, policy, results, say)
-    begun, ended = recording.span_s
+    recording = api.record(
+        workload, command=command, pid=pid, machine=_where(machine, pid), kernel=kernel, config=config, attrs=attrs,
+        duration_s=parse_us(duration) / 1e6, sz_bytes=parse_bytes(size), results=results, say=say,
+    )  # fmt: skip
+    assert recording.path
+    folder, (begun, ended) = recording.path.parent, recording.span_s
     found = {
         "recording": folder.name,
-        "file": str(folder / FILE_NAME),
+        "file": str(recording.path),
         "snapshots": recording.nr_snapshots,
         "regions_max": int(recording.nr_regions.max()),
         "seconds": ended - begun,
@@ -100,22 +96,15 @@ def predict(
 
     Example: damoos predict --workload parsec3/raytrace
     """
-    from damoos.recorder import forecast
+    from damoos import api
 
     check_format(form)
-    recording = _recording(name, workload, command, None, "", machine, kernel, results)
-    rows = forecast(recording, scorer)
+    recording = _recording(name, workload, command, None, "30s", machine, kernel, results)
+    found = api.predict(recording, scorer=scorer)
     if form == "json":
-        print(json.dumps({"about": _words(recording), "forecast": [asdict(row) for row in rows]}, indent=2))
+        print(json.dumps({"about": _words(recording), "forecast": [asdict(row) for row in found.forecasts]}, indent=2))
         return
-    print(_heading(recording))
-    print(f"{'min_age':>8} {'RSS saving':>11} {'slowdown':>9} {'80 % of what is believed':>25} {'score':>7}")
-    for row in rows:
-        score = "limit" if row.score is None else f"{row.score:+.3f}"
-        reach = f"{row.slowdown_low:.1%} to {row.slowdown_high:.1%}"
-        age = f"{row.min_age_s:.1f} s"
-        print(f"{age:>8} {row.memory_saving:>11.1%} {row.slowdown:>9.1%} {reach:>25} {score:>7}")
-    print("predicted from one recording, nothing of it was tried; 'damoos tune' tries the best of it")
+    print(repr(found))
 
 
 @app.command()
@@ -136,6 +125,7 @@ def rightsize(
     Example: damoos rightsize --workload redis/idle --slowdown 3%
     """
     from damoos.recorder import forecast, rightsize
+    from damoos.report.prediction import heading
     from damoos.units import parse_percent, show_bytes
 
     check_format(form)
@@ -147,7 +137,7 @@ def rightsize(
         said = {"about": _words(recording), "allowed_slowdown": allowed, "suggested": asdict(found)}
         print(json.dumps({**said, "forecast": [asdict(row) for row in rows]}, indent=2))
         return
-    print(_heading(recording))
+    print(heading(recording))
     print(f"{'memory':>10} {'slowdown':>9} {'min_age':>8}")
     for row in sorted(rows, key=lambda row: row.peak):
         memory = show_bytes(found.now_bytes * row.peak)
@@ -163,18 +153,9 @@ def rightsize(
     )
 
 
-def _study(
-    workload: str | None, command: str | None, pid: int | None, duration: str, machine: str | None, kernel: str | None
-) -> StudyConfig:
-    """What is run, by the words that all studies have."""
-    from damoos.study import StudyConfig
-    from damoos.units import parse_us
-
-    where = machine or ("guest" if pid is None else "local")
-    live: dict[str, Any] = {} if pid is None else {"unit_work_s": parse_us(duration) / 1e6, "settle_s": 0.0}
-    config = StudyConfig(workload, command, where, nr_samples=2, kernel=kernel, pid=pid, **live)
-    config.check()
-    return config
+def _where(machine: str | None, pid: int | None) -> str:
+    """A process runs on this machine, unless it is said to run on another."""
+    return machine or ("guest" if pid is None else "local")
 
 
 def _recording(
@@ -188,27 +169,22 @@ def _recording(
     results: Path,
 ) -> Recording:
     """One that was made before, or one that is made now."""
-    from damoos.policies.base import RecordPolicy
-    from damoos.recorder import record as make
-    from damoos.records.damo import find, read
+    from damoos import api
+    from damoos.units import parse_us
 
     if [name, workload, command, pid].count(None) != 3:
         raise ConfigError("give a recording, or what is to be recorded: --workload, --command or --pid")
     if name is not None:
-        return read(find(name, results))
-    folder, recording = make(_study(workload, command, pid, duration, machine, kernel), RecordPolicy(), results, say)
-    say(f"recorded: {folder}")
+        return api.load_recording(name, results=results)
+    recording = api.record(
+        workload, command=command, pid=pid, machine=_where(machine, pid), kernel=kernel,
+        duration_s=parse_us(duration) / 1e6, results=results, say=say,
+    )  # fmt: skip
+    assert recording.path
+    say(f"recorded: {recording.path.parent}")
     return recording
 
 
 def _words(recording: Recording) -> dict[str, object]:
     """Where a recording comes from, without the long parts."""
     return {name: value for name, value in recording.about.items() if name not in ("resident", "metrics", "accepted")}
-
-
-def _heading(recording: Recording) -> str:
-    about = recording.about
-    return (
-        f"{about.get('workload')} ({about.get('variant')}) on {about.get('machine')}: Linux {about.get('kernel')},"
-        f" {about.get('emulation') or about.get('accel')}; {recording.nr_snapshots} snapshots"
-    )

@@ -189,6 +189,23 @@ class Scheme:
 
         return format_scheme(self)
 
+    def _repr_html_(self) -> str:
+        """The line, word by word, and what it has no room for."""
+        from damoos import markup  # not in the agent's bundle, which has no use for it
+
+        low_size, high_size, low_freq, high_freq, low_age, high_age, action = str(self).split()
+        said = {
+            "size": f"{low_size} to {high_size}",
+            "access frequency": f"{low_freq} to {high_freq}",
+            "age": f"{low_age} to {high_age}",
+            "action": action if self.target_nid is None else f"{action} to node {self.target_nid}",
+            "apply interval": f"{self.apply_interval_us} us" if self.apply_interval_us else None,
+            "quotas": self.quotas if self.quotas != Quotas() else None,
+            "watermarks": self.watermarks if self.watermarks != Watermarks() else None,
+            "filters": ", ".join(map(str, self.filters)),
+        }
+        return markup.section("scheme", markup.code(str(self)), markup.pairs(said))
+
 
 @dataclass(frozen=True)
 class IntervalsGoal:

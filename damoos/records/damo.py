@@ -8,6 +8,7 @@ that damo's form has no place for.
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 from damoos.damon.scheme import Attrs
@@ -61,6 +62,10 @@ def read(path: str | Path, attrs: Attrs | None = None) -> Recording:
     ConfigError : not such a file, or there is no whole snapshot in it
     """
     path = Path(path)
+    return replace(_read(path, attrs), path=path)
+
+
+def _read(path: Path, attrs: Attrs | None) -> Recording:
     if path.name == JOURNAL:
         return journal.read(path)
     try:

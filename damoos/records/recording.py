@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from damoos import markup
 from damoos.damon.scheme import Attrs
 from damoos.errors import MeasurementError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Recording:
     """Snapshots in the order in which they were taken; each is of one target, at the end of one aggregation.
 
@@ -42,6 +47,8 @@ class Recording:
         Where it comes from: ``workload``, ``variant``, ``machine``, ``kernel`` and more of a run's provenance. For a
         recording of somebody else's only ``assumed``: which of ``operations``, ``intervals`` and ``nr_regions`` its
         file does not say.
+    path : Path or None
+        The file that it was read from or written to.
 
     Raises
     ------
@@ -59,6 +66,7 @@ class Recording:
     nr_accesses: Ints
     age: Ints
     about: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
 
     def __post_init__(self) -> None:
         """Refuse one of which nothing can be said."""
@@ -100,3 +108,43 @@ class Recording:
     def span_s(self) -> tuple[float, float]:
         """When the recording began and ended."""
         return float(self.start_s.min()), float(self.end_s.max())
+
+    @property
+    def regions_df(self) -> pd.DataFrame:
+        """One row per region of each snapshot, times since the recording began.
+
+        ``frequency`` is the share of the samples that saw an access; ``age_us`` is for how long it has been the same.
+        """
+        import pandas as pd
+
+        of, begun_s = self.snapshot, self.span_s[0]
+        return pd.DataFrame(
+            {
+                "target": self.target[of],
+                "start_s": self.start_s[of] - begun_s,
+                "end_s": self.end_s[of] - begun_s,
+                "start_bytes": self.start,
+                "end_bytes": self.end,
+                "nr_accesses": self.nr_accesses,
+                "frequency": self.frequency,
+                "age_us": self.age * self.attrs.aggr_us,
+            }
+        )
+
+    def _words(self) -> dict[str, str]:
+        """Where it comes from and how much there is of it; nothing in a file is to steer a terminal."""
+        begun_s, ended_s = self.span_s
+        known = {name: self.about.get(name) for name in ("workload", "variant", "machine", "kernel")}
+        known |= {"operations": self.operations, "file": self.path, "length": f"{ended_s - begun_s:.1f} s"}
+        known |= {"snapshots": self.nr_snapshots, "regions": f"{self.nr_regions.min()} to {self.nr_regions.max()}"}
+        known["intervals"] = f"{self.attrs.sample_us} us samples, {self.attrs.aggr_us} us aggregations"
+        printable = {name: "".join(c if c.isprintable() else "?" for c in str(one)) for name, one in known.items()}
+        return {name: text for name, text in printable.items() if known[name] is not None}
+
+    def __repr__(self) -> str:
+        """One line."""
+        return "Recording(" + ", ".join(f"{name}={text}" for name, text in self._words().items()) + ")"
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        return markup.section("recording", markup.pairs(self._words()))

@@ -11,9 +11,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from damoos import markup
 from damoos.units import show_score
 
 Row = Mapping[str, Any]
+_COLUMNS = (
+    "workload", "machine", "state", "trials", "best", "left", "verdict", "score", "slowdown", "RSS saving",
+)  # fmt: skip
 _STYLES = {"running": "bold", "failed": "red", "done": "green", "waiting": "dim"}
 
 
@@ -80,18 +84,7 @@ class LiveTable(Lines):
 def table(rows: Sequence[Row], total: int = 0) -> Table:
     """Studies of a sweep, one a row."""
     made = Table(box=None, header_style="bold", pad_edge=False)
-    for name in (
-        "workload",
-        "machine",
-        "state",
-        "trials",
-        "best",
-        "left",
-        "verdict",
-        "score",
-        "slowdown",
-        "RSS saving",
-    ):
+    for name in _COLUMNS:
         made.add_column(name, justify="left" if name in ("workload", "machine", "state", "verdict") else "right")
     for row in rows:
         made.add_row(*_cells(row), style=_STYLES[row["state"]] if row["state"] in ("failed", "waiting") else "")
@@ -106,6 +99,11 @@ def plain(rows: Sequence[Row]) -> str:
     with console.capture() as taken:
         console.print(table(rows))
     return "\n".join(line.rstrip() for line in taken.get().splitlines())
+
+
+def html(rows: Sequence[Row]) -> markup.Html:
+    """The same for a notebook."""
+    return markup.table(_COLUMNS, map(_cells, rows))
 
 
 def summary(found: Mapping[str, Any]) -> str:

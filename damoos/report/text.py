@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from damoos import markup
 from damoos.units import show_bytes, show_score
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def _prediction(found: dict[str, Any] | None) -> list[str]:
@@ -64,3 +68,29 @@ def summary(result: dict[str, Any]) -> str:
         lines.append(f"tuned scheme:  {result['recommended']['scheme']}")
         lines.append(f"manual scheme: {result['manual']['scheme']}")
     return "\n".join(lines)
+
+
+def html(result: dict[str, Any], trials: pd.DataFrame) -> str:
+    """The same for a notebook, and the trials for who opens them."""
+    best = result["recommended"]
+    about = {
+        "verdict": result["verdict_text"],
+        "tuned scheme": markup.code(best["scheme"]) if best else None,
+        "manual scheme": markup.code(result["manual"]["scheme"]),
+        "workload": f"{result['workload']} ({result['variant']})",
+        "machine": f"{result['machine']['name']}, Linux {result['machine']['kernel']}",
+    }
+    arms = result["validation"] or {}
+    columns = ("", "score", "95 %", "runtime", "RSS", "runs", "")
+    parts = [markup.pairs(about), markup.table(columns, (_arm(name, arm) for name, arm in arms.items()))]
+    shown = markup.Html(trials.to_html(index=False, border=0, na_rep="", float_format="{:.4g}".format))
+    return markup.section(f"study {result['study']}", *parts, markup.folded(f"{len(trials)} trials", shown))
+
+
+def _arm(name: str, arm: dict[str, Any]) -> tuple[str, ...]:
+    score, interval = "", ""
+    if arm["score"] is not None:
+        score, interval = show_score(arm["score"]), "{} to {}".format(*map(show_score, arm["score_ci95"]))
+    limit = "" if arm["feasible"] else "breaks the limit"
+    rss = show_bytes(arm["rss_avg_bytes"])
+    return name, score, interval, f"{arm['runtime_s']:.2f} s", rss, str(arm["repeats"]), limit

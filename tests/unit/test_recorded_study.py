@@ -211,14 +211,16 @@ def test_a_recording_that_is_not_wanted_is_not_made(fake, no_figures, tmp_path: 
         assert found.result["prediction"] is None
 
 
-def made(tmp_path: Path, say=lambda _: None) -> tuple[Path, Recording]:
+def made(tmp_path: Path, say=lambda _: None) -> Recording:
     return record(StudyConfig(None, "true", "fake", nr_samples=2), RecordPolicy(), tmp_path, say)
 
 
 def test_a_recording_of_its_own(fake, tmp_path: Path) -> None:
     machine = fake(recording_machine())
     said: list[str] = []
-    folder, found = made(tmp_path, said.append)
+    found = made(tmp_path, said.append)
+    assert found.path is not None
+    folder = found.path.parent
     assert (machine.nr_runs, machine.nr_closed, said) == (1, 1, [])
     assert sorted(path.name for path in folder.iterdir()) == [damo.FILE_NAME, "run.json", "run.parquet"]
     stored = damo.read(damo.find(folder.name, tmp_path))
@@ -269,7 +271,7 @@ def test_the_forecast_of_a_studys_recording(fake, no_figures, tmp_path: Path) ->
 
 def test_the_memory_that_is_needed(fake, tmp_path: Path) -> None:
     fake(recording_machine(noise=0.0))
-    _, found = made(tmp_path)
+    found = made(tmp_path)
     allowed = [rightsize(found, slowdown) for slowdown in (0.05, 0.2, 5.0)]
     assert all(one.slowdown <= one.slowdown_high for one in allowed)
     assert all(one.now_bytes == RSS_BYTES for one in allowed)
@@ -284,7 +286,7 @@ def test_the_memory_that_is_needed(fake, tmp_path: Path) -> None:
 
 def test_what_cannot_be_forecast_is_one_line(fake, tmp_path: Path) -> None:
     fake(recording_machine())
-    _, found = made(tmp_path)
+    found = made(tmp_path)
     with pytest.raises(ConfigError, match="make one with 'damoos record'") as refusal:
         forecast(stairs())
     assert "\n" not in str(refusal.value)

@@ -1,16 +1,17 @@
-"""The public Python interface: `tune`, `sweep`, `load_study`, `load_recording`, and what they return."""
+"""Studies for people at a Python prompt: one workload on one machine."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos import scorers
+from damoos import markup, scorers
 from damoos.conduct import Watcher, conduct
 from damoos.damon.damo_json import context_from_json, context_to_json
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, nearest
+from damoos.model.trial import Trial
+from damoos.report import notebook
 from damoos.result import write
 from damoos.store.studies import Store
 from damoos.study import Study, StudyConfig, plain
@@ -18,11 +19,8 @@ from damoos.study import Study, StudyConfig, plain
 if TYPE_CHECKING:
     import pandas as pd
 
-    from damoos.drive import Event
-    from damoos.records.recording import Recording
-    from damoos.sweeps import Sweep, SweepConfig
 
-RESULTS = Path("results")
+RESULTS: Path = Path("results")
 
 
 class TunedStudy:
@@ -67,6 +65,11 @@ class TunedStudy:
         return context_to_json(context, pid)
 
     @property
+    def trials(self) -> list[Trial]:
+        """Finished trials with their scores."""
+        return list(self.study.trials())
+
+    @property
     def trials_df(self) -> pd.DataFrame:
         """One row per trial: number, state, feasible, score, parameters and metrics, units in the column names."""
         import pandas as pd
@@ -85,6 +88,51 @@ class TunedStudy:
             for trial in self.study.trials()
         ]
         return pd.DataFrame(rows)
+
+    @property
+    def runs_df(self) -> pd.DataFrame:
+        """One row per run of any kind, baselines and validation too: its name, kind, parameters, metrics, error.
+
+        ``run`` is what `samples` takes; ``arm`` tells the runs of a validation apart, and those of configurations.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "run": run.key,
+                "kind": run.kind,
+                "number": run.number,
+                "arm": run.arm,
+                **(run.params or {}),
+                "censored": bool(run.measurement and run.measurement.censored),
+                **(run.measurement.metrics if run.measurement else {}),
+                "error": run.error,
+            }
+            for run in self.study.runs()
+        ]
+        return pd.DataFrame(rows)
+
+    def samples(self, run: str) -> pd.DataFrame:
+        """The time series of one run: ``t_s`` since it began, ``rss_bytes``, and more; units in the column names.
+
+        Parameters
+        ----------
+        run : str
+            A name of the column ``run`` of `runs_df`: ``trial-000``, ``validation-001-baseline``.
+
+        Raises
+        ------
+        ConfigError : no such run, or nothing was measured of it
+        """
+        import pandas as pd
+
+        known = {one.key: one for one in self.study.runs()}
+        if run not in known:
+            raise ConfigError(f"study '{self.name}' has no run '{run}'{nearest(run, known)}")
+        file = self.study.record.artifacts.path / f"{run}.parquet"
+        if not file.is_file():
+            raise ConfigError(f"{file} is not there" + (f": {known[run].error}" if known[run].error else ""))
+        return pd.read_parquet(file)
 
     @property
     def param_names(self) -> list[str]:
@@ -107,6 +155,14 @@ class TunedStudy:
         from damoos.report.text import summary
 
         return summary(self.result) if self.result else f"study {self.name}: unfinished"
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        if self.study.config.configs or not self.result:
+            return markup.section(f"study {self.name}", markup.pre(repr(self)))
+        from damoos.report.text import html
+
+        return html(self.result, self.trials_df)
 
 
 def tune(
@@ -135,6 +191,8 @@ def tune(
         Folder of stores and raw data.
     storage : str or None
         Optuna storage URL.
+    watcher : Watcher or None
+        Told how the study goes; None for a progress bar in a notebook.
     **settings
         Further fields of `damoos.study.StudyConfig`.
 
@@ -161,24 +219,6 @@ def load_study(name: str, *, results: Path = RESULTS, storage: str | None = None
     return TunedStudy(Study(Store(results, storage).load(name)))
 
 
-def load_recording(name: str | Path, *, results: Path = RESULTS) -> Recording:
-    """A recording of memory accesses, for the functions of `damoos.records`.
-
-    Parameters
-    ----------
-    name : str or Path
-        A file of damoos's or of damo's, a recording's folder, or the name of one in the results folder.
-    results : Path
-
-    Raises
-    ------
-    ConfigError : no such recording, or not one
-    """
-    from damoos.records import damo
-
-    return damo.read(damo.find(name, results))
-
-
 def resume(
     name: str, *, results: Path = RESULTS, storage: str | None = None, watcher: Watcher | None = None
 ) -> TunedStudy:
@@ -186,86 +226,10 @@ def resume(
     return _run(Study(Store(results, storage).load(name)), watcher)
 
 
-def sweep(
-    workloads: Sequence[str],
-    machines: Sequence[str],
-    *,
-    trials: int = 10,
-    ray: str | None = None,
-    results: Path = RESULTS,
-    storage: str | None = None,
-    event: Event | None = None,
-    **settings: Any,
-) -> dict[str, Any]:
-    """Tune every workload on every machine, on as many at once as there are.
-
-    Goes on with an unfinished sweep of the same words, and tries again what failed in it.
-
-    Parameters
-    ----------
-    workloads, machines : sequence of str
-        Names, files, or patterns such as ``splash2x/*``.
-    trials : int
-        Trials of each study.
-    ray : str or None
-        Address of a Ray cluster, or ``auto``; None for this process alone.
-    event : callable or None
-        Told of each thing that happens, see `damoos.drive.drive`.
-    **settings
-        Further fields of `damoos.study.StudyConfig`.
-
-    Returns
-    -------
-    dict
-        ``sweep, studies, machines, failures, cost``; a study each as a row (`load_study` has the rest).
-    """
-    from damoos.sweeps import Sweep
-
-    config = sweep_config(workloads, machines, trials, **settings)
-    config.check()
-    found = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
-    return drive_sweep(found, ray, event)
-
-
-def sweep_config(workloads: Sequence[str], machines: Sequence[str], trials: int, **settings: Any) -> SweepConfig:
-    """What a sweep is asked to do, with all patterns resolved."""
-    from damoos.machines import catalog as known_machines
-    from damoos.sweeps import SweepConfig, expand
-    from damoos.workloads import catalog as known_workloads
-
-    return SweepConfig(
-        expand(workloads, known_workloads.names(), "--workloads"),
-        expand(machines, known_machines.names(), "--machines"),
-        trials,
-        settings,
-    )
-
-
-def drive_sweep(found: Sweep, ray: str | None = None, event: Event | None = None) -> dict[str, Any]:
-    """Do what is left of a sweep, here or on a Ray cluster."""
-    from damoos.drive import drive
-
-    def say(text: str) -> None:
-        if event:
-            event("say", {"study": "", "text": text})
-
-    if ray is None:
-        from damoos.dispatch.local import LocalDispatcher
-
-        dispatcher: Any = LocalDispatcher(say)
-    else:
-        from damoos.dispatch.ray import RayDispatcher
-
-        dispatcher = RayDispatcher(ray, say)
-    try:
-        return drive(found, dispatcher, event or (lambda kind, said: None))
-    finally:
-        dispatcher.close()
-
-
 def _run(study: Study, watcher: Watcher | None) -> TunedStudy:
     try:
-        conduct(study, watcher)
+        with notebook.watching(watcher) as told:
+            conduct(study, told)
     finally:
         result = study.record.result
         if result is not None:

@@ -1,0 +1,170 @@
+"""Recordings for people at a Python prompt: what DAMON sees of a run, and what can be said from it without another."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from damoos.api.studies import RESULTS
+from damoos.damon.scheme import Attrs
+from damoos.errors import ConfigError, nearest
+from damoos.policies.base import RecordPolicy
+from damoos.records.recording import Recording
+from damoos.report import notebook, prediction
+from damoos.study import StudyConfig
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from damoos.recorder import Forecast, Say, Size
+
+_OPERATIONS = {"rec": "vaddr", "prec": "paddr"}
+
+
+class Predicted:
+    """What proactive reclaim would bring, said from one recording; nothing of it was tried.
+
+    Parameters
+    ----------
+    recording : Recording
+    scorer : str
+    **options
+        Keyword arguments of the scorer.
+
+    Raises
+    ------
+    ConfigError : the recording is not one of damoos's, or the score is of something that cannot be predicted
+    """
+
+    def __init__(self, recording: Recording, scorer: str = "daos", **options: Any) -> None:
+        from damoos.recorder import forecast
+
+        self.recording = recording
+        self.forecasts: list[Forecast] = forecast(recording, scorer, options)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per ``min_age_s``.
+
+        ``memory_saving`` and ``peak`` are shares of the memory that is resident without a scheme (saved on average;
+        enough for 95 % of the time), ``slowdown`` is as likely exceeded as not, 80 % of what is believed lie between
+        ``slowdown_low`` and ``slowdown_high``, ``chance`` is that of keeping the limits of the score, and ``score`` is
+        missing where that is under one half.
+        """
+        import pandas as pd
+
+        return pd.DataFrame([asdict(one) for one in self.forecasts])
+
+    def size(self, slowdown: float = 0.05) -> Size:
+        """The smallest memory whose slowdown stays under a bound with 90 %; all of it where no scheme does."""
+        from damoos.recorder import rightsize
+
+        return rightsize(self.recording, slowdown)
+
+    def __repr__(self) -> str:
+        """A table of text."""
+        return prediction.text(self.recording, self.forecasts)
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        return prediction.html(self.recording, self.forecasts)
+
+
+def record(
+    workload: str | None = None,
+    *,
+    command: str | None = None,
+    pid: int | None = None,
+    machine: str = "guest",
+    kernel: str | None = None,
+    config: str = "rec",
+    attrs: Attrs | None = None,
+    duration_s: float = 30.0,
+    sz_bytes: int = RecordPolicy.sz_bytes,
+    results: Path = RESULTS,
+    say: Say | None = None,
+) -> Recording:
+    """Record what DAMON sees while a workload runs.
+
+    Parameters
+    ----------
+    workload, command : str
+        A catalogue name or file, or a command line.
+    pid : int
+        A process that runs on the machine already and is watched for ``duration_s``.
+    machine : str
+    kernel : str or None
+        Of a guest; None for the one that its machine file says.
+    config : {"rec", "prec"}
+        The workload's process tree (vaddr), or all memory of the machine (paddr).
+    attrs : Attrs or None
+        Intervals and number of regions; None for DAMON's defaults.
+    sz_bytes : int
+        The recording ends when it is this large; the run goes on.
+    results : Path
+        Folder of recordings.
+    say : callable or None
+        Told the news; None for a progress bar in a notebook.
+
+    Returns
+    -------
+    Recording
+        ``path`` is its file.
+
+    Raises
+    ------
+    DamoosError : see `damoos.errors`
+    """
+    from damoos import recorder
+
+    if config not in _OPERATIONS:
+        raise ConfigError(f"unknown config '{config}'{nearest(config, _OPERATIONS)}")
+    live: dict[str, Any] = {} if pid is None else {"unit_work_s": duration_s, "settle_s": 0.0}
+    asked = StudyConfig(workload, command, machine, nr_samples=2, kernel=kernel, pid=pid, **live)
+    asked.check()
+    policy = RecordPolicy(_OPERATIONS[config], attrs or Attrs(), sz_bytes)
+    with notebook.busy(f"recording {asked.target} on {machine}") as news:
+        return recorder.record(asked, policy, results, say or news)
+
+
+def predict(
+    recording: Recording | str | Path, *, scorer: str = "daos", results: Path = RESULTS, **options: Any
+) -> Predicted:
+    """Say from one recording what proactive reclaim would bring, for every ``min_age``.
+
+    Parameters
+    ----------
+    recording : Recording, str or Path
+        One of `record`'s, or what `load_recording` finds one by.
+    scorer : str
+        ``daos``, ``weighted`` or ``sla``, of runtime and RSS.
+    results : Path
+        Folder of recordings.
+    **options
+        Keyword arguments of the scorer.
+
+    Raises
+    ------
+    ConfigError : the recording is not one of damoos's, or the score is of something that cannot be predicted
+    """
+    found = recording if isinstance(recording, Recording) else load_recording(recording, results=results)
+    return Predicted(found, scorer, **options)
+
+
+def load_recording(name: str | Path, *, results: Path = RESULTS) -> Recording:
+    """A recording of memory accesses, for the functions of `damoos.records`.
+
+    Parameters
+    ----------
+    name : str or Path
+        A file of damoos's or of damo's, a recording's folder, or the name of one in the results folder.
+    results : Path
+
+    Raises
+    ------
+    ConfigError : no such recording, or not one
+    """
+    from damoos.records import damo
+
+    return damo.read(damo.find(name, results))

@@ -1,0 +1,211 @@
+"""Sweeps for people at a Python prompt: every workload on every machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from damoos import markup
+from damoos.api.studies import RESULTS, TunedStudy
+from damoos.errors import ConfigError, nearest
+from damoos.report import fleet, notebook
+from damoos.study import Study
+from damoos.sweeps import Sweep, SweepConfig, expand, load
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from damoos.drive import Event
+
+# Columns of `TunedSweep.studies_df`, as a sweep's rows have them; what is only of interest while it runs is left out.
+_ROW = ("study", "workload", "machine", "state", "trials", "runs", "verdict", "score", "slowdown", "saving", "error")
+
+
+class TunedSweep:
+    """A sweep for people at a Python prompt.
+
+    Parameters
+    ----------
+    sweep : Sweep
+    """
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+        self.name = sweep.name
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """``sweep, studies, machines, failures, cost``, a study each as a row (docs/fleet.md has the keys).
+
+        Of an unfinished sweep what its driver last said: ``sweep, studies, failures, spent_s``.
+        """
+        return self.sweep.result or self.sweep.status
+
+    @property
+    def studies(self) -> list[TunedStudy]:
+        """Those that have begun, in the order of the sweep."""
+        looked = (self.sweep.store.look(self.sweep.study_name(config)) for config in self.sweep.config.configs())
+        return [TunedStudy(Study(record)) for record in looked if record]
+
+    def study(self, name: str) -> TunedStudy:
+        """One of its studies by its name, or by the end of it: ``study("parsec3-raytrace-i3")``.
+
+        Raises
+        ------
+        ConfigError : it has none of this name, or that has not begun
+        """
+        names = [self.sweep.study_name(config) for config in self.sweep.config.configs()]
+        whole = name if name in names else f"{self.name}-{name}"
+        if whole not in names:
+            raise ConfigError(f"sweep '{self.name}' has no study '{name}'{nearest(whole, names)}")
+        record = self.sweep.store.look(whole)
+        if record is None:
+            raise ConfigError(f"study '{whole}' has not begun; damoos resume {self.name}")
+        return TunedStudy(Study(record))
+
+    @property
+    def studies_df(self) -> pd.DataFrame:
+        """One row per study: where, how far, the verdict, and the tuned scheme beside the hand-made one.
+
+        ``score`` and ``score_manual`` are of the validation, ``score_gain`` is positive where tuning is better;
+        ``slowdown`` and ``saving`` are shares of the baseline's runtime and RSS, ``saved_bytes`` is of its average RSS.
+        """
+        import pandas as pd
+
+        return pd.DataFrame([self._row(row) for row in self.result["studies"]])
+
+    def _row(self, row: dict[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {name: row[name] for name in _ROW}
+        made |= dict.fromkeys(("score_manual", "score_gain", "saved_bytes", "scheme"))
+        result = self.sweep.finished(row["study"]) or {}
+        arms = result.get("validation") or {}
+        if "tuned" in arms:
+            made["saved_bytes"] = arms["baseline"]["rss_avg_bytes"] - arms["tuned"]["rss_avg_bytes"]
+            made["scheme"] = result["recommended"]["scheme"]
+        manual = arms.get("manual", {}).get("score")
+        if manual is not None and made["score"] is not None:
+            sign = 1 if result["score"]["direction"] == "maximize" else -1
+            made |= {"score_manual": manual, "score_gain": sign * (made["score"] - manual)}
+        return made
+
+    @property
+    def machines_df(self) -> pd.DataFrame:
+        """One row per machine: whether it was fit, why not, for how long it was held, what that has cost."""
+        import pandas as pd
+
+        cost = {one["machine"]: one for one in self.result.get("cost", ())}
+        said = self.result.get("machines", {})
+        rows = []
+        for name in self.sweep.config.machines:
+            slots = [one for slot, one in said.items() if slot.partition("#")[0] == name]
+            paid = cost.get(name, {})
+            rows.append(
+                {
+                    "machine": name,
+                    "fit": all(one["fit"] for one in slots) if slots else None,
+                    "error": "; ".join(one["error"] for one in slots if one.get("error")),
+                    **{key: paid.get(key) for key in ("hours", "usd_hour", "usd")},
+                }
+            )
+        return pd.DataFrame(rows)
+
+    def __repr__(self) -> str:
+        """Its studies as a table of text, and what went wrong."""
+        if self.sweep.result:
+            return fleet.summary(self.sweep.result)
+        return f"sweep {self.name}: unfinished\n{fleet.plain(self.result['studies'])}"
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        found = self.result
+        failures = markup.table(["failed", "error"], [(one["study"], one["error"]) for one in found["failures"]])
+        state = "" if self.sweep.result else ": unfinished"
+        return markup.section(
+            f"sweep {self.name}{state}", fleet.html(found["studies"]), failures if found["failures"] else markup.Html()
+        )
+
+
+def sweep(
+    workloads: Sequence[str],
+    machines: Sequence[str],
+    *,
+    trials: int = 10,
+    ray: str | None = None,
+    results: Path = RESULTS,
+    storage: str | None = None,
+    event: Event | None = None,
+    **settings: Any,
+) -> TunedSweep:
+    """Tune every workload on every machine, on as many at once as there are.
+
+    Goes on with an unfinished sweep of the same words, and tries again what failed in it.
+
+    Parameters
+    ----------
+    workloads, machines : sequence of str
+        Names, files, or patterns such as ``splash2x/*``.
+    trials : int
+        Trials of each study.
+    ray : str or None
+        Address of a Ray cluster, or ``auto``; None for this process alone.
+    event : callable or None
+        Told of each thing that happens, see `damoos.drive.drive`; None for a progress bar in a notebook.
+    **settings
+        Further fields of `damoos.study.StudyConfig`.
+
+    Returns
+    -------
+    TunedSweep
+    """
+    config = sweep_config(workloads, machines, trials, **settings)
+    config.check()
+    found = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
+    drive_sweep(found, ray, event)
+    return TunedSweep(found)
+
+
+def load_sweep(name: str, *, results: Path = RESULTS, storage: str | None = None) -> TunedSweep:
+    """A stored sweep.
+
+    Raises
+    ------
+    ConfigError : there is none of this name
+    """
+    return TunedSweep(load(results, name, storage))
+
+
+def sweep_config(workloads: Sequence[str], machines: Sequence[str], trials: int, **settings: Any) -> SweepConfig:
+    """What a sweep is asked to do, with all patterns resolved."""
+    from damoos.machines import catalog as known_machines
+    from damoos.workloads import catalog as known_workloads
+
+    return SweepConfig(
+        expand(workloads, known_workloads.names(), "--workloads"),
+        expand(machines, known_machines.names(), "--machines"),
+        trials,
+        settings,
+    )
+
+
+def drive_sweep(found: Sweep, ray: str | None = None, event: Event | None = None) -> dict[str, Any]:
+    """Do what is left of a sweep, here or on a Ray cluster."""
+    from damoos.drive import drive
+
+    told = event or notebook.event() or (lambda kind, said: None)
+
+    def say(text: str) -> None:
+        told("say", {"study": "", "text": text})
+
+    if ray is None:
+        from damoos.dispatch.local import LocalDispatcher
+
+        dispatcher: Any = LocalDispatcher(say)
+    else:
+        from damoos.dispatch.ray import RayDispatcher
+
+        dispatcher = RayDispatcher(ray, say)
+    try:
+        return drive(found, dispatcher, told)
+    finally:
+        dispatcher.close()

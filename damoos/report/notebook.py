@@ -1,0 +1,174 @@
+"""Long calls in a notebook: a progress bar that stays when they have ended. Elsewhere there is none.
+
+It is an element of HTML of its own, shown once and updated in place: it needs no widgets, and stays in a rendered page.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from damoos import markup
+from damoos.execution import Watcher
+from damoos.model.trial import Run, Score
+from damoos.report.fleet import clock
+from damoos.units import show_score
+
+if TYPE_CHECKING:
+    from damoos.drive import Event
+    from damoos.study import Study
+
+
+def in_notebook() -> bool:
+    """Whether this Python runs the cells of a notebook."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return shell is not None and getattr(shell, "kernel", None) is not None
+
+
+@contextmanager
+def watching(given: Watcher | None) -> Iterator[Watcher | None]:
+    """What a study tells how it goes: who was given, or a bar in a notebook."""
+    if given is not None or not in_notebook():
+        yield given
+        return
+    made = BarWatcher()
+    yield made
+    made.ended()
+
+
+def event() -> Event | None:
+    """What a sweep tells how it goes; None where this is no notebook."""
+    return BarEvents() if in_notebook() else None
+
+
+@contextmanager
+def busy(text: str) -> Iterator[Callable[[str], None]]:
+    """Show that something is under way of which nobody can say how much is done; yields what is told the news."""
+    if not in_notebook():
+        yield lambda _: None
+        return
+    bar, begun = Bar(), time.monotonic()
+    bar.show(text)
+    try:
+        yield lambda news: bar.show(text, news=news)
+    except BaseException:
+        bar.show(f"{text}: stopped", done=0)
+        raise
+    bar.show(f"{text}: {time.monotonic() - begun:.0f} s", done=1, total=1)
+
+
+class Bar:
+    """One line of a notebook's output: a bar, words beside it, the last news below."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def show(self, text: str, done: int | None = None, total: int = 1, news: str = "") -> None:
+        """Draw it, or draw it anew.
+
+        Parameters
+        ----------
+        done : int or None
+            Of ``total``; None where nobody knows.
+        """
+        from IPython.display import HTML, display
+
+        html = HTML(bar(text, done, total, news))  # type: ignore[no-untyped-call]
+        if self._handle is None:
+            self._handle = display(html, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(html)
+
+
+def bar(text: str, done: int | None = None, total: int = 1, news: str = "") -> markup.Html:
+    """The element."""
+    value = "" if done is None else f' value="{min(done, total)}" max="{total}"'
+    below = f"<br><small>{markup.html(news)}</small>" if news else ""
+    return markup.Html(f"<div><progress{value}></progress> {markup.html(text)}{below}</div>")
+
+
+class BarWatcher(Watcher):
+    """How many of how many runs of a study, the best score so far, the time left."""
+
+    def __init__(self, show: Callable[..., None] | None = None) -> None:
+        self._show = show or Bar().show
+        self._name, self._done, self._total = "study", 0, 1
+        self._best: float | None = None
+        self._falls = False
+        self._left_s: float | None = None
+        self._news = ""
+
+    def say(self, text: str) -> None:
+        """Show the news."""
+        self._news = text
+        self._draw()
+
+    def begin(self, study: Study, total: int, done: int) -> None:
+        """Take in what an earlier go has finished."""
+        self._name, self._done, self._total = study.name, done, total
+        self._falls = study.scorer.direction == "minimize"
+        for trial in () if study.config.configs else study.trials():
+            self._take(trial.score)
+        self._news = study.setting.note
+        self._draw()
+
+    def started(self, run: Run, left_s: float | None) -> None:
+        """Say how long it will take."""
+        self._left_s = left_s
+        self._draw()
+
+    def finished(self, run: Run, score: Score | None) -> None:
+        """Count it."""
+        self._done += 1
+        self._take(score)
+        self._draw()
+
+    def ended(self) -> None:
+        """Fill the bar: not all of the runs that were planned need have been made."""
+        self._left_s, self._total = None, self._done
+        self._draw()
+
+    def _take(self, score: Score | None) -> None:
+        if score and score.feasible and score.value is not None:
+            known = [score.value] if self._best is None else [score.value, self._best]
+            self._best = (min if self._falls else max)(known)
+
+    def _draw(self) -> None:
+        best = "" if self._best is None else f", best score {show_score(self._best)}"
+        left = "" if self._left_s is None else f", about {clock(self._left_s)} left"
+        text = f"{self._name}: {self._done} of {self._total} runs{best}{left}"
+        self._show(text, self._done, self._total, self._news)
+
+
+class BarEvents:
+    """How many of how many studies of a sweep, and of their trials; what went wrong last."""
+
+    def __init__(self, show: Callable[..., None] | None = None) -> None:
+        self._show = show or Bar().show
+        self._rows: dict[str, Any] = {}
+        self._name, self._news = "sweep", ""
+
+    def __call__(self, kind: str, said: dict[str, Any]) -> None:
+        """Take in one event."""
+        if kind == "sweep":
+            self._name = said["sweep"]
+        elif kind == "say":
+            self._news = f"{said['study']}: {said['text']}" if said["study"] else said["text"]
+        elif kind in ("retry", "machine", "study") and said.get("error"):
+            self._news = f"{said['machine']}: {said['error']}"
+        elif kind == "rows":
+            self._rows = said
+        else:
+            return
+        self._draw()
+
+    def _draw(self) -> None:
+        rows = self._rows.values()
+        total = sum(row["nr_samples"] for row in rows)
+        trials = sum(row["nr_samples"] if row["state"] in ("done", "failed") else row["trials"] for row in rows)
+        done = sum(row["state"] == "done" for row in rows)
+        text = f"{self._name}: {done} of {len(rows)} studies, {trials} of {total} trials"
+        self._show(text, trials if total else None, max(total, 1), self._news)

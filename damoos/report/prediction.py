@@ -1,0 +1,49 @@
+"""What a recording predicts of proactive reclaim, for a terminal and for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from damoos import markup
+from damoos.records.recording import Recording
+from damoos.units import show_score
+
+if TYPE_CHECKING:
+    from damoos.recorder import Forecast
+
+COLUMNS = ("min_age", "RSS saving", "slowdown", "80 % of what is believed", "score")
+_WIDTHS = (8, 11, 9, 25, 7)
+NOTE = "predicted from one recording, nothing of it was tried; 'damoos tune' tries the best of it"
+
+
+def heading(recording: Recording) -> str:
+    """What was recorded, and where."""
+    about = recording.about
+    return (
+        f"{about.get('workload')} ({about.get('variant')}) on {about.get('machine')}: Linux {about.get('kernel')},"
+        f" {about.get('emulation') or about.get('accel')}; {recording.nr_snapshots} snapshots"
+    )
+
+
+def text(recording: Recording, rows: Sequence[Forecast]) -> str:
+    """A line for each ``min_age``."""
+    lines = [COLUMNS, *map(_cells, rows)]
+    table = [" ".join(f"{cell:>{width}}" for cell, width in zip(line, _WIDTHS, strict=True)) for line in lines]
+    return "\n".join([heading(recording), *table, NOTE])
+
+
+def html(recording: Recording, rows: Sequence[Forecast]) -> str:
+    """The same as a table."""
+    note = markup.Html(f"<p>{markup.html(NOTE)}</p>")
+    return markup.section(heading(recording), markup.table(COLUMNS, map(_cells, rows)), note)
+
+
+def _cells(row: Forecast) -> tuple[str, ...]:
+    return (
+        f"{row.min_age_s:.1f} s",
+        f"{row.memory_saving:.1%}",
+        f"{row.slowdown:.1%}",
+        f"{row.slowdown_low:.1%} to {row.slowdown_high:.1%}",
+        "limit" if row.score is None else show_score(row.score),
+    )
