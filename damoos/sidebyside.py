@@ -85,6 +85,12 @@ class Evaluated:
 
         return text(self.result, self.studies)
 
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        from damoos.report.configs import html
+
+        return html(self.result, self.studies)
+
 
 class Compared:
     """The hand-made and the tuned schemes of finished studies.
@@ -115,6 +121,12 @@ class Compared:
         from damoos.report.arms import text
 
         return text(self.result)
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        from damoos.report.arms import html
+
+        return html(self.result)
 
 
 def evaluate(

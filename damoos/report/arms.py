@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from damoos import markup
 from damoos.arms import rows
 from damoos.report.bars import bars, save, short, sized
 from damoos.report.tables import change, percent, to_csv
@@ -35,6 +36,25 @@ def text(found: Sequence[Machine]) -> str:
     return "\n".join(line for machine in found for line in _machine(machine))
 
 
+def html(found: Sequence[Machine]) -> str:
+    """The same for a notebook: a section for each machine."""
+    return markup.Html("".join(map(_section, found)))
+
+
+def _section(machine: Machine) -> str:
+    columns = ("workload", "scheme", "slowdown", "RSS saving", "score", "")
+    good = [(_name(one), one) for one in machine["studies"] if not one["error"]]
+    cells = [
+        (name, arm, *_words(one[arm]), "" if one[arm]["feasible"] else "breaks the limit")
+        for name, one in good
+        for arm in (MANUAL, TUNED)
+    ]
+    if machine["average"]:
+        cells += [("average", arm, *_words(machine["average"][arm]), "") for arm in (MANUAL, TUNED)]
+    left_out = {one["study"]: one["error"] for one in machine["studies"] if one["error"]}
+    return markup.section(machine["machine"], markup.table(columns, cells), markup.pairs(left_out))
+
+
 def _machine(machine: Machine) -> Iterator[str]:
     good = [one for one in machine["studies"] if not one["error"]]
     yield f"{machine['machine']}: {len(good)} of {len(machine['studies'])} studies have both schemes validated"
@@ -58,12 +78,17 @@ def _name(one: Mapping[str, Any]) -> str:
 
 
 def _cells(arm: Mapping[str, Any]) -> str:
+    slowdown, saving, score = _words(arm)
+    return f"{slowdown:<22}  {saving:<22}  {score}"
+
+
+def _words(arm: Mapping[str, Any]) -> tuple[str, str, str]:
     score = arm["score"]
     shown = "-"
     if score:
         ends = "[-, -]" if score["ci95"] is None else "[{}, {}]".format(*map(show_score, score["ci95"]))
         shown = f"{show_score(score['mean'])} {ends}"
-    return f"{change(arm['slowdown']):<22}  {change(arm['saving']):<22}  {shown}"
+    return change(arm["slowdown"]), change(arm["saving"]), shown
 
 
 def _average(average: Mapping[str, Any], paper: Mapping[str, Any] | None, width: int) -> Iterator[str]:

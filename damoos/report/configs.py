@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from damoos import markup
 from damoos.normalised import rows
 from damoos.policies import named
 from damoos.policies.named import BASELINE
@@ -46,6 +47,18 @@ def text(found: Result, results: Sequence[Result]) -> str:
     return "\n".join([*lines, PAPER] if known & set(named.PAPER[1:]) else lines)
 
 
+def html(found: Result, results: Sequence[Result]) -> str:
+    """The same for a notebook, without the averages."""
+    columns = ("machine", "workload", "config", "runtime", "RSS", "performance", "memory efficiency", "AnonHuge", "CPU")
+    cells = [
+        (one["machine"]["name"], _name(one), name, *_words(config))
+        for one in results
+        for name, config in one["configs"].items()
+    ]
+    failures = [markup.pairs({one["study"]: one["error"] for one in found["failures"]})] if found["failures"] else []
+    return markup.section(f"evaluation {found['sweep']}", markup.table(columns, cells), *failures)
+
+
 def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
     about = results[0]["machine"]
     yield (
@@ -74,12 +87,23 @@ def _name(result: Result) -> str:
 
 def _cells(config: Mapping[str, Any]) -> str:
     if config["error"]:
-        return f"failed: {config['error']}"
+        return _words(config)[0]
+    runtime, rss, performance, efficiency, huge, cpu = _words(config)
+    return f"{runtime:>9} {rss:>9}  {performance:<21}  {efficiency:<21}  {huge:>9}  {cpu}"
+
+
+def _words(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Runtime, RSS, both ratios, huge pages, DAMON's CPU share; only the reason of one that failed."""
+    if config["error"]:
+        return (f"failed: {config['error']}",)
     found = config["quantities"]
     return (
-        f"{found['runtime_s']['mean']:>7.2f} s {show_bytes(found['rss_avg_bytes']['mean']):>9}"
-        f"  {ratio(found['performance']):<21}  {ratio(found['memory_efficiency']):<21}"
-        f"  {show_bytes(found['anon_huge_avg_bytes']['mean']):>9}  {found['kdamond_cpu']['mean']:.2%}"
+        f"{found['runtime_s']['mean']:.2f} s",
+        show_bytes(found["rss_avg_bytes"]["mean"]),
+        ratio(found["performance"]),
+        ratio(found["memory_efficiency"]),
+        show_bytes(found["anon_huge_avg_bytes"]["mean"]),
+        f"{found['kdamond_cpu']['mean']:.2%}",
     )
 
 

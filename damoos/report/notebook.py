@@ -121,8 +121,9 @@ class BarWatcher(Watcher):
         self._draw()
 
     def finished(self, run: Run, score: Score | None) -> None:
-        """Count it."""
+        """Count it; a close call gets more runs than were planned."""
         self._done += 1
+        self._total = max(self._total, self._done)
         self._take(score)
         self._draw()
 
@@ -138,7 +139,7 @@ class BarWatcher(Watcher):
 
     def _draw(self) -> None:
         best = "" if self._best is None else f", best score {show_score(self._best)}"
-        left = "" if self._left_s is None else f", about {clock(self._left_s)} left"
+        left = f", about {clock(self._left_s)} left" if self._left_s else ""
         text = f"{self._name}: {self._done} of {self._total} runs{best}{left}"
         self._show(text, self._done, self._total, self._news)
 
