@@ -95,7 +95,7 @@ def table(rows: Sequence[Row], total: int = 0) -> Table:
 
 def plain(rows: Sequence[Row]) -> str:
     """The same for a file or a pipe."""
-    console = Console(width=160, no_color=True, force_terminal=False)
+    console = Console(width=160, no_color=True, force_terminal=False, force_jupyter=False)
     with console.capture() as taken:
         console.print(table(rows))
     return "\n".join(line.rstrip() for line in taken.get().splitlines())

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from damoos.errors import ConfigError, DamoosError, StoreError, nearest
@@ -130,8 +132,7 @@ class Store:
         self._results = results
         self.url = url or f"sqlite:///{results / 'damoos.sqlite'}"
         with _errors():
-            import optuna
-
+            optuna = _optuna()
             optuna.logging.set_verbosity(optuna.logging.ERROR)
             if url is None:
                 results.mkdir(parents=True, exist_ok=True)
@@ -243,6 +244,14 @@ class Store:
 
     def _record(self, study: optuna.Study) -> StudyRecord:
         return StudyRecord(study, Artifacts(self._results / study.study_name))
+
+
+def _optuna() -> ModuleType:
+    """Optuna, without a word on widgets that its progress bar would like in a notebook: damoos has one of its own."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        import optuna
+    return optuna
 
 
 def slug(label: str) -> str:
