@@ -17,6 +17,7 @@ from damoos.machines.catalog import machine
 from damoos.machines.guest import GuestSession, kernels
 from damoos.machines.guest.image import check_tools, image
 
+HERE = Path(__file__).parent
 DAMOOS = Path(sys.executable).with_name("damoos")
 
 
@@ -56,6 +57,18 @@ def guest_image() -> None:
         if os.environ.get("DAMOOS_REQUIRE_GUEST"):
             raise
         pytest.skip(f"no guests here: {error}")
+
+
+# Slow rooms first, so that no process is left alone with one at the end.
+FOLDERS = ("guest", "integration", "kernel", "contract", "unit")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several processes (make test) a file's tests share one and its guest; those that start Ray do, too."""
+    items.sort(key=lambda item: FOLDERS.index(item.path.relative_to(HERE).parts[0]))
+    for item in items:
+        group = "ray" if item.path.name == "test_fleet.py" else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 KERNELS = ("debian", "damoos", "damoos-6.1")

@@ -141,8 +141,10 @@ def test_a_recording_that_is_killed_is_there_as_far_as_it_came(guest_image: None
 
 def test_a_recording_tells_the_search_what_to_expect(guest_image: None, tmp_path: Path) -> None:
     """Predicted beside measured, on real runs: the first trial is where the recording says, and is no surprise."""
+    workload = short_workload(tmp_path, manual_min_age="1s")
     words = ["--trials", "4", "--repeats", "2", "--candidates", "1", "--prior", "record", "--format", "json"]
-    done = damoos("tune", "--workload", "parsec3/raytrace", *words, cwd=tmp_path, timeout=900)
+    words += ["--score", "sla", "--minimize", "rss_avg_bytes", "--limit", "slowdown<=0.5"]
+    done = damoos("tune", "--workload", workload, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert len(result["trials"]) == 3
@@ -150,5 +152,5 @@ def test_a_recording_tells_the_search_what_to_expect(guest_image: None, tmp_path
     first = result["prediction"]["trials"][0]
     assert abs(first["predicted"]["memory_saving"] - first["measured"]["memory_saving"]) < 0.15
     assert abs(first["predicted"]["slowdown"] - first["measured"]["slowdown"]) < 0.15
-    assert result["validation"]["tuned"]["score"] > 0.15
+    assert first["measured"]["memory_saving"] > 0.15
     assert (tmp_path / "results" / result["study"] / damo.FILE_NAME).is_file()
