@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["Scheme", "Space", "__version__", "compare", "evaluate", "load_recording", "load_study", "sweep", "tune"]
+__all__ = [
+    "Scheme", "Space", "__version__", "compare", "evaluate", "load_recording", "load_study", "plot_compare",
+    "plot_configs", "plot_curves", "plot_heatmap", "plot_idle_time", "plot_memory", "plot_prediction", "plot_recency",
+    "plot_regions", "plot_study", "plot_sweep", "plot_wss", "sweep", "tune",
+]  # fmt: skip
 
 _HOMES = {
     "tune": "damoos.api",
@@ -16,6 +20,18 @@ _HOMES = {
     "compare": "damoos.sidebyside",
     "Scheme": "damoos.damon.scheme",
     "Space": "damoos.model.space",
+    "plot_study": "damoos.plots",
+    "plot_memory": "damoos.plots",
+    "plot_sweep": "damoos.plots",
+    "plot_curves": "damoos.plots",
+    "plot_compare": "damoos.plots",
+    "plot_configs": "damoos.plots",
+    "plot_heatmap": "damoos.plots",
+    "plot_wss": "damoos.plots",
+    "plot_regions": "damoos.plots",
+    "plot_recency": "damoos.plots",
+    "plot_idle_time": "damoos.plots",
+    "plot_prediction": "damoos.plots",
 }
 
 
