@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from damoos.records.recording import Recording
     from damoos.report.charts import Chart
 
-report = typer.Typer(help="Look at recordings of memory accesses, damoos's or damo's.", no_args_is_help=True)
+report = typer.Typer(
+    help="Look at studies and sweeps as a page, and at recordings of memory accesses, damoos's or damo's.",
+    no_args_is_help=True,
+)
 
 _File = Annotated[str, typer.Argument(metavar="RECORDING", help="File, folder, or name of a folder in the results.")]
 _Output = Annotated[
