@@ -58,7 +58,7 @@ class Fleet:
         """What the driver said last: in the end, or on the way."""
         return {**self.sweep.status, **(self.sweep.result or {})}
 
-    @property
+    @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """A row for every study, begun or not."""
         told = {row["study"]: row for row in self.said["studies"]}
