@@ -8,8 +8,8 @@ ARGS ?=
 # What the host must have: to build guests and to compile the access program; shellcheck for make lint.
 APT := qemu-system-x86 mmdebstrap uidmap e2fsprogs kmod cpio xz-utils zstd openssh-client gcc libc6-dev python3-venv \
 	debian-archive-keyring procps shellcheck make m4 git
-# Servers that tests start for themselves; file, which damo asks what it is given.
-APT_TEST := postgresql file
+# Servers that tests start for themselves; file, which damo asks what it is given; a browser that opens reports.
+APT_TEST := postgresql file chromium chromium-driver
 # To build kernels.
 APT_KERNEL := make gcc flex bison bc perl patch libelf-dev libssl-dev xz-utils zstd
 VERSION ?= 6.12

@@ -18,6 +18,18 @@ _HOMES = {
     "compare": "damoos.sidebyside",
     "Scheme": "damoos.damon.scheme",
     "Space": "damoos.model.space",
+    "plot_study": "damoos.plots",
+    "plot_memory": "damoos.plots",
+    "plot_sweep": "damoos.plots",
+    "plot_curves": "damoos.plots",
+    "plot_compare": "damoos.plots",
+    "plot_configs": "damoos.plots",
+    "plot_heatmap": "damoos.plots",
+    "plot_wss": "damoos.plots",
+    "plot_regions": "damoos.plots",
+    "plot_recency": "damoos.plots",
+    "plot_idle_time": "damoos.plots",
+    "plot_prediction": "damoos.plots",
 }
 __all__ = ["__version__", *_HOMES]  # what a type checker sees of them is in __init__.pyi
 

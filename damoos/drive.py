@@ -140,6 +140,7 @@ class _Driver:
         self._failures: list[dict[str, Any]] = []
         self._machines: dict[str, dict[str, Any]] = {}
         self._spent_s: dict[str, float] = dict(sweep.status.get("spent_s", {}))
+        self._retries: dict[str, int] = dict(sweep.status.get("retries", {}))
         self._told = 0.0
 
     def whole(self) -> dict[str, Any]:
@@ -210,6 +211,7 @@ class _Driver:
         """The same again after a while; or another study, if this error is that one's; or no more of this machine."""
         again_s = place.strikes.failure(error)
         if again_s is not None:
+            self._retries[str(place.slot)] = self._retries.get(str(place.slot), 0) + 1
             self._event(
                 "retry",
                 {"machine": str(place.slot), "study": order.tenant, "error": str(error), "backoff_s": again_s},
@@ -357,7 +359,10 @@ class _Driver:
             for slot in self._open:
                 self._spend(self._places[slot])
             rows = [_said(row) for row in self._rows.values()]
-            form = {"sweep": self._sweep.name, "studies": rows, "failures": self._failures, "spent_s": self._spent_s}
+            form = {
+                "sweep": self._sweep.name, "studies": rows, "failures": self._failures, "spent_s": self._spent_s,
+                "retries": self._retries,
+            }  # fmt: skip
             self._sweep.artifacts.write_json(STATUS, form)
             self._event("rows", {row["study"]: row for row in rows})
             self._told = time.monotonic()
@@ -368,6 +373,7 @@ class _Driver:
             "studies": [_said(row) for row in self._rows.values()],
             "machines": self._machines,
             "failures": self._failures,
+            "retries": self._retries,
             "cost": prices.cost(self._spent_s),
         }
 

@@ -420,6 +420,11 @@ class Study:
         sign = 1 if self.scorer.direction == "maximize" else -1
         return None if found is None else [sign * one for one in found]
 
+    def deviation(self, points: Sequence[Params]) -> list[float] | None:
+        """How far the scores may lie from the estimate, as standard deviations; None where the searcher has no idea."""
+        history = self.known(self.trials())
+        return self.searcher.deviation(history, points) if any(trial.score.feasible for trial in history) else None
+
     def policy(self, point: Params) -> DamosPolicy:
         """The schemes of one point."""
         return policy_of(self.config, self.space, point)

@@ -140,6 +140,7 @@ class Sweep:
         self.artifacts = Artifacts(results / name)
         form = _read(results / name / FILE)
         self.config = SweepConfig(**form["config"])
+        self.created: str = form["created"]
         self.store = Store(results, url or form["storage"])
 
     @classmethod

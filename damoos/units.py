@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from damoos.errors import ConfigError, nearest
 
+MIB = float(1 << 20)
 BYTE_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 TIME_UNITS_US = {
     "us": 1,

@@ -10,7 +10,10 @@ from typing import Any
 from damoos.agent import cgroup, proc
 from damoos.agent.setting import Swap
 
-SAMPLE_COLUMNS = ("t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs", "anon_huge_bytes")
+SAMPLE_COLUMNS = (
+    "t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs", "anon_huge_bytes",
+    "psi_some_us", "psi_full_us",
+)  # fmt: skip
 
 
 class Meter:
@@ -47,7 +50,9 @@ class Meter:
         compressed = self._swap.compressed_bytes() if self._swap else 0
         mapped = list(map(proc.mapped_bytes, pids))
         pss, huge = (sum(one) for one in zip(*mapped, strict=True)) if mapped else (0, 0)
-        self._samples.append((self.for_s, rss, pss, in_cgroup, compressed, len(pids), huge))
+        pressure = cgroup.pressure(self._group)
+        psi_us = (pressure.get(name, math.nan) - self._pressure.get(name, 0) for name in ("some", "full"))
+        self._samples.append((self.for_s, rss, pss, in_cgroup, compressed, len(pids), huge, *psi_us))
 
     def read(self) -> dict[str, Any]:
         """What has come together so far; raw, nothing is averaged here."""

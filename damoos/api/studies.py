@@ -141,9 +141,9 @@ class TunedStudy:
 
     def plot(self) -> list[Path]:
         """Draw the study like the paper's Figure 5; returns the PNG and the SVG file."""
-        from damoos.report.figure import draw
+        from damoos.report.tuning import draw
 
-        return draw(self.study, self.result)
+        return draw(self.study)
 
     def __repr__(self) -> str:
         """The result as text."""
@@ -241,6 +241,6 @@ def _write_results(study: Study, result: dict[str, Any]) -> None:
     write(study, result)
     if study.config.configs:
         return
-    from damoos.report.figure import draw
+    from damoos.report.tuning import draw
 
-    draw(study, result)
+    draw(study)

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from damoos.cli import bench, fleet, kernels, lists, machines, recorder, records, sidebyside, studies, workloads
+from damoos.cli import bench, fleet, kernels, lists, machines, pages, recorder, records, sidebyside, studies, workloads
 from damoos.errors import DamoosError
 
 INTERRUPTED = 130
@@ -30,6 +30,7 @@ app.add_typer(workloads.workloads, name="workloads")
 app.add_typer(bench.bench, name="bench")
 app.add_typer(kernels.kernel, name="kernel")
 app.add_typer(bench.plugin, name="plugin")
+records.report.add_typer(pages.app)
 app.add_typer(records.report, name="report")
 
 

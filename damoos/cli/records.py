@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
     from damoos.damon.scheme import Attrs
     from damoos.records.recording import Recording
-    from damoos.report.chart import Chart
+    from damoos.report.charts import Chart
 
-report = typer.Typer(help="Look at recordings of memory accesses, damoos's or damo's.", no_args_is_help=True)
+report = typer.Typer(
+    help="Look at studies and sweeps as a page, and at recordings of memory accesses, damoos's or damo's.",
+    no_args_is_help=True,
+)
 
 _File = Annotated[str, typer.Argument(metavar="RECORDING", help="File, folder, or name of a folder in the results.")]
 _Output = Annotated[
@@ -51,7 +54,8 @@ def heatmap(
     """
     _check(output, form)
     recording, later_s = _recording(name, results, intervals, target=None, time=time, address=None)
-    from damoos.report import recordings, terminal
+    from damoos.report import recordings
+    from damoos.report.charts import terminal
 
     span = None if address is None else _addresses(address)
     console = _console()
@@ -148,7 +152,7 @@ def idle_time(
 
 def _check(output: Path | None, form: str) -> None:
     """Refuse wrong words before a long file is read."""
-    from damoos.report.save import check_ending
+    from damoos.report.charts.chart import check_ending
 
     check_format(form)
     if output is not None:
@@ -219,11 +223,10 @@ def _console() -> Console:
 
 
 def _print(chart: Chart, console: Console, output: Path | None, form: str) -> None:
-    from damoos.report import terminal
-    from damoos.report.save import save
+    from damoos.report.charts import terminal
 
     if output is not None:
-        save(chart, output)
+        chart.save(output)
     if form == "json":
         print(json.dumps({"title": chart.title, **chart.numbers}))
     elif output is not None:

@@ -6,9 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from damoos import markup
 from damoos.arms import rows
-from damoos.report.bars import bars, save, short, sized
+from damoos.report.charts import Axis, Bars, Chart, Panel
+from damoos.report.charts.style import nth
+from damoos.report.names import short
 from damoos.report.tables import change, percent, to_csv
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import slug
@@ -26,8 +30,10 @@ def write(found: Sequence[Machine], artifacts: Artifacts) -> list[Path]:
         artifacts.write_text("compare.csv", to_csv(rows(found))),
     ]
     for machine in found:
-        if machine["average"]:
-            written += draw(machine, artifacts)
+        made = chart([machine])
+        for ending in ("png", "svg") if made else ():
+            assert made
+            written.append(made.save(artifacts.path / f"compare-{slug(machine['machine'])}.{ending}"))
     return written
 
 
@@ -116,24 +122,35 @@ def _average(average: Mapping[str, Any], paper: Mapping[str, Any] | None, width:
         )
 
 
-def draw(machine: Machine, artifacts: Artifacts) -> list[Path]:
-    """Write the figure of one machine: slowdown, saving and score of both schemes."""
+def chart(found: Sequence[Machine]) -> Chart | None:
+    """Slowdown, saving and score of both schemes, the machines side by side; None where there is nothing to compare."""
+    found = [machine for machine in found if machine["average"]]
+    if not found:
+        return None
+    good = [one for machine in found for one in machine["studies"] if not one["error"]]
+    models = " (models)" if any(one["variant"] == "model" for one in good) else ""
+    crosses = any(not one[arm]["feasible"] for one in good for arm in (MANUAL, TUNED))
+    where = ", ".join(machine["machine"] for machine in found)
+    return Chart(
+        f"{where}: hand-made and tuned schemes, validated{models}"
+        + ("\na cross: the limit of the score was broken" if crosses else ""),
+        [_panel(machine, key, len(found) > 1) for key in _TITLES for machine in found],
+        columns=len(found),
+        shares_x=True,
+        own_table=pd.DataFrame(rows(found)),
+    )
+
+
+def _panel(machine: Machine, key: str, is_named: bool) -> Panel:
     good = [one for one in machine["studies"] if not one["error"]]
     groups = [short(one["workload"]) for one in good]
     if len(good) > 1:
         groups.append("average")
-    figure, panels = sized(len(groups), 2, 3)
-    for axes, (key, title) in zip(panels, _TITLES.items(), strict=True):
-        series = {}
-        for arm in (MANUAL, TUNED):
-            cells = [one[arm][key] and {**one[arm][key], "broken": not one[arm]["feasible"]} for one in good]
-            series[arm] = cells + ([machine["average"][arm][key]] if len(good) > 1 else [])
-        bars(axes, groups, series, 0.0, title)
-        if key != "score":
-            axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-    models = " (models)" if any(one["variant"] == "model" for one in good) else ""
-    broken = any(not one[arm]["feasible"] for one in good for arm in (MANUAL, TUNED))
-    crosses = "\na cross: the limit of the score was broken" if broken else ""
-    figure.suptitle(f"{machine['machine']}: hand-made and tuned schemes, validated{models}{crosses}", fontsize=9)
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
-    return save(figure, artifacts, f"compare-{slug(machine['machine'])}")
+    layers = []
+    for number, arm in enumerate((MANUAL, TUNED)):
+        cells = [one[arm][key] and {**one[arm][key], "broken": not one[arm]["feasible"]} for one in good]
+        cells += [machine["average"][arm][key]] if len(good) > 1 else []
+        layers.append(Bars(arm, cells, 0.0, nth(number)[0]))
+    y = Axis(_TITLES[key], key, is_share=key != "score")
+    title = machine["machine"] if is_named and key == next(iter(_TITLES)) else ""
+    return Panel(Axis("", "workload", groups), y, layers, title)

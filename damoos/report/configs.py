@@ -6,11 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from damoos import markup
 from damoos.normalised import rows
 from damoos.policies import named
 from damoos.policies.named import BASELINE
-from damoos.report.bars import bars, save, short, sized
+from damoos.report.charts import Axis, Bars, Chart, Panel
+from damoos.report.charts.style import nth
+from damoos.report.names import short
 from damoos.report.tables import change, ratio, to_csv
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import slug
@@ -32,7 +36,9 @@ def write(found: Result, results: Sequence[Result], artifacts: Artifacts) -> lis
         artifacts.write_text("evaluation.csv", to_csv(rows(results))),
     ]
     for machine in found["machines"]:
-        written += draw(machine, [one for one in results if one["machine"]["name"] == machine["machine"]], artifacts)
+        made = chart({"machines": [machine]}, results)
+        for ending in ("png", "svg"):
+            written.append(made.save(artifacts.path / f"evaluation-{slug(machine['machine'])}.{ending}"))
     return written
 
 
@@ -141,24 +147,34 @@ def _share(share: Mapping[str, Any]) -> str:
     )
 
 
-def draw(machine: Mapping[str, Any], results: Sequence[Result], artifacts: Artifacts) -> list[Path]:
-    """Write the figure of one machine: normalised performance above, memory efficiency below."""
-    names = [name for name in machine["configs"] if name != BASELINE]
+def chart(found: Result, results: Sequence[Result]) -> Chart:
+    """Normalised performance above, memory efficiency below, the machines side by side."""
+    machines = found["machines"]
+    here = {one["machine"]: [r for r in results if r["machine"]["name"] == one["machine"]] for one in machines}
+    models = " (models)" if any(one["variant"] == "model" for one in results) else ""
+    where = ", ".join("{}: Linux {kernel}, {accel}".format(name, **some[0]["machine"]) for name, some in here.items())
+    return Chart(
+        f"{where}; baseline = 1, more is better{models}",
+        [
+            _panel(one, here[one["machine"]], key, len(machines) > 1)
+            for key in ("performance", "memory_efficiency")
+            for one in machines
+        ],
+        columns=len(machines),
+        shares_x=True,
+        own_table=pd.DataFrame(rows([one for some in here.values() for one in some])),
+    )
+
+
+def _panel(machine: Mapping[str, Any], results: Sequence[Result], key: str, is_named: bool) -> Panel:
     groups = [short(one["workload"]) for one in results]
     if len(results) > 1:
         groups.append("average")
-    figure, panels = sized(len(groups), len(names), 2)
-    for axes, key in zip(panels, ("performance", "memory_efficiency"), strict=True):
-        series = {}
-        for name in names:
-            cells = [one["configs"][name]["quantities"].get(key) for one in results]
-            series[name] = cells + ([machine["configs"][name].get(key)] if len(results) > 1 else [])
-        bars(axes, groups, series, 1.0, f"normalised\n{key.replace('_', ' ')}")
-    about = results[0]["machine"]
-    models = " (models)" if any(one["variant"] == "model" for one in results) else ""
-    figure.suptitle(
-        f"{machine['machine']}: Linux {about['kernel']}, {about['accel']}; baseline = 1, more is better{models}",
-        fontsize=9,
-    )
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(names), fontsize=8)
-    return save(figure, artifacts, f"evaluation-{slug(machine['machine'])}")
+    layers = []
+    for number, name in enumerate(name for name in machine["configs"] if name != BASELINE):
+        cells = [one["configs"][name]["quantities"].get(key) for one in results]
+        cells += [machine["configs"][name].get(key)] if len(results) > 1 else []
+        layers.append(Bars(name, cells, 1.0, nth(number)[0]))
+    y = Axis(f"normalised\n{key.replace('_', ' ')}", key)
+    title = machine["machine"] if is_named and key == "performance" else ""
+    return Panel(Axis("", "workload", groups), y, layers, title)

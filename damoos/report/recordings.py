@@ -1,4 +1,4 @@
-"""The reports of a recording: `heatmap`, `wss`, `regions`, `recency` and `idle_time`, each as a `Chart`."""
+"""The reports of a recording: `heatmap`, `wss`, `regions`, `recency` and `idle_time`, each a chart."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from damoos.records.moments import Moments
 from damoos.records.recording import Floats, Recording
 from damoos.records.region_count import region_count
 from damoos.records.working_set import working_set
-from damoos.report.chart import MIB, BarChart, HeatChart, StackChart, StepChart
-from damoos.units import show_bytes
+from damoos.report.charts import Axis, Bars, Cells, Chart, Layer, Level, Panel, Stack, Steps
+from damoos.report.charts.style import GREY, ORANGE, nth
+from damoos.units import MIB, show_bytes
 
-_TIME = "time since the recording began [s]"
+_TIME = Axis("time since the recording began [s]", "time_s")
 
 
 def title(recording: Recording) -> str:
@@ -40,16 +41,17 @@ def heatmap(
     address: tuple[int, int] | None = None,
     nr_times: int = 400,
     nr_addresses: int = 256,
-) -> HeatChart:
+) -> Chart:
     """When which addresses were accessed how often; see `damoos.records.heat.heatmap`."""
     heat = heat_of(recording, target=target, address=address, nr_times=nr_times, nr_addresses=nr_addresses)
     where, frequency = heat.subspace, heat.frequency
     share = heat.accessed_byte_s.sum() / heat.seen_byte_s.sum()
     place = f"target {where.target}, {where.low:#x} to {where.high:#x} ({show_bytes(where.sz_bytes)})"
-    return HeatChart(
+    words = "share of samples with an access" + ("; grey: no memory" if np.isnan(frequency).any() else "")
+    cells = Cells(words, heat.time_s, (heat.address - where.low) / MIB, frequency, is_share=True)
+    return Chart(
         title=title(recording),
-        x_label=_TIME,
-        y_label=f"address - {where.low:#x} [MiB]",
+        panels=[Panel(_TIME, Axis(f"address - {where.low:#x} [MiB]", "address_mib"), [cells])],
         text=[place, f"accessed in {share:.1%} of the samples on average, at most in {np.nanmax(frequency):.1%}"],
         numbers={
             "target": where.target,
@@ -60,22 +62,22 @@ def heatmap(
             "address_bytes": heat.address.tolist(),
             "frequency": [[None if np.isnan(one) else round(one, 6) for one in row] for row in frequency.tolist()],
         },
-        table=heat.frame(),
-        x=heat.time_s,
-        y=(heat.address - where.low) / MIB,
-        cells=frequency,
-        cells_label="share of samples with an access",
+        own_table=heat.frame(),
     )
 
 
-def wss(recording: Recording, min_accesses: int = 1) -> StepChart:
+def wss(recording: Recording, min_accesses: int = 1) -> Chart:
     """The working set over time."""
     found = working_set(recording, min_accesses)
     shares = found.percentiles
-    return StepChart(
+    layers = [
+        Steps("working set", _edges(found.moments), found.size_bytes / MIB, is_filled=True),
+        Level(f"mean: {found.mean_bytes / MIB:.4g}", found.mean_bytes / MIB, ORANGE, "dash"),
+        Level(f"median: {shares[50] / MIB:.4g}", shares[50] / MIB, GREY, "dot"),
+    ]
+    return Chart(
         title=title(recording),
-        x_label=_TIME,
-        y_label="working set [MiB]",
+        panels=[Panel(_TIME, Axis("working set [MiB]", "working_set_mib", from_zero=True), layers)],
         text=[
             f"working set: regions with nr_accesses of {min_accesses} or more",
             *(f"{percent:>4} % of the time at most {show_bytes(size)}" for percent, size in shares.items()),
@@ -86,22 +88,21 @@ def wss(recording: Recording, min_accesses: int = 1) -> StepChart:
             "mean_bytes": found.mean_bytes,
             **{f"p{percent}_bytes": size for percent, size in shares.items()},
         },
-        table=found.frame(),
-        x=_edges(found.moments),
-        values=found.size_bytes / MIB,
-        marks={"mean": found.mean_bytes / MIB, "median": shares[50] / MIB},
+        own_table=found.frame(),
     )
 
 
-def regions(recording: Recording) -> StepChart:
+def regions(recording: Recording) -> Chart:
     """The number of regions over time, and its bound."""
     found = region_count(recording)
     shares = found.percentiles
     bound = "its bound is not in the file" if found.bounds is None else "asked for {} to {}".format(*found.bounds)
-    return StepChart(
+    layers: list[Layer] = [Steps("regions", _edges(found.moments), found.nr_regions, is_filled=True)]
+    if found.bounds is not None:
+        layers.append(Level(f"max_nr_regions: {found.bounds[1]}", found.bounds[1], ORANGE, "dash"))
+    return Chart(
         title=title(recording),
-        x_label=_TIME,
-        y_label="regions of all targets",
+        panels=[Panel(_TIME, Axis("regions of all targets", "nr_regions", from_zero=True), layers)],
         text=[
             f"regions of all targets together: {bound}",
             *(f"{percent:>4} % of the time at most {count:.0f}" for percent, count in shares.items()),
@@ -112,40 +113,37 @@ def regions(recording: Recording) -> StepChart:
             "mean": found.mean,
             **{f"p{percent}": int(count) for percent, count in shares.items()},
         },
-        table=found.frame(),
-        x=_edges(found.moments),
-        values=found.nr_regions,
-        marks={} if found.bounds is None else {"max_nr_regions": float(found.bounds[1])},
+        own_table=found.frame(),
     )
 
 
-def recency(recording: Recording) -> StackChart:
+def recency(recording: Recording) -> Chart:
     """Memory by the time since its last access, over time."""
     found = recency_of(recording)
     means = found.mean_bytes
-    return StackChart(
+    stack = Stack("last access", _edges(found.moments), found.names, found.size_bytes / MIB)
+    return Chart(
         title=title(recording),
-        x_label=_TIME,
-        y_label="memory by time since last access [MiB]",
+        panels=[Panel(_TIME, Axis("memory by time since last access [MiB]", "size_mib", from_zero=True), [stack])],
         text=["mean over time, by time since the last access:", *_sizes(means)],
         numbers={"mean_bytes": means},
-        table=found.frame(),
-        x=_edges(found.moments),
-        names=found.names,
-        values=found.size_bytes / MIB,
+        own_table=found.frame(),
     )
 
 
-def idle_time(recording: Recording) -> BarChart:
+def idle_time(recording: Recording) -> Chart:
     """Memory by how long it has been idle."""
     found = idle_time_of(recording)
     edges = found.edges_s.tolist()
     classes = ["accessed", *(f"{low:g} to {high:g} s" for low, high in pairwise(edges))]
     means, ends = ([first, *rest.tolist()] for first, rest in _columns(found))
-    return BarChart(
+    bars = [
+        Bars(name, [{"mean": size / MIB} for size in sizes], colour=nth(at)[0])
+        for at, (name, sizes) in enumerate({"mean over time": means, "at the recording's end": ends}.items())
+    ]
+    return Chart(
         title=title(recording),
-        x_label="time without an access",
-        y_label="memory [MiB]",
+        panels=[Panel(Axis("time without an access", "idle", classes), Axis("memory [MiB]", "size_mib"), bars)],
         text=[
             *(f"{percent:>4} % of the memory idle for at most {idle:g} s" for percent, idle in _rounded(found)),
             "memory by idle time, mean over time:",
@@ -163,12 +161,7 @@ def idle_time(recording: Recording) -> BarChart:
                 for row in found.frame().itertuples()
             ],
         },
-        table=found.frame(),
-        classes=classes,
-        series={
-            "mean over time": [size / MIB for size in means],
-            "at the recording's end": [size / MIB for size in ends],
-        },
+        own_table=found.frame(),
     )
 
 

@@ -100,6 +100,16 @@ class AutoSearcher(Searcher):
         known, before = self._before(history, points)
         return [float(one) for one in before + believe(x, y - known, self._places(points)).mean]
 
+    def deviation(self, history: History, points: Sequence[Params]) -> list[float]:
+        """Standard deviations: of what is believed, and of what a prior's accounts say of the points."""
+        x, y = self._kept(history)
+        known, _ = self._before(history, points)
+        spread = believe(x, y - known, self._places(points)).deviation ** 2
+        found = self.prior.expected(history, points) if self.prior else None
+        if found is not None:
+            spread += found.weights @ (found.scores - found.mean) ** 2
+        return [float(one) for one in np.sqrt(spread)]
+
     def _before(self, history: History, points: Sequence[Params]) -> tuple[Array, Array]:
         """What was expected of the trials that kept the limits, and is of points, by the prior alone; else 0."""
         kept = [trial.params for trial in feasible(history)]

@@ -111,6 +111,10 @@ class Searcher(ABC):
         """The searcher's idea of the score at some points, for figures; None where it has none."""
         return None
 
+    def deviation(self, history: History, points: Sequence[Params]) -> list[float] | None:
+        """How far scores may lie from `estimate`, as standard deviations; None where it has no idea."""
+        return None
+
     def random(self, history: History) -> np.random.Generator:
         """Random numbers that depend on the seed and on how far the study is."""
         return np.random.default_rng([self.seed, len(history)])

@@ -63,6 +63,13 @@ class BayesSearcher(Searcher):
             return [value(feasible(history)[0])] * len(points)
         return [float(one) for one in self._score_model(history).predict(self._places(points))]
 
+    def deviation(self, history: History, points: Sequence[Params]) -> list[float] | None:
+        """Standard deviations of the Gaussian process."""
+        if len(feasible(history)) < 2:
+            return None
+        _, found = self._score_model(history).predict(self._places(points), return_std=True)
+        return [float(one) for one in found]
+
     def _candidates(self) -> list[Params]:
         drawn = qmc.Sobol(len(self.space.params), scramble=False).random_base2(round(math.log2(NR_CANDIDATES)))
         return self.space.distinct(drawn[1:])  # the first one is the corner where every parameter is lowest

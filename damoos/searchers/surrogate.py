@@ -58,6 +58,12 @@ class Belief:
         """Expected score of each point, averaged over the settings."""
         return np.asarray(self.weights @ self.means)
 
+    @property
+    def deviation(self) -> Array:
+        """Standard deviation of each point: of every setting, and of the settings from each other."""
+        spread = self.weights @ (self.deviations**2 + (self.means - self.mean) ** 2)
+        return np.asarray(np.sqrt(spread))
+
     def expected_improvement(self, over: float) -> Array:
         """By how much each point is expected to be better than a score."""
         gain = self.means - over

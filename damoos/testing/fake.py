@@ -195,7 +195,10 @@ class FakeAgent:
             "counters": {"pswpin": 0, "pswpout": 0, "pgmajfault": 0},
             "psi_us": {"some": 0, "full": 0, "io_some": 0, "io_full": 0},
             "sample_columns": SAMPLE_COLUMNS,
-            "samples": [[at_s, rss, rss, rss, 0, 1, rss * huge] for at_s in (0.0, runtime_s / 2)],
+            "samples": [
+                [at_s, rss, rss, rss, 0, 1, rss * huge, 1e6 * at_s * max(slowdown, 0.0), 0]
+                for at_s in (0.0, runtime_s / 2)
+            ],
             "damos": damos,
             "kdamond_cpu_s": 0.01 * runtime_s if document else 0.0,
             "accepted": {},

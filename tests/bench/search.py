@@ -24,7 +24,7 @@ from damoos import __version__
 from damoos.bench.curves import Curve, generate, load
 from damoos.bench.searchers import names, search, table
 from damoos.model import space
-from damoos.report.figure import BLUE, GREEN, GREY, RED
+from damoos.report.charts.style import BLUE, GREEN, GREY, RED
 from damoos.searchers import auto, searcher, surrogate
 
 ROOT = Path(__file__).parents[2]

@@ -77,7 +77,7 @@ def fake(monkeypatch: pytest.MonkeyPatch):
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures take most of a study's time here."""
-    monkeypatch.setattr("damoos.report.figure.draw", lambda *_: [])
+    monkeypatch.setattr("damoos.report.tuning.draw", lambda *_: [])
 
 
 def tune(results: Path, **words) -> api.TunedStudy:

@@ -21,9 +21,8 @@ import damoos as package
 from damoos.cli import main
 from damoos.errors import ConfigError, StoreError
 from damoos.records import damo
-from damoos.report import recordings, terminal
-from damoos.report.chart import Chart
-from damoos.report.save import save
+from damoos.report import recordings
+from damoos.report.charts import Chart, terminal
 from tests.records import ABOUT, HEAP, MIB, assert_same, recording, stairs
 
 CHARTS = {
@@ -45,25 +44,25 @@ def test_files_of_each_form(name: str, tmp_path: Path) -> None:
     chart = CHARTS[name](stairs())
     title = "synthetic/stairs (model) on guest: Linux 6.12.57, tcg emulation"
     assert chart.title == title
-    assert save(chart, tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    svg = save(chart, tmp_path / "a.svg").read_text()
+    assert chart.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    svg = chart.save(tmp_path / "a.svg").read_text()
     ET.fromstring(svg)
     assert title in svg
-    assert chart.x_label in svg
-    page = save(chart, tmp_path / "a.html").read_text()
+    assert chart.panels[0].x.label in svg
+    page = chart.save(tmp_path / "a.html").read_text()
     assert f"<title>{title}</title>" in page
     assert json.dumps(title).replace("/", "\\u002f") in page
     # Plotly itself is in the page, and nothing is fetched.
     assert len(page) > 1_000_000
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", page)
-    assert pd.read_csv(save(chart, tmp_path / "a.csv")).shape == chart.table.shape
+    assert pd.read_csv(chart.save(tmp_path / "a.csv")).shape == chart.table.shape
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.html", "a.png", "a.svg"]
 
 
 def test_a_picture_shows_the_stairs(tmp_path: Path) -> None:
     from matplotlib.image import imread
 
-    pixels = imread(save(recordings.heatmap(stairs()), tmp_path / "a.png"))[..., :3].sum(axis=2)
+    pixels = imread(recordings.heatmap(stairs()).save(tmp_path / "a.png"))[..., :3].sum(axis=2)
     dark = pixels[:, : int(pixels.shape[1] * 0.87)] < 0.1  # without the colour bar
     rows, columns = (np.flatnonzero(dark.mean(axis=axis) > 0.5) for axis in (1, 0))
     low, left, high, right = rows.min(), columns.min(), rows.max(), columns.max()
@@ -77,7 +76,7 @@ def test_a_picture_shows_the_stairs(tmp_path: Path) -> None:
 def test_memory_that_nothing_accesses_is_black(tmp_path: Path) -> None:
     chart = recordings.heatmap(recording((0, 1, [(0, MIB, 0, 0)])))
     for ending in ("png", "html"):
-        assert save(chart, tmp_path / f"a.{ending}").stat().st_size > 0
+        assert chart.save(tmp_path / f"a.{ending}").stat().st_size > 0
     assert chart.text[-1] == "accessed in 0.0% of the samples on average, at most in 0.0%"
     assert set("".join(line[13:69] for line in printed(chart).splitlines()[1:5])) == {" "}
 
@@ -86,8 +85,8 @@ def test_foreign_words_are_only_words(tmp_path: Path) -> None:
     about = {**ABOUT, "workload": "</script><b>$x$ \x1b[31m"}
     chart = recordings.wss(recording((0, 1, [(0, MIB, 1, 0)]), about=about))
     assert "\x1b" not in chart.title
-    save(chart, tmp_path / "a.png")
-    page = save(chart, tmp_path / "a.html").read_text()
+    chart.save(tmp_path / "a.png")
+    page = chart.save(tmp_path / "a.html").read_text()
     assert "</script><b>" not in page
     unknown = recordings.wss(recording((0, 1, [(0, MIB, 1, 0)])))
     assert unknown.title == "a recording of unknown origin"
@@ -227,9 +226,9 @@ def test_wrong_files_are_one_line(content: bytes | None, tmp_path: Path, report)
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="file"):
-        save(recordings.wss(stairs()), tmp_path / "file" / "a.png")
+        recordings.wss(stairs()).save(tmp_path / "file" / "a.png")
     with pytest.raises(ConfigError, match=r"\.png, \.svg, \.html, \.csv"):
-        save(recordings.wss(stairs()), tmp_path / "a.gif")
+        recordings.wss(stairs()).save(tmp_path / "a.gif")
 
 
 def test_a_recording_in_python(file: Path, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ from rich.style import Style
 from rich.text import Text
 
 from damoos.records.recording import Floats
-from damoos.report.chart import MIB, NOTHING, STACK_COLOURS, BarChart, Chart, HeatChart, StackChart, StepChart
-from damoos.units import show_bytes
+from damoos.report.charts.chart import Chart
+from damoos.report.charts.layers import Bars, Cells, Layer, Stack, Steps
+from damoos.report.charts.style import HOT_TO_COLD, NOTHING
+from damoos.units import MIB, show_bytes
 
 # Matplotlib's inferno in eight steps; between them colours are mixed.
 _INFERNO = ("#000004", "#210c4a", "#57106e", "#8a226a", "#bc3754", "#e45a31", "#f98e09", "#f9cb35", "#fcffa4")
@@ -34,29 +36,35 @@ def cells(console: Console) -> tuple[int, int]:
 def show(chart: Chart, console: Console) -> None:
     """Print a chart, then its numbers."""
     console.print(Text(chart.title), soft_wrap=True)
-    if isinstance(chart, HeatChart):
-        lines = _heat(chart, console)
-    elif isinstance(chart, StepChart):
-        lines = _bars(*_sampled(chart.x, chart.values[:, np.newaxis]), console)
-    elif isinstance(chart, StackChart):
-        lines = _bars(*_sampled(chart.x, chart.values), console, chart.names)
-    elif isinstance(chart, BarChart):
-        lines = _bars(list(chart.classes), np.array(next(iter(chart.series.values())))[:, np.newaxis], console)
-    else:
-        lines = []
-    if not isinstance(chart, HeatChart):
-        console.print(Text(chart.y_label), soft_wrap=True)
-    for line in lines:
-        console.print(line, no_wrap=True, overflow="crop", crop=True)
+    for panel in chart.panels:
+        # One layer says it all where there is so little room; what else is drawn is in the text below.
+        layer = panel.layers[0]
+        if not isinstance(layer, Cells):
+            console.print(Text(panel.y.label), soft_wrap=True)
+        for line in _lines(layer, panel.x.words, console):
+            console.print(line, no_wrap=True, overflow="crop", crop=True)
     for text in chart.text:
         console.print(Text(text), soft_wrap=True)
 
 
-def _heat(chart: HeatChart, console: Console) -> list[Text]:
+def _lines(layer: Layer, words: Sequence[str], console: Console) -> list[Text]:
+    if isinstance(layer, Cells):
+        return _heat(layer, console)
+    if isinstance(layer, Steps):
+        return _bars(*_sampled(layer.x, layer.values[:, np.newaxis]), console)
+    if isinstance(layer, Stack):
+        return _bars(*_sampled(layer.x, layer.values), console, layer.names)
+    if isinstance(layer, Bars):
+        values = [0.0 if one is None else one["mean"] for one in layer.cells]
+        return _bars(words, np.array(values)[:, np.newaxis], console)
+    return []
+
+
+def _heat(layer: Cells, console: Console) -> list[Text]:
     """Rows of addresses, the highest on top; time goes to the right."""
-    most = max(float(np.nanmax(chart.cells)), 1e-9)
-    wide = max(1, cells(console)[0] // len(chart.cells))  # a short recording, too, takes the width
-    grid = np.repeat(chart.cells.T[::-1] / most, wide, axis=1)
+    most = max(float(np.nanmax(layer.values)), 1e-9)
+    wide = max(1, cells(console)[0] // len(layer.values))  # a short recording, too, takes the width
+    grid = np.repeat(layer.values.T[::-1] / most, wide, axis=1)
     pair = in_colour(console)
     if pair and len(grid) % 2:
         grid = np.vstack([np.full(grid.shape[1], np.nan), grid])
@@ -64,14 +72,14 @@ def _heat(chart: HeatChart, console: Console) -> list[Text]:
     rows = [
         _pair_row(grid[at], grid[at + 1]) if pair else _ramp_row(grid[at], console) for at in range(0, len(grid), step)
     ]
-    high, low = show_bytes(float(chart.y[-1]) * MIB), show_bytes(float(chart.y[0]) * MIB)
+    high, low = show_bytes(float(layer.y[-1]) * MIB), show_bytes(float(layer.y[0]) * MIB)
     labels = [high, *[""] * (len(rows) - 2), low] if len(rows) > 1 else [high]
     lines = [Text(f"{label:>{_MARGIN - 2}} ") + row for label, row in zip(labels, rows, strict=True)]
-    width, end = grid.shape[1], f"{chart.x[-1]:.4g} s"
-    scale = f"{chart.cells_label}: 0 "
+    width, end = grid.shape[1], f"{layer.x[-1]:.4g} s"
+    scale = f"{layer.name.partition(';')[0]}: 0 "
     return [
         *lines,
-        Text(" " * (_MARGIN - 1) + f"{chart.x[0]:<{max(1, width - len(end))}.4g}" + end),
+        Text(" " * (_MARGIN - 1) + f"{layer.x[0]:<{max(1, width - len(end))}.4g}" + end),
         Text(" " * (_MARGIN - 1) + scale) + _ramp_row(np.linspace(0, 1, 20), console, pair) + Text(f" {most:.0%}"),
     ]
 
@@ -119,7 +127,7 @@ def _bars(labels: Sequence[str], values: Floats, console: Console, names: Sequen
     marks = "█▓▒░+." if console.encoding.startswith("utf") else "#=+:-."
     colours: Sequence[str] = ("",) * len(marks)
     if names and in_colour(console):
-        marks, colours = "█" * len(marks), STACK_COLOURS
+        marks, colours = "█" * len(marks), HOT_TO_COLD
     width = max(_MARGIN - 2, *map(len, labels))
     lines = []
     for label, row in zip(labels, values, strict=True):

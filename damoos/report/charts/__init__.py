@@ -1,0 +1,12 @@
+"""Charts: what is to be seen as data (`chart`, `layers`), and its renderings.
+
+`picture` draws with matplotlib (PNG, SVG), `page` with Plotly (HTML), `terminal` with characters; none of them computes
+anything. What is in a chart is said in the rooms beside this one, `damoos.report.tuning` and others.
+"""
+
+from damoos.report.charts.chart import Axis, Chart, Panel
+from damoos.report.charts.layers import Bars, Cells, Layer, Level, Line, Points, Span, Stack, Steps, Upright
+
+__all__ = [
+    "Axis", "Bars", "Cells", "Chart", "Layer", "Level", "Line", "Panel", "Points", "Span", "Stack", "Steps", "Upright",
+]  # fmt: skip

@@ -1,0 +1,58 @@
+"""What a recording predicts of proactive reclaim, and what trials measured beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from damoos.model.trial import Trial
+from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Points
+from damoos.report.charts.style import BLUE, ORANGE, RED
+from damoos.scorers.terms import term
+from damoos.study import Study
+from damoos.verdict import mean_measurement
+
+if TYPE_CHECKING:
+    from damoos.recorder import Forecast
+
+_AGE = Axis("min_age [s]", "min_age_s")
+
+
+def chart(title: str, rows: Sequence[Forecast], study: Study | None = None) -> Chart:
+    """Predicted saving and slowdown for every ``min_age``, and what a study's trials measured of them."""
+    ages = [row.min_age_s for row in rows]
+    saving: list[Layer] = [Line("predicted", ages, [row.memory_saving for row in rows], colour=ORANGE)]
+    band = [row.slowdown_low for row in rows], [row.slowdown_high for row in rows]
+    slowdown: list[Layer] = [Line("predicted (band: 80 %)", ages, [row.slowdown for row in rows], *band, ORANGE)]
+    if study is not None:
+        saving += _measured(study, "memory_saving")
+        slowdown += _measured(study, "slowdown")
+    return Chart(
+        title,
+        [
+            Panel(_AGE, Axis("RSS saving", "memory_saving", is_share=True), saving),
+            Panel(_AGE, Axis("slowdown", "slowdown", is_share=True), slowdown),
+        ],
+        shares_x=True,
+        panel_name="quantity",
+    )
+
+
+def _measured(study: Study, name: str) -> list[Layer]:
+    """Of trials that ran to their end, against the mean of the study's baselines."""
+    bases = [run.measurement for run in study.runs() if run.kind == "baseline" and run.measurement]
+    ran = [one for one in study.trials() if one.measurement and not one.measurement.censored]
+    found: list[Layer] = []
+    for words, some, colour, marker in (
+        ("measured", [one for one in ran if one.score.feasible], BLUE, "circle"),
+        ("measured, limit broken", [one for one in ran if not one.score.feasible], RED, "x"),
+    ):
+        if some:
+            ages = [one.params["min_age_us"] / 1e6 for one in some]
+            values = [term(name).of(one.measurement, mean_measurement(bases)) for one in some if one.measurement]
+            found.append(Points(words, ages, values, colour=colour, marker=marker, notes=list(map(_note, some))))
+    return found
+
+
+def _note(trial: Trial) -> str:
+    return f"trial {trial.number}"

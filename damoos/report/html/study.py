@@ -1,0 +1,152 @@
+"""What is on the page of one study."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from damoos.errors import ConfigError
+from damoos.report.html import document, provenance, shown, trials
+from damoos.report.html.document import Figure
+from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
+from damoos.study import Study
+from damoos.units import show_bytes, show_score
+from damoos.verdict import BASELINE, MANUAL, TUNED
+
+Result = Mapping[str, Any]
+ARMS = {BASELINE: "baseline (no scheme)", MANUAL: "hand-made", TUNED: "tuned", "runner-up": "runner-up"}
+
+
+def write(study: Study, path: Path) -> list[Path]:
+    """Write a study's page, and its figures beside it; of one that is under way, what there is so far.
+
+    Raises
+    ------
+    ConfigError : a listed study, or one that has not reached its machine
+    """
+    if study.config.configs:
+        raise ConfigError(f"study '{study.name}' compares configurations; ask for the report of its evaluation")
+    return document.write(path, "study", figures(study), **context(study))
+
+
+def figures(study: Study) -> list[Figure]:
+    """The figures of a study, as far as it has what they show."""
+    return []
+
+
+def context(study: Study) -> dict[str, Any]:
+    """What the template shows beside the figures."""
+    result = study.record.result or {}
+    history, runs = study.trials(), study.runs()
+    return {
+        **_head(study),
+        **_verdict(study, result),
+        "schemes": list(_schemes(study, result)),
+        **_validation(study, result),
+        "trials": trials.table(study, history, runs),
+        "trials_say": trials.says(study, history),
+        **trials.prediction(study, result),
+        "cost": provenance.cost(study, result, runs),
+        "provenance": provenance.provenance(study),
+        "configuration": provenance.configuration(study.config),
+    }
+
+
+def _head(study: Study) -> dict[str, Any]:
+    setting, facts = study.setting, study.setting.facts
+    model = " (model)" if setting.variant == "model" else ""
+    about = [f"Linux {facts['kernel']}", f"{facts['vcpus']} vCPU", show_bytes(facts["mem_bytes"]), facts["accel"]]
+    created = str(study.record.get("created", ""))[:10]
+    return {
+        "name": study.name,
+        "heading": f"{study.config.target}{model} on {study.config.machine}",
+        "under": " · ".join([*about, *filter(None, [created])]),
+        "note": setting.note,
+    }
+
+
+def _verdict(study: Study, result: Result) -> dict[str, Any]:
+    if not result:
+        said = f"It is not finished, so there is no verdict yet; damoos resume {study.name} goes on with it."
+        return {"verdict": said, "caution": "What there is so far is below.", "tiles": []}
+    text = result["verdict_text"]
+    drift = result["drift"]
+    caution = (
+        f"Fresh runs after the search; intervals are 95 %. The interleaved baselines drifted by"
+        f" {drift['runtime_s']:.2%} in runtime and {drift['rss_avg_bytes']:.2%} in RSS."
+    )
+    return {"verdict": f"{text[:1].upper()}{text[1:]}.", "caution": caution, "tiles": _tiles(result)}
+
+
+def _tiles(result: Result) -> list[Tile]:
+    arms = result["validation"] or {}
+    if TUNED not in arms or BASELINE not in arms:
+        return []
+    tuned, base = arms[TUNED], arms[BASELINE]
+    whole, ends = base["rss_avg_bytes"], tuned["score_ci95"]
+    saved = whole - tuned["rss_avg_bytes"]
+    return [
+        Tile("Score, tuned", shown.score(tuned["score"]).text, shown.interval(ends).text),
+        Tile("Slowdown", f"{tuned['runtime_s'] / base['runtime_s'] - 1:+.1%}", f"of {base['runtime_s']:.2f} s"),
+        Tile("RSS saved", f"{saved / whole:.1%}", f"{show_bytes(saved)} of {show_bytes(whole)}"),
+        Tile("DAMON's own time", f"{tuned['kdamond_cpu']:.1%}", "of a CPU"),
+    ]
+
+
+def _schemes(study: Study, result: Result) -> Iterator[dict[str, str]]:
+    """The scheme that won comes first; where none can be told from the others, the tuned one."""
+    known = {TUNED: result.get("recommended"), MANUAL: result.get("manual")}
+    order = [MANUAL, TUNED] if result.get("verdict") == MANUAL else [TUNED, MANUAL]
+    titles = {TUNED: "Tuned scheme", MANUAL: "Hand-made scheme"}
+    for nth, arm in enumerate(order):
+        if form := known[arm]:
+            won = result["verdict"] == arm
+            yield {
+                "id": f"scheme-{arm}",
+                "title": f"{'Winning scheme' if won else titles[arm]}{f': the {ARMS[arm]} one' if won else ''}",
+                "text": form["scheme"],
+                "label": f"the {ARMS[arm]} scheme",
+                "note": f"damoos apply {study.name}{' --arm manual' if arm == MANUAL else ''}" if nth == 0 else "",
+            }
+
+
+def _validation(study: Study, result: Result) -> dict[str, Any]:
+    arms = result.get("validation") or {}
+    if not arms:
+        return {"validation": None}
+    columns = {"scheme": WORDS, "parameters": WORDS, "score": NUMBERS, "95 %": NUMBERS, "runtime": NUMBERS}
+    columns |= {"slowdown": NUMBERS, "RSS": NUMBERS, "RSS saved": NUMBERS, "with swap": NUMBERS, "DAMON's CPU": NUMBERS}
+    columns |= {"runs": NUMBERS, "limits": WORDS}
+    table = Table(columns, [_arm(study, result, name, arm) for name, arm in arms.items()])
+    found = {"validation": table, "shrinkage": "", "validation_says": _VALIDATION}
+    if lost := result["shrinkage"]:
+        searched, validated, shrinkage = (show_score(lost[key]) for key in ("searched", "validated", "shrinkage"))
+        found["shrinkage"] = (
+            f"Shrinkage, what the search owed to luck: {shrinkage}. The tuned point scored {searched} in the search and"
+            f" {validated} on fresh runs."
+        )
+    return found
+
+
+_VALIDATION = (
+    "Fresh runs of each scheme in turns, each scored against the baseline of its own round."
+    " Memory with swap is RSS and what the swapped pages take."
+)
+
+
+def _arm(study: Study, result: Result, name: str, arm: Mapping[str, Any]) -> list[Cell]:
+    base = result["validation"].get(BASELINE)
+    point = arm.get("params") or (result["manual"]["params"] if name == MANUAL else {})
+    slower = saved = None
+    if base and name != BASELINE:
+        slower = arm["runtime_s"] / base["runtime_s"] - 1
+        saved = 1 - arm["rss_avg_bytes"] / base["rss_avg_bytes"]
+    won = "good" if name == result["verdict"] else ""
+    return [
+        shown.word(ARMS.get(name, name), won), shown.word(trials.point_text(study, point)),
+        shown.score(arm["score"], won), shown.interval(arm["score_ci95"]), shown.seconds(arm["runtime_s"]),
+        shown.change(slower), shown.size(arm["rss_avg_bytes"]), shown.share(saved), shown.size(arm["net_avg_bytes"]),
+        shown.share(arm["kdamond_cpu"]), shown.count(arm["repeats"]),
+        shown.word("kept") if arm["feasible"] else shown.word("broken", "bad"),
+    ]  # fmt: skip

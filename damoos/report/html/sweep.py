@@ -1,0 +1,142 @@
+"""What is on the page of a sweep: every workload on every machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from damoos.errors import ConfigError
+from damoos.report.html import document, evaluation, fleet, shown
+from damoos.report.html.document import Figure
+from damoos.report.html.fleet import Totals
+from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
+from damoos.scorers.cost import Prices
+from damoos.sweeps import Sweep
+from damoos.units import show_bytes
+from damoos.verdict import BASELINE, MANUAL, TUNED
+
+# The verdicts in the words of a table.
+VERDICTS = {TUNED: "tuned is best", MANUAL: "hand-made is best", BASELINE: "leave it alone"}
+HOURS_A_MONTH = 730
+
+
+def write(sweep: Sweep, path: Path, prices: Prices | None = None) -> list[Path]:
+    """Write a sweep's page, and its figures beside it; of one that is under way, what there is so far.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        Of listed studies, too: that is an evaluation, which has a page of its own.
+    path : Path
+    prices : Prices or None
+        What a GiB is worth for an hour; without one nothing is said of money saved.
+
+    Raises
+    ------
+    ConfigError : none of its studies has finished
+    """
+    if sweep.config.settings.get("configs"):
+        return evaluation.write(sweep, path)
+    found = fleet.Fleet(sweep)
+    if not found.results:
+        raise ConfigError(f"no study of sweep '{sweep.name}' has finished yet; 'damoos status {sweep.name}' watches it")
+    return document.write(path, "sweep", figures(found), **context(found, prices))
+
+
+def figures(found: fleet.Fleet) -> list[Figure]:
+    """The figures of a sweep."""
+    return []
+
+
+def context(found: fleet.Fleet, prices: Prices | None) -> dict[str, Any]:
+    """What the template shows beside the figures."""
+    sweep, totals = found.sweep, found.totals()
+    nr_workloads, nr_machines = len(sweep.config.workloads), len(sweep.config.machines)
+    return {
+        "name": sweep.name,
+        "heading": f"{shown.counted(nr_workloads, 'workload')} on {shown.counted(nr_machines, 'machine')}",
+        "under": f"{len(found.rows)} studies, {len(found.results)} of them finished; begun {found.created[:10]}",
+        **_verdict(found, totals),
+        **_tiles(found, totals, prices),
+        "machines": fleet.machines(found),
+        "machines_say": fleet.machines_say(found),
+        "studies": _studies(found),
+        "studies_say": _STUDIES,
+        "provenance": fleet.provenance(found),
+    }
+
+
+def _verdict(found: fleet.Fleet, totals: Totals) -> dict[str, str]:
+    verdicts = [one["verdict"] for one in found.results.values()]
+    counts = {
+        "the tuned scheme is best": verdicts.count(TUNED),
+        "the hand-made one is": verdicts.count(MANUAL),
+        "nothing beats leaving it alone": verdicts.count(BASELINE),
+        "the best cannot be told apart": verdicts.count("indistinguishable"),
+    }
+    parts = [f"on {number} {words}" for words, number in counts.items() if number]
+    failed = len(found.failures)
+    caution = f"{shown.counted(failed, 'study')} failed; the table has the reasons." if failed else ""
+    left = len(found.rows) - len(found.results) - failed
+    caution += f" {left} are not finished; damoos resume {found.sweep.name} goes on with them." if left > 0 else ""
+    return {"verdict": f"Of {len(verdicts)} studies, {shown.listed(parts)}.", "caution": caution.strip()}
+
+
+def _tiles(found: fleet.Fleet, totals: Totals, prices: Prices | None) -> dict[str, Any]:
+    saved = Tile(
+        "Memory saved", show_bytes(totals.saved_bytes), f"of {show_bytes(totals.whole_bytes)}, one of each workload"
+    )
+    tiles = [saved]
+    if prices:
+        worth = totals.saved_bytes / (1 << 30) * prices.gib_hour * HOURS_A_MONTH
+        tiles.append(
+            Tile("Worth of it", f"{worth:,.2f} {prices.currency}", f"a month, at {prices.gib_hour:g} per GiB and hour")
+        )
+    if totals.slowdown is not None:
+        tiles.append(Tile("Slowdown", f"{totals.slowdown:+.1%}", "mean of the tuned schemes"))
+    tiles.append(
+        Tile("Broken limits", str(totals.broken_tuned), f"tuned; hand-made: {totals.broken_manual}, of {totals.judged}")
+    )
+    hours, usd = found.spent
+    tiles.append(Tile("Machine time", f"{hours:.2f} h", "" if usd is None else f"{usd:,.2f} USD"))
+    kept = shown.counted(totals.counted, "tuned scheme")
+    says = f"Totals count {kept} that kept the limits of the score on fresh runs, one process each."
+    if totals.models:
+        says += f" {totals.models} of them ran models of their workloads, whose memory is scaled down."
+    if not prices:
+        says += " What the memory is worth is said with --prices FILE."
+    return {"tiles": tiles, "tiles_say": says}
+
+
+_STUDIES = "Score, slowdown and saving are of the tuned scheme on fresh runs, against the baseline of the same rounds."
+
+
+def _studies(found: fleet.Fleet) -> Table:
+    columns = {"workload": WORDS, "machine": WORDS, "verdict": WORDS, "score": NUMBERS, "95 %": NUMBERS}
+    columns |= {"hand-made": NUMBERS, "gain": NUMBERS, "slowdown": NUMBERS, "RSS saved": NUMBERS, "memory": NUMBERS}
+    columns |= {"trials": NUMBERS, "limits": WORDS, "tuned scheme": WORDS}
+    return Table(columns, [_study(row, found) for row in found.rows], "Every study of the sweep")
+
+
+def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
+    head = [shown.word(row["workload"]), shown.word(row["on"] or row["machine"])]
+    result = found.results.get(row["study"])
+    if result is None:
+        said = f"failed: {row['error']}" if row["state"] == "failed" else row["state"]
+        return [*head, shown.word(said, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 10]
+    arms = result["validation"] or {}
+    tuned, manual, base = (arms.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
+    won = result["verdict"] == TUNED
+    limits = (
+        shown.word("kept") if tuned.get("feasible") else shown.word("broken" if tuned else "no trial kept them", "bad")
+    )
+    return [
+        *head, shown.word(VERDICTS.get(result["verdict"], "cannot be told apart"), "good" if won else ""),
+        shown.score(tuned.get("score"), "good" if won else ""), shown.interval(tuned.get("score_ci95")),
+        shown.score(manual.get("score")), shown.score(fleet.gain(result)),
+        shown.change(fleet.slowdown(tuned, base)), shown.share(fleet.saving(tuned, base)),
+        shown.size(base["rss_avg_bytes"] - tuned["rss_avg_bytes"] if tuned and base else None),
+        shown.count(len(result["trials"])), limits,
+        shown.word((result["recommended"] or {}).get("scheme"), code=True),
+    ]  # fmt: skip

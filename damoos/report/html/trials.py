@@ -1,0 +1,123 @@
+"""The trials of a study as tables: what came of each, and what a recording had predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from damoos.model.space import Param
+from damoos.model.trial import Run, Trial
+from damoos.report.html import shown
+from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
+from damoos.study import Study
+from damoos.units import format_us
+from damoos.verdict import mean_measurement
+
+
+def point_text(study: Study, point: Mapping[str, Any]) -> str:
+    """A point as a person would write it: ``min_age=300ms``."""
+    known = {param.key: param for param in study.space.params}
+    words = []
+    for key, value in point.items():
+        if param := known.get(key):
+            words.append(f"{param.name}={value if param.choices else param.text(value)}")
+        else:  # the hand-made scheme has a min_age also where something else is tuned
+            words.append(f"{key.removesuffix('_us')}={format_us(value) if key.endswith('_us') else value}")
+    return " ".join(words)
+
+
+def table(study: Study, trials: Sequence[Trial], runs: Sequence[Run]) -> Table:
+    """Every trial; changes are against the mean of all baselines."""
+    params = study.space.params
+    bases = [run.measurement for run in runs if run.kind == "baseline" and run.measurement]
+    base = mean_measurement(bases).metrics if bases else {}
+    columns = {"trial": NUMBERS, **{param.name: WORDS if param.choices else NUMBERS for param in params}}
+    columns |= {"outcome": WORDS, "score": NUMBERS, "95 %": NUMBERS, "runtime": NUMBERS, "slowdown": NUMBERS}
+    columns |= {"RSS": NUMBERS, "RSS saved": NUMBERS, "applied": NUMBERS}
+    best = _best(study, trials)
+    return Table(columns, [_trial(study, one, base, one.number == best) for one in trials], first="trial")
+
+
+def _best(study: Study, trials: Sequence[Trial]) -> int | None:
+    good = [one for one in trials if one.score.feasible and one.score.value is not None]
+    sign = 1 if study.scorer.direction == "maximize" else -1
+    return max(good, key=lambda one: sign * (one.score.value or 0.0)).number if good else None
+
+
+def _trial(study: Study, trial: Trial, base: Mapping[str, float], best: bool) -> list[Cell]:
+    run = trial.measurement
+    metrics = run.metrics if run else {}
+    whole = metrics if run and not run.censored else {}
+    runtime, rss = whole.get("runtime_s"), whole.get("rss_avg_bytes")
+    points = [_value(one, trial.params.get(one.key)) for one in study.space.params]
+    applied = sum(one.as_dict()["sz_applied_bytes"] for one in run.damos) if run and run.damos else None
+    at_least = Cell(f"≥ {metrics['elapsed_s']:.2f} s", metrics["elapsed_s"], "bad") if run and run.censored else None
+    return [
+        shown.count(trial.number), *points, outcome(trial, best),
+        shown.score(trial.score.value if trial.state == "complete" else None, "good" if best else ""),
+        shown.interval(trial.interval), at_least or shown.seconds(runtime),
+        shown.change(runtime / base["runtime_s"] - 1 if runtime and base else None), shown.size(rss),
+        shown.share(1 - rss / base["rss_avg_bytes"] if rss and base else None), shown.size(applied),
+    ]  # fmt: skip
+
+
+def _value(param: Param, value: int | None) -> Cell:
+    if value is None:
+        return shown.word(None)
+    text = param.text(value)
+    return Cell(text, text if param.choices else value)
+
+
+def outcome(trial: Trial, best: bool) -> Cell:
+    """What became of a trial, with the reason where there is no score to count."""
+    if trial.state == "fail":
+        return shown.word(f"failed: {trial.error}", "bad")
+    if trial.state == "censored":
+        return shown.word("limit broken, stopped early", "bad")
+    if not trial.score.feasible:
+        return shown.word("limit broken", "bad")
+    return shown.word("best of the search", "good") if best else shown.word("done")
+
+
+def says(study: Study, trials: Sequence[Trial]) -> str:
+    """The trials in a sentence."""
+    states = {"complete": 0, "censored": 0, "fail": 0}
+    for one in trials:
+        states[one.state] += 1
+    broken = sum(one.state == "complete" and not one.score.feasible for one in trials)
+    words = [f"{states['complete'] - broken} kept the limits of the score"]
+    words += [f"{broken} broke them"] if broken else []
+    words += (
+        [f"{states['censored']} were stopped as soon as they had certainly broken them"] if states["censored"] else []
+    )
+    words += [f"{states['fail']} failed"] if states["fail"] else []
+    return (
+        f"{len(trials)} trials by the search '{study.config.searcher}': {shown.listed(words)}."
+        f" Score: {study.scorer.unit}, {'more' if study.scorer.direction == 'maximize' else 'less'} is better."
+        " Slowdown and saving are against the mean of all baselines here."
+    )
+
+
+def prediction(study: Study, result: Mapping[str, Any]) -> dict[str, Any]:
+    """What a recording let one expect of each trial beside what was measured, for the template."""
+    found = result.get("prediction")
+    if not found:
+        return {"prediction": None}
+    columns = {"trial": NUMBERS, "parameters": WORDS, "slowdown predicted": NUMBERS, "slowdown measured": NUMBERS}
+    columns |= {"saving predicted": NUMBERS, "saving measured": NUMBERS, "chance of keeping limits": NUMBERS}
+    columns |= {"limits": WORDS}
+    points = {one["number"]: one["params"] for one in result["trials"]}
+    rows = [_predicted(study, points[one["number"]], one) for one in found["trials"] if one["predicted"]]
+    kept = "" if found["kept"] else " The trials contradicted the recording, so the search dropped it."
+    says = f"Before each trial ran, a recording of what DAMON saw without a scheme let the search expect this.{kept}"
+    return {"prediction": Table(columns, rows, first="trial"), "prediction_says": says}
+
+
+def _predicted(study: Study, point: Mapping[str, Any], row: Mapping[str, Any]) -> list[Cell]:
+    said, came = row["predicted"], row["measured"]
+    return [
+        shown.count(row["number"]), shown.word(point_text(study, point)),
+        shown.change(said["slowdown"]), shown.change(came["slowdown"]),
+        shown.share(said["memory_saving"]), shown.share(came["memory_saving"]), shown.share(said.get("chance")),
+        shown.word("kept") if came["feasible"] else shown.word("broken, or it failed", "bad"),
+    ]  # fmt: skip

@@ -1,0 +1,63 @@
+"""Memory and memory pressure over the time of a run, without a scheme and under one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from damoos.model.trial import Run
+from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Steps
+from damoos.report.charts.style import BLUE, GREY, ORANGE
+from damoos.report.tuning import title
+from damoos.study import Study, feasible_scores
+from damoos.units import MIB
+from damoos.verdict import BASELINE, MANUAL, TUNED, rounds_of, settle
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TIME = Axis("time since the run began [s]", "t_s")
+_STYLES = {BASELINE: (GREY, "solid"), MANUAL: (ORANGE, "dash"), TUNED: (BLUE, "solid")}
+
+
+def chart(study: Study, number: int = 0) -> Chart:
+    """RSS and memory pressure of one round of the validation; of the first baseline where nothing was validated."""
+    rss: list[Layer] = []
+    pressure: list[Layer] = []
+    for arm, run in _round(study, number).items():
+        path = study.record.artifacts.path / f"{run.key}.parquet"
+        if not path.exists():
+            continue
+        samples, (colour, dash) = _read(path), _STYLES[arm]
+        rss.append(Line(arm, samples["t_s"].to_numpy(), samples["rss_bytes"].to_numpy() / MIB, (), (), colour, dash))
+        if "psi_some_us" in samples and samples["psi_some_us"].notna().any():
+            pressure.append(_pressure(arm, samples, colour, dash))
+    panels = [Panel(_TIME, Axis("RSS [MiB]", "rss_mib", from_zero=True), rss, "RSS")]
+    if pressure:
+        words = "time with 'some' memory pressure"
+        panels.append(Panel(_TIME, Axis(words, "psi_some_share", is_share=True, from_zero=True), pressure, "pressure"))
+    return Chart(title(study), panels, shares_x=True, panel_name="quantity")
+
+
+def _read(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.read_parquet(path)
+
+
+def _round(study: Study, number: int) -> dict[str, Run]:
+    """Runs of a round by their arm; the recommended candidate is ``tuned``."""
+    runs = study.runs()
+    _, names = settle(rounds_of(runs), study.scorer, feasible_scores(study.trials()), study.config.repeats)
+    arms = {names.get(run.arm, run.arm): run for run in runs if run.kind == "validation" and run.number == number}
+    found = {arm: arms[arm] for arm in _STYLES if arm in arms}
+    return found or {BASELINE: next(run for run in runs if run.kind == "baseline")}
+
+
+def _pressure(name: str, samples: pd.DataFrame, colour: str, dash: str) -> Steps:
+    """Share of the time between every two samples in which something waited for memory."""
+    times = samples["t_s"].to_numpy()
+    share = np.diff(samples["psi_some_us"].to_numpy()) / np.diff(times) / 1e6
+    return Steps(name, times, share, colour, dash)

@@ -1,0 +1,86 @@
+"""Many studies at a glance: a matrix of workloads and machines, and their curves as the paper's Figure 4 has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from damoos.report.charts import Axis, Cells, Chart, Layer, Level, Panel
+from damoos.report.charts.layers import Floats
+from damoos.report.charts.style import nth
+from damoos.report.names import short
+from damoos.report.tuning import axis, estimate, measured, score_axis
+from damoos.study import Study
+from damoos.verdict import MANUAL, TUNED
+
+Machine = Mapping[str, Any]
+
+
+def matrix(title: str, found: Sequence[Machine], direction: str = "maximize") -> Chart:
+    """Workloads by machines, coloured by how much better than the hand-made scheme the tuned one scores.
+
+    Parameters
+    ----------
+    found : sequence of mapping
+        What `damoos.arms.compare` says of the studies.
+    direction : {"maximize", "minimize"}
+        Of the score; a gain is positive where tuning is better.
+    """
+    machines = [one["machine"] for one in found]
+    pairs = {(pair["workload"], one["machine"]): pair for one in found for pair in one["studies"]}
+    workloads = list(dict.fromkeys(workload for workload, _ in pairs))[::-1]  # the first one on top
+    sign = 1.0 if direction == "maximize" else -1.0
+    gains = [[_gain(pairs.get((workload, name)), sign) for workload in workloads] for name in machines]
+    values = np.array([[gain for gain, _ in column] for column in gains])
+    cells = Cells(
+        "score gain: tuned - by hand", _edges(len(machines)), _edges(len(workloads)), values,
+        [[text for _, text in column] for column in gains], is_diverging=True,
+    )  # fmt: skip
+    x, y = Axis("machine", "machine", machines), Axis("", "workload", list(map(short, workloads)))
+    return Chart(title, [Panel(x, y, [cells])])
+
+
+def _edges(count: int) -> Floats:
+    return np.arange(count + 1, dtype=np.float64) - 0.5
+
+
+def _gain(pair: Mapping[str, Any] | None, sign: float) -> tuple[float, str]:
+    """What tuning has won, and how it is written; a limit that was broken has no number."""
+    if pair is None:
+        return np.nan, ""
+    if pair["error"]:
+        return np.nan, "no result"
+    manual, tuned = pair[MANUAL], pair[TUNED]
+    if not tuned["feasible"]:
+        return np.nan, "tuned breaks limit"
+    if not manual["feasible"]:
+        return np.nan, "manual breaks limit"
+    if not manual["score"] or not tuned["score"]:
+        return np.nan, "no score"
+    gain = sign * (tuned["score"]["mean"] - manual["score"]["mean"])
+    return gain, f"{gain:+.3f}"
+
+
+def curves(title: str, studies: Sequence[Study]) -> Chart:
+    """A panel for each workload, in it each machine's measured points and what their searcher makes of them."""
+    machines = list(dict.fromkeys(one.config.machine for one in studies))
+    workloads = list(dict.fromkeys(one.config.target for one in studies))
+    panels = []
+    for workload in workloads:
+        some = [one for one in studies if one.config.target == workload]
+        layers: list[Layer] = [Level("baseline (no scheme)", 0.0)]
+        for study in some:
+            layers += _curve(study, machines.index(study.config.machine))
+        panels.append(Panel(axis(some[0].space.params[0]), score_axis(some[0]), layers, short(workload)))
+    return Chart(title, panels, columns=min(3, len(panels)), panel_name="workload")
+
+
+def _curve(study: Study, number: int) -> list[Layer]:
+    param, name = study.space.params[0], study.config.machine
+    colour, marker, dash = nth(number)
+    found: list[Layer] = []
+    if len(study.space.params) == 1:
+        found += estimate(study, param, None, colour, dash, f"{name}: estimated")
+    return found + measured(study.trials(), param, colour, marker, name)

@@ -1,0 +1,193 @@
+"""A study as the paper's Figure 5: measured points, what broke the limits, the estimate, the chosen point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from damoos.model.space import Param, Params
+from damoos.model.trial import History, Trial
+from damoos.report.charts import Axis, Chart, Layer, Level, Line, Panel, Points, Span, Upright
+from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, RED
+from damoos.searchers.base import feasible, value
+from damoos.study import Study
+from damoos.units import MIB
+
+Result = Mapping[str, Any]
+# What an axis shows: how many of a parameter's units make one of it, and its name.
+_AXES = {"us": (1e6, "s"), "ms": (1.0, "ms"), "bytes": (MIB, "MiB"), "percent": (1.0, "%")}
+NR_PLACES = 200
+# Standard deviations on both sides of an estimate that are drawn: 95 % of a normal distribution.
+REACH = 1.96
+
+
+def chart(study: Study) -> Chart:
+    """A panel for each tuned parameter; what a study has not come to yet is not there."""
+    result, trials = study.record.result or {}, study.trials()
+    return Chart(
+        title=title(study),
+        panels=[
+            Panel(axis(param), score_axis(study), list(_layers(study, trials, param, result)))
+            for param in study.space.params
+        ],
+        columns=min(2, len(study.space.params)),
+        panel_name="param",
+        text=[result["verdict_text"]] if result else [f"{len(trials)} trials so far"],
+    )
+
+
+def draw(study: Study) -> list[Path]:
+    """Write ``figure.png`` and ``figure.svg`` beside the study's raw data."""
+    made = chart(study)
+    return [made.save(study.record.artifacts.path / f"figure.{ending}") for ending in ("png", "svg")]
+
+
+def title(study: Study) -> str:
+    """Workload (and whether it is a model), machine, kernel, and how it ran."""
+    facts = study.setting.facts
+    model = " (model)" if study.setting.variant == "model" else ""
+    where = f"{study.config.target}{model} on {study.config.machine}"
+    return f"{where}: Linux {facts.get('kernel')}, {facts.get('accel')}"
+
+
+def axis(param: Param) -> Axis:
+    """A parameter's axis, in a unit that people read."""
+    if param.unit not in _AXES:
+        return Axis(param.name, param.name, param.choices)
+    unit = _AXES[param.unit][1]
+    return Axis(f"{param.name} [{unit}]", f"{param.name}_{unit.replace('%', 'percent').lower()}")
+
+
+def score_axis(study: Study) -> Axis:
+    """The axis of a study's score."""
+    return Axis(f"score: {study.scorer.unit}", "score")
+
+
+def place(param: Param, point: Params) -> float:
+    """Where a point stands on a parameter's axis."""
+    return point[param.key] / (_AXES[param.unit][0] if param.unit in _AXES else 1.0)
+
+
+def _layers(study: Study, trials: History, param: Param, result: Result) -> list[Layer]:
+    chosen = chosen_point(study, result)
+    found: list[Layer] = []
+    if len(study.space.params) == 1 and not param.choices:
+        found += border(trials, param)
+    found += [Level("baseline (no scheme)", 0.0)]
+    found += estimate(study, param, chosen)
+    found += measured(trials, param)
+    if chosen:
+        text = param.text(chosen[param.key])
+        found.append(Upright(f"chosen: {param.name} {text}", [place(param, chosen)], GREEN))
+        found += list(_validated(study, param, chosen, result))
+    return found
+
+
+def chosen_point(study: Study, result: Result) -> Params | None:
+    """The recommended point; None where there is none, or not yet."""
+    if not result.get("recommended"):
+        return None
+    words = result["recommended"]["params"]
+    return {
+        param.key: param.choices.index(words[param.key]) if param.choices else words[param.key]
+        for param in study.space.params
+    }
+
+
+def measured(trials: History, param: Param, colour: str = BLUE, marker: str = "circle", of: str = "") -> list[Layer]:
+    """What trials measured: scores that kept the limits with their intervals, and those that did not."""
+    kept = feasible(trials)
+    ends = [one.interval or (value(one), value(one)) for one in kept]
+    broken = [one for one in trials if not one.score.feasible and one.state != "fail"]
+    scored = [one for one in broken if one.score.value is not None]
+    found: list[Layer] = []
+    if kept:
+        at, scores = [place(param, one.params) for one in kept], list(map(value, kept))
+        low, high = zip(*ends, strict=True)
+        words, notes = of or "measured (one run, 95 %)", list(map(_note, kept))
+        found.append(Points(words, at, scores, low, high, colour, marker, notes))
+    if scored:
+        at = [place(param, one.params) for one in scored]
+        notes = list(map(_note, scored))
+        word = f"{of}: limit broken" if of else "limit broken (worst score so far)"
+        found.append(Points(word, at, list(map(value, scored)), colour=RED, marker="x", notes=notes))
+    for words, some, dash in (
+        ("limit broken, stopped", [one for one in broken if one.score.value is None], "dot"),
+        ("failed", [one for one in trials if one.state == "fail"], "dashdot"),
+    ):
+        if some and not of:
+            found.append(Upright(words, [place(param, one.params) for one in some], RED, dash))
+    return found
+
+
+def _note(trial: Trial) -> str:
+    return f"trial {trial.number}"
+
+
+def border(trials: History, param: Param) -> list[Layer]:
+    """Where limits break, between points that broke them, and the gap to the next one that kept them."""
+    over = [one for one in trials if one.state in ("complete", "censored")]
+    places = sorted((place(param, one.params), one.score.feasible) for one in over)
+    if all(kept for _, kept in places):
+        return []
+    low, high = (place(param, {param.key: end}) for end in (param.low, param.high))
+    ends = [(min(low, places[0][0]), places[0][1]), *places, (max(high, places[-1][0]), places[-1][1])]
+    inside: list[tuple[float, float]] = []
+    between: list[tuple[float, float]] = []
+    for (left, left_kept), (right, right_kept) in pairwise(ends):
+        if left < right and not (left_kept and right_kept):
+            (between if left_kept or right_kept else inside).append((left, right))
+    found = [Span("breaks the limit", _joined(inside))] if inside else []
+    return [*found, Span("the limit lies in here", _joined(between), is_faint=True)] if between else [*found]
+
+
+def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    joined: list[tuple[float, float]] = []
+    for low, high in spans:
+        if joined and joined[-1][1] == low:
+            joined[-1] = (joined[-1][0], high)
+        else:
+            joined.append((low, high))
+    return joined
+
+
+def estimate(
+    study: Study, param: Param, chosen: Params | None, colour: str = ORANGE, dash: str = "solid", name: str = ""
+) -> list[Layer]:
+    """What the searcher makes of the points, along one parameter; the others are as chosen."""
+    if param.choices or (len(study.space.params) > 1 and chosen is None):
+        return []
+    values = list(dict.fromkeys(param.from_unit(one) for one in np.linspace(0, 1, NR_PLACES)))
+    points = [study.space.point(**{**(chosen or {}), param.key: one}) for one in values]
+    means = study.estimate(points)
+    if means is None:
+        return []
+    deviations = study.deviation(points) if not name else None
+    reach = REACH * np.array(deviations if deviations is not None else [])
+    low, high = (np.array(means) - reach, np.array(means) + reach) if len(reach) else ((), ())
+    words = name or f"estimated by {study.config.searcher}" + (" (95 % of what it believes)" if len(reach) else "")
+    return [Line(words, [place(param, one) for one in points], means, low, high, colour, dash)]
+
+
+def _validated(study: Study, param: Param, chosen: Params, result: Result) -> list[Layer]:
+    """The validated arms; the hand-made scheme has a place only where its own parameter is."""
+    places = {"tuned": place(param, chosen)}
+    if param.key in study.manual:
+        places["manual"] = place(param, study.manual)
+    found: list[Layer] = []
+    for arm, marker, colour in (("manual", "square", GREY), ("tuned", "diamond", GREEN)):
+        said = (result["validation"] or {}).get(arm)
+        if arm not in places or not said or said["score"] is None:
+            continue
+        at, score = [places[arm]], [said["score"]]
+        if not said["feasible"]:
+            found.append(Points(f"{arm}, validated: limit broken", at, score, colour=RED, marker="x-thick"))
+            continue
+        low, high = said["score_ci95"]
+        words = f"{arm}, validated ({said['repeats']} runs, 95 %)"
+        found.append(Points(words, at, score, [low], [high], colour, marker))
+    return found
