@@ -106,6 +106,12 @@ def test_broken_links_and_anchors_fail_the_build(tmp_path: Path) -> None:
     assert [line.split("'")[-2] for line in done.stderr.splitlines()] == ["none.md", "three-words", "no-such-heading"]
 
 
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md"])
+def test_links_of_what_is_no_page_of_the_site(name: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)", (ROOT / name).read_text())
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
 def test_reference_has_every_command_and_every_public_name(site: Path, pages: dict[Path, Page]) -> None:
     commands = pages[site / "reference/cli.html"].anchors
     assert {f"damoos-{name}" for name in typer.main.get_command(app).commands} <= commands
