@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -52,17 +54,32 @@ def _generate(app, docname, source) -> None:
     source[0] = re.sub(r"<!-- generate: (\w+) -->", lambda found: _PAGES[found[1]](), source[0])
 
 
-def _our_docstrings(app, what, name, obj, options, lines) -> None:
-    """Tell napoleon of two habits of ours, before it reads a docstring."""
+def _raises(app, what, name, obj, options, lines) -> None:
+    """Our sections Raises have ``Error : when`` in one line; napoleon wants two."""
     for at in range(lines.index("Raises") + 2 if "Raises" in lines else len(lines), len(lines)):
-        if found := re.fullmatch(r"(\w+) : (.*)", lines[at]):  # "Error : when" in one line; napoleon wants two
+        if found := re.fullmatch(r"(\w+) : (.*)", lines[at]):
             lines[at] = f"{found[1]}\n    {found[2]}"
     lines[:] = "\n".join(lines).split("\n")
-    if what == "property" and ": " in lines[0]:  # a sentence with a colon; napoleon takes what is before it for a type
-        lines.insert(0, "")
+
+
+def _properties(app, what, name, obj, options, lines) -> None:
+    """Our properties have sentences, with colons perhaps; napoleon took what is before one for a type."""
+    said = inspect.getdoc(obj) or ""
+    if what == "property" and "---" not in said:
+        lines[:] = said.splitlines()
+
+
+def _signature(app, what, name, obj, options, signature, returns) -> tuple[str, None] | None:
+    """Defaults that are objects would fill the screen: what may be left out is shown as such."""
+    if what != "class" or not dataclasses.is_dataclass(obj):
+        return None
+    words = inspect.signature(obj).parameters.values()
+    return f"({', '.join(one.name + ('' if one.default is one.empty else '=...') for one in words)})", None
 
 
 def setup(app) -> None:
     """Called by Sphinx."""
     app.connect("source-read", _generate)
-    app.connect("autodoc-process-docstring", _our_docstrings, priority=100)
+    app.connect("autodoc-process-docstring", _raises, priority=100)
+    app.connect("autodoc-process-docstring", _properties, priority=900)
+    app.connect("autodoc-process-signature", _signature)
