@@ -8,8 +8,9 @@ ARGS ?=
 # What the host must have: to build guests and to compile the access program; shellcheck for make lint.
 APT := qemu-system-x86 mmdebstrap uidmap e2fsprogs kmod cpio xz-utils zstd openssh-client gcc libc6-dev python3-venv \
 	debian-archive-keyring procps shellcheck make m4 git
-# Servers that tests start for themselves; file, which damo asks what it is given; a browser that opens reports.
-APT_TEST := postgresql file chromium chromium-driver
+# Servers that tests start for themselves; file, which damo asks what it is given; a browser that opens reports; groff,
+# which reads the manual page.
+APT_TEST := postgresql file chromium chromium-driver groff-base
 # To build kernels.
 APT_KERNEL := make gcc flex bison bc perl patch libelf-dev libssl-dev xz-utils zstd
 VERSION ?= 6.12
@@ -88,6 +89,7 @@ lint: setup ## ruff, import-linter, shellcheck
 types: setup ## mypy --strict
 	$(BIN)/mypy
 	$(BIN)/mypy kernel/build.py
+	$(BIN)/mypy docs/generate
 
 unit: setup ## only the tests that need no guest; under a minute
 	$(BIN)/pytest tests/unit tests/contract
@@ -107,6 +109,10 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
 bench-prior: setup build image ## what a recording saves a search, on six workloads (an hour)
 	$(BIN)/python tests/bench/prior.py results/bench-prior $(PRIOR)
+
+docs: setup ## the site in build/site and the manual page in build/man; warnings and broken links are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -E -d build/doctrees -b html docs build/site
+	PYTHONPATH=docs $(BIN)/python -m generate.man build/man/damoos.1
 
 chaos: setup image ## kills at random while sweeps run, on machines that are not there and on guests
 	PYTHONPATH=. $(BIN)/python tests/chaos.py

@@ -68,7 +68,8 @@ class Browser:
         from selenium.webdriver.support.ui import WebDriverWait
 
         script = (
-            "return [...document.querySelectorAll('.plot')].filter(one => one.getBoundingClientRect().top < innerHeight)"
+            "return [...document.querySelectorAll('.plot')]"
+            ".filter(one => one.getBoundingClientRect().top < innerHeight)"
             ".every(one => one.querySelector('.main-svg'))"
         )
         WebDriverWait(self.driver, 20).until(lambda driver: driver.execute_script(script))

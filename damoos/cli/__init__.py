@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from damoos.cli import bench, fleet, kernels, lists, machines, pages, recorder, records, sidebyside, studies, workloads
+from damoos.cli.help import TasksHelp, lay_out
 from damoos.errors import DamoosError
 
 INTERRUPTED = 130
@@ -18,8 +19,8 @@ INTERRUPTED = 130
 app = typer.Typer(
     help="Find the best DAMON-based scheme for a workload on a machine, prove it, put it into service.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
+    cls=TasksHelp,
     pretty_exceptions_enable=False,
 )
 for part in (studies, recorder, fleet, sidebyside, machines, lists):
@@ -32,6 +33,7 @@ app.add_typer(kernels.kernel, name="kernel")
 app.add_typer(bench.plugin, name="plugin")
 records.report.add_typer(pages.app)
 app.add_typer(records.report, name="report")
+lay_out(app)
 
 
 @app.callback()

@@ -8,16 +8,22 @@ from typing import Annotated
 
 import typer
 
+from damoos.cli import complete
 from damoos.cli.common import Format, check_format, number, positive, say
 
-plugin = typer.Typer(help="Write plugins.", no_args_is_help=True)
-bench = typer.Typer(help="Measure damoos itself: its searchers, its verdicts.", no_args_is_help=True)
+plugin = typer.Typer(help="Write plugins.\n\nExample: damoos plugin new searcher my_search", no_args_is_help=True)
+bench = typer.Typer(
+    help="Measure damoos itself: its searchers, its verdicts.\n\nExample: damoos bench searchers --generate 100",
+    no_args_is_help=True,
+)
 
 
 @bench.command("searchers")
 def bench_searchers(
     curves: Annotated[Path | None, typer.Option(help="Folder of measured curves; without it curves are made.")] = None,
-    searchers: Annotated[str, typer.Option(help="Comma-separated names, or all.")] = "all",
+    searchers: Annotated[
+        str, typer.Option(help="Comma-separated names, or all.", autocompletion=complete.several(complete.searchers))
+    ] = "all",
     trials: Annotated[str, typer.Option(help="Comma-separated numbers of trials.")] = "5,10,20",
     seeds: Annotated[int, typer.Option(help="Seeds for each curve; those without chance run once.")] = 100,
     generate: Annotated[int, typer.Option(help="How many curves to make, of the six shapes in turn.")] = 60,
@@ -58,12 +64,19 @@ def bench_searchers(
 
 @bench.command("aa")
 def bench_aa(
-    workload: Annotated[str | None, typer.Option(help="Workload name or TOML file; see 'damoos workloads'.")] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(help="Workload name or TOML file; see 'damoos workloads'.", autocompletion=complete.workloads),
+    ] = None,
     command: Annotated[str | None, typer.Option(help="Run this command line instead.")] = None,
-    machine: Annotated[str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.")] = "guest",
+    machine: Annotated[
+        str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.", autocompletion=complete.machines)
+    ] = "guest",
     rounds: Annotated[int, typer.Option(help="How often the workload runs without and under the scheme.")] = 12,
     repeats: Annotated[int, typer.Option(help="Rounds of validation of the studies that are drawn.")] = 3,
-    scorer: Annotated[str, typer.Option("--score", help="Scorer, as for 'damoos tune'.")] = "daos",
+    scorer: Annotated[
+        str, typer.Option("--score", help="Scorer, as for 'damoos tune'.", autocompletion=complete.scorers)
+    ] = "daos",
     form: Format = "text",
 ) -> None:
     """Show how often a winner is declared where there is none, from real runs of one and the same scheme.
@@ -92,7 +105,9 @@ def bench_aa(
 
 @bench.command("monitor")
 def bench_monitor(
-    machine: Annotated[str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.")] = "large",
+    machine: Annotated[
+        str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.", autocompletion=complete.machines)
+    ] = "large",
     sizes: Annotated[str, typer.Option(help="Memory of the targets, comma-separated.")] = "64M,256M,1G,2G",
     rounds: Annotated[int, typer.Option(help="Runs of each, in turns.")] = 3,
     form: Format = "text",

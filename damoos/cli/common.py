@@ -9,12 +9,15 @@ from typing import Annotated
 
 import typer
 
+from damoos.cli import complete
 from damoos.errors import ConfigError, nearest
 
 Results = Annotated[Path, typer.Option(help="Folder of studies and raw data.")]
 Storage = Annotated[str | None, typer.Option(help="Optuna storage URL; default: SQLite in the results folder.")]
 Format = Annotated[str, typer.Option("--format", help="text or json (one object on stdout, logs on stderr).")]
-StudyName = Annotated[str, typer.Argument(help="Name of a study; 'damoos studies' lists them.")]
+StudyName = Annotated[
+    str, typer.Argument(help="Name of a study; 'damoos studies' lists them.", autocompletion=complete.studies)
+]
 
 RESULTS = Path("results")
 # Exit code of a command that did its work and found what it was to watch for.

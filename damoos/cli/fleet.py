@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from damoos.cli import complete
 from damoos.cli.common import RESULTS, Results, Storage, check_format, comma_separated, say, scheme_text
 from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from damoos.sweeps import Sweep, SweepConfig
 
 app = typer.Typer()
-cluster = typer.Typer(no_args_is_help=True, help="A Ray cluster on this computer.")
+cluster = typer.Typer(
+    no_args_is_help=True, help="A Ray cluster on this computer.\n\nExample: damoos cluster up --local i3,m5d"
+)
 
 RayAddress = Annotated[
     str | None, typer.Option("--ray", help="Ray cluster: auto, or HOST:PORT; without it this process does it all.")
@@ -31,11 +34,25 @@ SweepFormat = Annotated[
 
 @app.command()
 def sweep(
-    workload_names: Annotated[str, typer.Option("--workloads", help="Names, files, patterns: 'splash2x/*,redis/*'.")],
-    machine_names: Annotated[str, typer.Option("--machines", help="Names, files, patterns: i3,m5d,z1d.")],
+    workload_names: Annotated[
+        str,
+        typer.Option(
+            "--workloads",
+            help="Names, files, patterns: 'splash2x/*,redis/*'.",
+            autocompletion=complete.several(complete.workloads),
+        ),
+    ],
+    machine_names: Annotated[
+        str,
+        typer.Option(
+            "--machines", help="Names, files, patterns: i3,m5d,z1d.", autocompletion=complete.several(complete.machines)
+        ),
+    ],
     trials: Annotated[int, typer.Option(help="Number of trials of each study.")] = 10,
-    searcher: Annotated[str, typer.Option(help="As in 'damoos tune'.")] = "auto",
-    scorer: Annotated[str, typer.Option("--score", help="As in 'damoos tune'.")] = "daos",
+    searcher: Annotated[str, typer.Option(help="As in 'damoos tune'.", autocompletion=complete.searchers)] = "auto",
+    scorer: Annotated[
+        str, typer.Option("--score", help="As in 'damoos tune'.", autocompletion=complete.scorers)
+    ] = "daos",
     maximize: Annotated[str | None, typer.Option(help="sla: the metric to maximise.")] = None,
     minimize: Annotated[str | None, typer.Option(help="sla: the metric to minimise.")] = None,
     limits: Annotated[list[str] | None, typer.Option("--limit", help="As in 'damoos tune'.")] = None,
@@ -116,7 +133,9 @@ def _print_evaluation(evaluated: Evaluated, form: str) -> None:
 
 @app.command()
 def status(
-    name: Annotated[str | None, typer.Argument(help="Sweep; default: the newest one.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Sweep; default: the newest one.", autocompletion=complete.sweeps)
+    ] = None,
     results: Results = RESULTS,
     form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
 ) -> None:
@@ -144,7 +163,13 @@ def status(
 
 @cluster.command()
 def up(
-    local: Annotated[str, typer.Option(help="Machines, a node for each: i3,m5d,z1d; one may be named twice.")],
+    local: Annotated[
+        str,
+        typer.Option(
+            help="Machines, a node for each: i3,m5d,z1d; one may be named twice.",
+            autocompletion=complete.several(complete.machines),
+        ),
+    ],
 ) -> None:
     """Start a Ray cluster on this computer, on loopback, with a node for each machine.
 

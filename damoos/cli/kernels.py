@@ -11,7 +11,10 @@ import typer
 
 from damoos.cli.common import FAILED, Format, check_format, say
 
-kernel = typer.Typer(help="Kernels that guests can boot: Debian's, damoos's own, yours.", no_args_is_help=True)
+kernel = typer.Typer(
+    help="Kernels that guests can boot: Debian's, damoos's own, yours.\n\nExample: damoos kernel list",
+    no_args_is_help=True,
+)
 
 
 @kernel.command("add")

@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 
+from damoos.cli import complete
 from damoos.cli.common import Format, check_format, print_rows, say
 from damoos.errors import UnsupportedError
 
 app = typer.Typer()
 machines = typer.Typer(invoke_without_command=True)
-_Name = Annotated[str, typer.Argument(help="Machine name or TOML file.")]
+_Name = Annotated[str, typer.Argument(help="Machine name or TOML file.", autocompletion=complete.machines)]
 
 
 @machines.callback()

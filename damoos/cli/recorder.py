@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from damoos.cli import complete
 from damoos.cli.common import RESULTS, Format, Results, check_format, say
 from damoos.errors import ConfigError
 
@@ -18,13 +19,26 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _Recording = Annotated[
-    str | None, typer.Argument(metavar="RECORDING", help="File, folder, or name of a folder in the results.")
+    str | None,
+    typer.Argument(
+        metavar="RECORDING",
+        help="File, folder, or name of a folder in the results.",
+        autocompletion=complete.recordings,
+    ),
 ]
-_Workload = Annotated[str | None, typer.Option(help="Workload name or TOML file; see 'damoos workloads'.")]
+_Workload = Annotated[
+    str | None,
+    typer.Option(help="Workload name or TOML file; see 'damoos workloads'.", autocompletion=complete.workloads),
+]
 _Command = Annotated[str | None, typer.Option(help="Run this command line instead.")]
 _Pid = Annotated[int | None, typer.Option(help="Watch a running process instead; it is not restarted.")]
 _For = Annotated[str, typer.Option("--for", help="--pid: for how long.")]
-_Machine = Annotated[str | None, typer.Option(help="Machine name or TOML file (default: guest; with --pid local).")]
+_Machine = Annotated[
+    str | None,
+    typer.Option(
+        help="Machine name or TOML file (default: guest; with --pid local).", autocompletion=complete.machines
+    ),
+]
 _Kernel = Annotated[str | None, typer.Option(help="Kernel of a guest; see 'damoos kernel list'.")]
 
 
@@ -88,7 +102,9 @@ def predict(
     command: _Command = None,
     machine: _Machine = None,
     kernel: _Kernel = None,
-    scorer: Annotated[str, typer.Option("--score", help="daos, weighted or sla, of runtime and RSS.")] = "daos",
+    scorer: Annotated[
+        str, typer.Option("--score", help="daos, weighted or sla, of runtime and RSS.", autocompletion=complete.scorers)
+    ] = "daos",
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from damoos.cli import complete
 from damoos.cli.common import RESULTS, Format, Results, check_format
 from damoos.errors import ConfigError
 
@@ -19,11 +20,19 @@ if TYPE_CHECKING:
     from damoos.report.charts import Chart
 
 report = typer.Typer(
-    help="Look at studies and sweeps as a page, and at recordings of memory accesses, damoos's or damo's.",
+    help="Look at studies and sweeps as a page, and at recordings of memory accesses, damoos's or damo's.\n\n"
+    "Example: damoos report heatmap raytrace",
     no_args_is_help=True,
 )
 
-_File = Annotated[str, typer.Argument(metavar="RECORDING", help="File, folder, or name of a folder in the results.")]
+_File = Annotated[
+    str,
+    typer.Argument(
+        metavar="RECORDING",
+        help="File, folder, or name of a folder in the results.",
+        autocompletion=complete.recordings,
+    ),
+]
 _Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="Write this file instead: .png, .svg, .html or .csv.")
 ]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from damoos.cli import complete
 from damoos.cli.common import (
     FAILED,
     RESULTS,
@@ -30,10 +31,20 @@ app = typer.Typer()
 @app.command()
 def evaluate(
     workload_names: Annotated[
-        str | None, typer.Option("--workloads", help="Names, files, patterns: 'parsec3/*,splash2x/fft'.")
+        str | None,
+        typer.Option(
+            "--workloads",
+            help="Names, files, patterns: 'parsec3/*,splash2x/fft'.",
+            autocompletion=complete.several(complete.workloads),
+        ),
     ] = None,
     machine_names: Annotated[
-        str | None, typer.Option("--machines", help="Names, files, patterns: i3,m5d (default: guest).")
+        str | None,
+        typer.Option(
+            "--machines",
+            help="Names, files, patterns: i3,m5d (default: guest).",
+            autocompletion=complete.several(complete.machines),
+        ),
     ] = None,
     configs: Annotated[
         str | None,
@@ -54,9 +65,14 @@ def evaluate(
         str | None,
         typer.Option(help="Compare kernels instead (comma-separated; 'damoos kernel list'), under one scheme."),
     ] = None,
-    workload: Annotated[str | None, typer.Option(help="--kernels: workload name or TOML file.")] = None,
+    workload: Annotated[
+        str | None, typer.Option(help="--kernels: workload name or TOML file.", autocompletion=complete.workloads)
+    ] = None,
     command: Annotated[str | None, typer.Option(help="--kernels: run this command line instead.")] = None,
-    machine: Annotated[str | None, typer.Option(help="--kernels: guest name or TOML file (default: guest).")] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(help="--kernels: guest name or TOML file (default: guest).", autocompletion=complete.machines),
+    ] = None,
     scheme: Annotated[
         str | None, typer.Option(help="--kernels: scheme text or file (default: the workload's hand-made prcl).")
     ] = None,
@@ -114,7 +130,12 @@ def evaluate(
 
 @app.command()
 def compare(
-    names: Annotated[list[str], typer.Argument(help="Sweeps and studies that have finished.", metavar="NAME...")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="Sweeps and studies that have finished.", metavar="NAME...", autocompletion=complete.studies_and_sweeps
+        ),
+    ],
     results: Results = RESULTS,
     storage: Storage = None,
     form: Format = "text",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from damoos.cli import complete
 from damoos.cli.common import (
     RESULTS,
     Format,
@@ -31,7 +32,10 @@ app = typer.Typer()
 
 @app.command()
 def tune(
-    workload: Annotated[str | None, typer.Option(help="Workload name or TOML file; see 'damoos workloads'.")] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(help="Workload name or TOML file; see 'damoos workloads'.", autocompletion=complete.workloads),
+    ] = None,
     command: Annotated[str | None, typer.Option(help="Tune for this command line instead.")] = None,
     pid: Annotated[int | None, typer.Option(help="Tune a running process instead; it is not restarted.")] = None,
     metrics: Annotated[
@@ -40,7 +44,10 @@ def tune(
     ] = None,
     settle: Annotated[str, typer.Option(help="--pid: time that is discarded after each change.")] = "2s",
     machine: Annotated[
-        str | None, typer.Option(help="Machine name or TOML file (default: guest; with --pid local).")
+        str | None,
+        typer.Option(
+            help="Machine name or TOML file (default: guest; with --pid local).", autocompletion=complete.machines
+        ),
     ] = None,
     trials: Annotated[int | None, typer.Option(help="Number of trials (default 10).")] = None,
     time_limit: Annotated[
@@ -60,6 +67,7 @@ def tune(
             "--score",
             help="daos, sla, weighted, cost, psi, FILE.py:FUNCTION, or a program (a path). Default: daos;"
             " with --pid sla where there is a --limit, else psi.",
+            autocompletion=complete.scorers,
         ),
     ] = None,
     maximize: Annotated[str | None, typer.Option(help="sla: the metric to maximise.")] = None,
@@ -70,7 +78,11 @@ def tune(
     weights: Annotated[list[str] | None, typer.Option("--weight", help="weighted: memory_saving=0.7.")] = None,
     prices: Annotated[str | None, typer.Option(help="cost: TOML file with gib_hour and core_hour.")] = None,
     searcher: Annotated[
-        str, typer.Option(help="auto, bayes, daos (the paper's), random, grid, anneal, or optuna:NAME.")
+        str,
+        typer.Option(
+            help="auto, bayes, daos (the paper's), random, grid, anneal, or optuna:NAME.",
+            autocompletion=complete.searchers,
+        ),
     ] = "auto",
     prior: Annotated[
         str,
@@ -146,7 +158,9 @@ def tune(
 
 @app.command()
 def resume(
-    study: Annotated[str, typer.Argument(help="Name of a study, or of a sweep.")],
+    study: Annotated[
+        str, typer.Argument(help="Name of a study, or of a sweep.", autocompletion=complete.studies_and_sweeps)
+    ],
     ray: RayAddress = None,
     results: Results = RESULTS,
     storage: Storage = None,
@@ -174,7 +188,10 @@ def apply(
     arm: Annotated[str, typer.Option(help="tuned, or manual where the validation found that better.")] = "tuned",
     pid: Annotated[int | None, typer.Option(help="Put the scheme on this running process.")] = None,
     machine: Annotated[
-        str | None, typer.Option(help="Where; default: the study's machine, with --pid this one.")
+        str | None,
+        typer.Option(
+            help="Where; default: the study's machine, with --pid this one.", autocompletion=complete.machines
+        ),
     ] = None,
     results: Results = RESULTS,
     storage: Storage = None,

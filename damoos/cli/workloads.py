@@ -8,13 +8,21 @@ from typing import Annotated
 
 import typer
 
+from damoos.cli import complete
 from damoos.cli.common import Format, check_format, comma_separated, print_rows, say
 
 FAILED = 1
 
 workloads = typer.Typer(invoke_without_command=True)
-_Names = Annotated[str, typer.Option("--workloads", help="Comma-separated names or patterns, such as 'redis/*'.")]
-_Machine = Annotated[str, typer.Option(help="Machine name or TOML file.")]
+_Names = Annotated[
+    str,
+    typer.Option(
+        "--workloads",
+        help="Comma-separated names or patterns, such as 'redis/*'.",
+        autocompletion=complete.several(complete.workloads),
+    ),
+]
+_Machine = Annotated[str, typer.Option(help="Machine name or TOML file.", autocompletion=complete.machines)]
 
 
 @workloads.callback()
@@ -34,7 +42,7 @@ def list_workloads(context: typer.Context, form: Format = "text") -> None:
 
 @workloads.command()
 def show(
-    name: Annotated[str, typer.Argument(help="Workload name or TOML file.")],
+    name: Annotated[str, typer.Argument(help="Workload name or TOML file.", autocompletion=complete.workloads)],
     form: Format = "text",
 ) -> None:
     """Explain one workload: what it runs, what it needs, what it reports, its range, its model.

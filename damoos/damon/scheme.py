@@ -105,7 +105,21 @@ class Goal:
 
 @dataclass(frozen=True)
 class Quotas:
-    """Limits of what a scheme may do per reset interval; 0 means no limit."""
+    """Limits of what a scheme may do per reset interval; 0 means no limit.
+
+    Parameters
+    ----------
+    time_ms : int, milliseconds
+        CPU time that it may take.
+    sz_bytes : int, bytes
+        Memory that it may try.
+    reset_interval_ms : int, milliseconds
+        After which both begin anew.
+    weight_sz_permil, weight_nr_accesses_permil, weight_age_permil : int, permil
+        What counts how much when regions compete for a quota.
+    goals : tuple of Goal
+        The kernel tunes the quota towards them.
+    """
 
     time_ms: int = 0
     sz_bytes: int = 0
@@ -123,7 +137,17 @@ class Quotas:
 
 @dataclass(frozen=True)
 class Watermarks:
-    """When a scheme is active, by the machine's free memory rate in permil."""
+    """When a scheme is active, by the machine's free memory rate in permil.
+
+    Parameters
+    ----------
+    metric : {"none", "free_mem_rate"}
+        none: always.
+    interval_us : int, microseconds
+        How often it is looked at.
+    high_permil, mid_permil, low_permil : int, permil
+        Above high and below low the scheme sleeps; once below mid it is active.
+    """
 
     metric: str = "none"
     interval_us: int = 0
@@ -139,7 +163,19 @@ class Watermarks:
 
 @dataclass(frozen=True)
 class Filter:
-    """Memory that a scheme leaves out: what matches the type (or does not, if ``matching`` is False)."""
+    """Memory that a scheme leaves out: what matches the type (or does not, if ``matching`` is False).
+
+    Parameters
+    ----------
+    type : {"anon", "memcg", "young", "addr", "target"}
+    matching : bool
+    memcg_path : str
+        Of type memcg: the group's path.
+    addr_start, addr_end : int
+        Of type addr: the range, its end excluded.
+    target_idx : int
+        Of type target: which of DAMON's targets.
+    """
 
     type: str
     matching: bool = True
@@ -158,7 +194,18 @@ class Filter:
 class Scheme:
     """One DAMOS scheme: an action for the regions that show an access pattern.
 
-    ``target_nid`` is the memory node that ``migrate_hot`` and ``migrate_cold`` move to.
+    Parameters
+    ----------
+    action : str
+        ``pageout``, ``hugepage`` ...; any dialect's name is taken, the kernel's is kept.
+    pattern : AccessPattern
+    apply_interval_us : int, microseconds
+        How often it is applied; 0 for once an aggregation.
+    quotas : Quotas
+    watermarks : Watermarks
+    filters : tuple of Filter
+    target_nid : int or None
+        The memory node that ``migrate_hot`` and ``migrate_cold`` move to.
     """
 
     action: str

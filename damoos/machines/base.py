@@ -27,7 +27,17 @@ Sink = Callable[[dict[str, Any]], None]
 class Swap(Table):
     """``[swap]``: swap device of the study.
 
-    A zram or a file of its own, the file perhaps behind zswap, or a partition that its owner has made for swap.
+    Parameters
+    ----------
+    kind : {"zram", "zswap", "file", "disk"}
+        zram: a device of damoos's own. file: a file of its own in ``/var/tmp``. zswap: such a file behind the kernel's
+        compressed cache. disk: a partition that its owner has made for swap.
+    size : str, size
+        Needed by all but a disk.
+    algorithm : str
+        How zram and zswap compress.
+    device : str
+        The disk's partition, with ``mkswap`` done and not in use.
     """
 
     kind: Literal["zram", "zswap", "file", "disk"] = "zram"
@@ -53,14 +63,15 @@ class Conditions(Table):
 
     Parameters
     ----------
-    swap : Swap or None
-    thp : str or None
+    swap : table
+        Swap device of the study; without it the machine's swap is left alone.
+    thp : str
         THP mode: always, madvise or never.
-    swappiness : int or None
+    swappiness : int
         ``vm.swappiness``.
-    aslr : bool or None
+    aslr : bool
         Whether addresses are random.
-    cpus : str or None
+    cpus : str
         CPUs that the workload is pinned to, such as ``0-1,3``.
     isolation : {"reset", "boot"}
         What is done between two runs: the swap device emptied (and, on a guest, the page cache dropped), which

@@ -15,7 +15,23 @@ from damoos.units import format_bytes, parse_bytes
 
 
 class Guest(Table):
-    """A guest: ``[guest]``."""
+    """``[guest]``: a QEMU guest on this host.
+
+    Parameters
+    ----------
+    vcpus : int
+        Virtual CPUs.
+    memory : str, size
+        Its memory.
+    accel : str
+        auto (KVM if a kernel has been seen to boot on it, else emulation), kvm or tcg.
+    kernel : str
+        debian, damoos, damoos-6.1, one that ``damoos kernel add`` has added, or the path of a bzImage.
+    nodes : int
+        Memory nodes, each with an equal part.
+    cmdline : str
+        Kernel parameters of your own.
+    """
 
     vcpus: int = 1
     memory: str
@@ -26,9 +42,20 @@ class Guest(Table):
 
 
 class PaperGuest(Table):
-    """A guest of the DAOS paper (section 4): half of a host's CPUs and a quarter of its memory, scaled down.
+    """``[paper_guest]``: a guest of the DAOS paper (section 4), half of a host's CPUs and a quarter of its memory.
 
-    ``scale`` divides CPUs, memory and swap, so that the guest fits a small host.
+    Parameters
+    ----------
+    instance : str
+        The host's name, an EC2 instance type.
+    host_vcpus : int
+        Its CPUs.
+    host_memory : str, size
+        Its memory.
+    scale : int
+        Divides the guest's CPUs and memory, so that it fits a small host. Swap is to be divided by hand.
+    accel, kernel : str
+        As in ``[guest]``.
     """
 
     instance: str
@@ -48,9 +75,9 @@ class Image(Table):
 
     Parameters
     ----------
-    packages : sequence of str
+    packages : list of str
         Debian's.
-    overlays : sequence of str
+    overlays : list of str
         Suites that ``damoos workloads install`` has built; laid into the guest read-only, shared by all guests.
     """
 
@@ -59,7 +86,19 @@ class Image(Table):
 
 
 class MachineFile(Conditions):
-    """A whole machine file: exactly one of ``[guest]``, ``[paper_guest]`` and ``[ssh]``, and the conditions."""
+    """A whole machine file: exactly one of ``[guest]``, ``[paper_guest]`` and ``[ssh]``, and the conditions.
+
+    Parameters
+    ----------
+    description : str
+        One line.
+    guest, paper_guest : table
+        A guest on this host.
+    ssh : table
+        A host that SSH reaches.
+    image : table
+        What a guest has beyond what the workload brings.
+    """
 
     description: str
     guest: Guest | None = None

@@ -22,17 +22,23 @@ _FORBIDDEN = 1  # RFC 4254, 5.1: SSH_OPEN_ADMINISTRATIVELY_PROHIBITED
 
 
 class SshEndpoint(Table):
-    """Where and as whom to log in. The host key, and that of the jump host, must be in ``known_hosts``.
+    """``[ssh]``: where and as whom to log in. The host key, and that of the jump host, must be in ``known_hosts``.
 
     Parameters
     ----------
-    host, port, user
-    key : str or None
+    host : str
+        Name or address.
+    port : int
+        Of its SSH server.
+    user : str
+        Must be root, or ``sudo`` true: DAMON is for root.
+    key : str
         Private key; without one, those of the user's SSH agent and of ``~/.ssh`` are offered.
     known_hosts : str
+        File of host keys; one that is not there is not accepted.
     sudo : bool
         Whether the agent is started by ``sudo -n``.
-    jump : str or None
+    jump : str
         ``user@host:port`` of a host that leads there; user and port may be left out. It gets the same keys offered.
     """
 

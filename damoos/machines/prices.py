@@ -14,14 +14,32 @@ from damoos.tomlfile import Table
 
 
 class InstancePrice(Table):
-    """USD per hour of one kind of instance."""
+    """``[instances.NAME]``: what one kind of instance costs.
+
+    Parameters
+    ----------
+    on_demand : float, USD per hour
+        The price that always holds.
+    spot : float, USD per hour
+        That of an instance that may be taken back.
+    """
 
     on_demand: float = Field(ge=0)
     spot: float = Field(ge=0)
 
 
 class PriceFile(Table):
-    """A price file: of one region, and which of the two prices is paid."""
+    """A price file of rented machines, such as ``machines/aws/prices.toml``.
+
+    Parameters
+    ----------
+    region : str
+        Where the prices hold; for people.
+    market : {"on_demand", "spot"}
+        Which of the two prices is paid.
+    instances : tables
+        By the name of the machine.
+    """
 
     region: str
     market: Literal["on_demand", "spot"]

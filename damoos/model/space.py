@@ -167,7 +167,14 @@ def parse_param(text: str, age_step_us: int) -> Param:
 
 @dataclass(frozen=True)
 class Space:
-    """A scheme template and the parameters that fill it."""
+    """A scheme template and the parameters that fill it.
+
+    Parameters
+    ----------
+    template : str
+        Text of a scheme with the parameters' names in capitals, such as ``4K max  min min  MIN_AGE max  pageout``.
+    params : tuple of Param
+    """
 
     template: str
     params: tuple[Param, ...]

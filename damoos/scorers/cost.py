@@ -16,7 +16,17 @@ GIB = 1 << 30
 
 
 class Prices(Table):
-    """A price file."""
+    """A price file of the score ``cost``.
+
+    Parameters
+    ----------
+    currency : str
+        Only a word for the output.
+    gib_hour : float, per GiB and hour
+        Price of memory.
+    core_hour : float, per core and hour
+        Price of a busy core.
+    """
 
     currency: str = "$"
     gib_hour: float

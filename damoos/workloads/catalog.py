@@ -31,7 +31,19 @@ def _with_trees(word: str) -> str:
 
 
 class Tune(Table):
-    """``[tune]``: where to look, in the workload's own (unscaled) time."""
+    """``[tune]``: where to look, in the workload's own (unscaled) time.
+
+    Parameters
+    ----------
+    min_age : str, two times
+        Range of the tunable ``min_age``, ``LOW:HIGH``.
+    manual_min_age : str, time
+        Of the hand-made scheme that the tuned one is compared with.
+    unit_work : str, time
+        What one run takes about.
+    limit : str, time
+        A run that takes longer hangs.
+    """
 
     min_age: str = "0s:60s"
     manual_min_age: str = "5s"
@@ -52,7 +64,17 @@ class Tune(Table):
 
 
 class Load(Table):
-    """``[real.load]``: what works on a server while it is measured."""
+    """``[real.load]``: what works on a server while it is measured.
+
+    Parameters
+    ----------
+    command : list of str
+        The load generator; its end is the end of the measurement.
+    ready : list of str
+        A command that succeeds once the server does its work; asked until it does. Empty to begin at once.
+    warm_up : list of lists of str
+        Commands between the two, not measured.
+    """
 
     command: Words = Field(min_length=1)
     ready: Words = ()
@@ -64,18 +86,31 @@ class Real(Table):
 
     Parameters
     ----------
-    command : sequence of str
-        ``{input}`` is replaced by the words of the input that was chosen, ``{tree:NAME}`` by where a suite lies that
-        ``damoos workloads install`` has built.
+    command : list of str
+        Its command line. ``{input}`` is replaced by the words of the input that was chosen, ``{tree:NAME}`` by where a
+        suite lies that ``damoos workloads install`` has built, ``{vcpus}`` by the number of the machine's CPUs,
+        ``{file:NAME}`` by a file beside this one, ``{kvload}`` and ``{mempat}`` by damoos's own programs; what is
+        named so is brought along. Words never reach a shell.
     needs : str
         Program that must be there, by its name or its path.
-    packages : sequence of str
+    packages : list of str
         Debian's; put into the guest's image.
-    process : str or None
+    process : str
         Name of the process whose memory counts, for people who look for it.
-    inputs : mapping of str to sequence of str
-        Words for each input, or a list of inputs that are words themselves; ``input`` names the one that is used where
-        none is chosen.
+    env : table of str
+        Environment variables to set.
+    stdin : str
+        File that it reads, relative to the folder in which it runs.
+    setup : list of lists of str
+        Commands that fill that folder, once for all runs; each run starts with a copy of it.
+    load : table
+        For a server: its load.
+    metrics : tables
+        By name: what the output says of its performance.
+    inputs : table of lists of str, or list of str
+        Words for each input, or inputs that are words themselves.
+    input : str
+        The input that is used where none is chosen.
     """
 
     command: Words = Field(min_length=1)
@@ -140,7 +175,19 @@ class Real(Table):
 
 
 class Pattern(Table):
-    """``[pattern]`` or ``[model]``: accesses made by mempat."""
+    """``[pattern]``: accesses made by damoos's own ``mempat``.
+
+    Parameters
+    ----------
+    file : str
+        Pattern file beside this one.
+    rate : int
+        Accesses that stand for one millisecond of a phase.
+    repeats : int
+        How often the phases are gone through.
+    once : int
+        How many of them, the first ones, only the first time.
+    """
 
     file: str
     rate: int
@@ -149,14 +196,32 @@ class Pattern(Table):
 
 
 class Model(Pattern):
-    """``[model]``: a pattern that stands for the real program, smaller and shorter."""
+    """``[model]``: a pattern that stands for the real program, smaller and shorter.
+
+    Parameters
+    ----------
+    time_scale : int
+        By how much it runs shorter; ages of schemes are divided by it.
+    memory_scale : int
+        By how much it is smaller.
+    """
 
     time_scale: int
     memory_scale: int
 
 
 class Published(Table):
-    """``[published]``: what others have measured of the real program, without a scheme and under prcl."""
+    """``[published]``: what others have measured of the real program, without a scheme and under prcl.
+
+    Parameters
+    ----------
+    source : str
+        Where it was published.
+    runtime_s, prcl_runtime_s : float, seconds
+        Runtime without a scheme, and under prcl.
+    rss_kib, prcl_rss_kib : float, KiB
+        Average RSS without a scheme, and under prcl.
+    """
 
     source: str
     runtime_s: float
@@ -166,7 +231,23 @@ class Published(Table):
 
 
 class WorkloadFile(Table):
-    """A whole workload file."""
+    """A whole workload file: either ``[pattern]`` or ``[real]``, perhaps with a ``[model]`` beside it.
+
+    Parameters
+    ----------
+    description : str
+        What it does, in one line.
+    tune : table
+        Where to look.
+    real : table, or several
+        The program itself.
+    pattern : table
+        A pattern of memory accesses that is a workload of its own.
+    model : table
+        A pattern that stands for the program where it is not installed.
+    published : table
+        Numbers to hold a model against.
+    """
 
     description: str
     tune: Tune = Tune()

@@ -26,15 +26,21 @@ class Metric(Table):
     Parameters
     ----------
     better : {"higher", "lower"}
+        Which way is better.
     regex : str
         Its first group is the number; the last match counts.
     json : str
         Path of the number in standard output, which is JSON: ``jobs.0.read.iops``.
     hgrm : float
         A percentile of the table that HdrHistogram prints to standard output (``Value Percentile TotalCount``).
-    hdr, values : str
-        A file that the run leaves in its folder, or a pattern for several: an HdrHistogram log, or a table of single
-        values, of which ``column`` (counted from 0, split at blanks or commas) is taken; ``percentile`` of all of them.
+    hdr : str
+        An HdrHistogram log that the run leaves in its folder, or a pattern for several.
+    values : str
+        The same for tables of single values.
+    column : int
+        Of ``values``, counted from 0, split at blanks or commas.
+    percentile : float
+        Of all values in the files of ``hdr`` or ``values``.
     scale : float
         What is found is multiplied by it.
     """

@@ -22,7 +22,7 @@ from damoos.store.artifacts import Artifacts
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from damoos.report.chart import Chart
+    from damoos.report.charts import Chart
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""What a shell offers for a half-typed name. Runs at every press of the Tab key: only names of files are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import typer
+
+from damoos import places
+
+Names = Callable[[typer.Context, str], list[str]]
+# As in damoos.searchers and damoos.scorers, whose import takes longer than people wait for a Tab (a test compares).
+SEARCHERS = ("anneal", "auto", "bayes", "daos", "grid", "random")
+SCORERS = ("cost", "daos", "psi", "sla", "weighted")
+
+
+def workloads(context: typer.Context, incomplete: str) -> list[str]:
+    """Workloads of the catalogue."""
+    folder = places.data("workloads")
+    return _fitting((str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.toml")), incomplete)
+
+
+def machines(context: typer.Context, incomplete: str) -> list[str]:
+    """Machines that come with damoos."""
+    return _fitting([*(path.stem for path in places.data("machines").glob("*.toml")), "local"], incomplete)
+
+
+def searchers(context: typer.Context, incomplete: str) -> list[str]:
+    """Searchers, those of plugins among them."""
+    return _fitting([*SEARCHERS, *_plugins("searchers")], incomplete)
+
+
+def scorers(context: typer.Context, incomplete: str) -> list[str]:
+    """Scorers, those of plugins among them."""
+    return _fitting([*SCORERS, *_plugins("scorers")], incomplete)
+
+
+def studies(context: typer.Context, incomplete: str) -> list[str]:
+    """Studies of the results folder: its folders that have been written to by a study."""
+    others = {"sweep.json", "recording.damo", "recording.journal"}
+    return _fitting(
+        (one.name for one in _folders(context, ".lock") if not any((one / name).exists() for name in others)),
+        incomplete,
+    )
+
+
+def sweeps(context: typer.Context, incomplete: str) -> list[str]:
+    """Sweeps of the results folder."""
+    return _fitting((one.name for one in _folders(context, "sweep.json")), incomplete)
+
+
+def studies_and_sweeps(context: typer.Context, incomplete: str) -> list[str]:
+    """Both."""
+    return sorted(studies(context, incomplete) + sweeps(context, incomplete))
+
+
+def recordings(context: typer.Context, incomplete: str) -> list[str]:
+    """Recordings of the results folder, those of killed runs among them."""
+    return _fitting((one.name for one in _folders(context, "recording.*")), incomplete)
+
+
+def several(names: Names) -> Names:
+    """For an option that takes names separated by commas: completes the last one."""
+
+    def last(context: typer.Context, incomplete: str) -> list[str]:
+        before, comma, word = incomplete.rpartition(",")
+        taken = before.split(",")
+        return [f"{before}{comma}{name}" for name in names(context, word) if name not in taken]
+
+    return last
+
+
+def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
+    return sorted(name for name in set(names) if name.startswith(incomplete))
+
+
+def _plugins(group: str) -> list[str]:
+    from importlib.metadata import entry_points
+
+    return [point.name for point in entry_points(group=f"damoos.{group}")]
+
+
+def _folders(context: typer.Context, having: str) -> list[Path]:
+    results = Path(context.params.get("results") or "results")
+    return [file.parent for file in results.glob(f"*/{having}")]

@@ -1,0 +1,156 @@
+"""How help is laid out: the commands by task, an example for each task, and one or more at the end of every command."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+_EXAMPLE = re.compile(r"^Example: (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What somebody wants to do, the commands for it, and an example.
+
+    Parameters
+    ----------
+    title : str
+    commands : tuple of str
+        In the order in which they are shown.
+    example : str
+    """
+
+    title: str
+    commands: tuple[str, ...]
+    example: str
+
+
+TASKS = (
+    Task(
+        "Tune and prove",
+        ("tune", "resume", "evaluate", "compare"),
+        "damoos tune --workload parsec3/raytrace --trials 10",
+    ),
+    Task(
+        "Look at studies",
+        ("studies", "show", "watch", "dashboard", "report"),
+        "damoos show parsec3-raytrace-guest-1",
+    ),
+    Task(
+        "Put into service",
+        ("apply", "stop"),
+        "damoos apply parsec3-raytrace-guest-1 --pid 4711",
+    ),
+    Task(
+        "Look at memory",
+        ("record", "predict", "rightsize"),
+        "damoos record --workload synthetic/stairs",
+    ),
+    Task(
+        "Fleet",
+        ("sweep", "status", "cluster"),
+        "damoos sweep --workloads 'splash2x/*' --machines i3,m5d,z1d --dry-run",
+    ),
+    Task(
+        "Machines and kernels",
+        ("doctor", "machines", "kernel", "setup"),
+        "damoos doctor guest",
+    ),
+    Task(
+        "Workloads",
+        ("workloads",),
+        "damoos workloads show redis/idle",
+    ),
+    Task(
+        "Extend",
+        ("plugin", "bench"),
+        "damoos plugin new scorer my_sla",
+    ),
+)
+
+
+def text(help: str | None) -> str:
+    """What a command's help says before its examples."""
+    return _EXAMPLE.sub("", help or "").strip()
+
+
+def examples(help: str | None) -> list[str]:
+    """The command lines that a command's help gives as examples, in its docstring lines ``Example: damoos ...``."""
+    return _EXAMPLE.findall(help or "")
+
+
+def summary(help: str | None) -> str:
+    """What a command does, for a list of commands: its first sentence, as far as the first colon or semicolon."""
+    paragraph = " ".join(text(help).partition("\n\n")[0].split())
+    return re.split(r"[:;] |\.$|\. ", paragraph)[0]
+
+
+class _WithExamples:
+    """Help that ends with its examples, each on a line of its own, so that it can be copied."""
+
+    help: str | None
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Without the examples, which come last."""
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(text(self.help))
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Examples."""
+        if found := examples(self.help):
+            _write_examples(formatter, found)
+
+
+class CommandHelp(_WithExamples, TyperCommand):
+    """A command's help."""
+
+
+class GroupHelp(_WithExamples, TyperGroup):
+    """The help of a command that has commands."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List them; none has more than a line or two to say."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary(one.help)) for name, one in self.commands.items() if not one.hidden])
+
+
+class TasksHelp(GroupHelp):
+    """The help of damoos itself: by task."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """One section for each task; what no task has named comes last."""
+        named = {name for task in TASKS for name in task.commands}
+        rest = Task("More", tuple(name for name in self.commands if name not in named), "")
+        width = max(map(len, self.commands))
+        for task in (*TASKS, rest):
+            rows = [
+                (f"{name:<{width}}", summary(self.commands[name].help))
+                for name in task.commands
+                if name in self.commands
+            ]
+            if rows:
+                with formatter.section(task.title):
+                    formatter.write_dl(rows)
+                    if task.example:
+                        formatter.write(f"{'':>{formatter.current_indent}}$ {task.example}\n")
+
+
+def lay_out(app: typer.Typer) -> None:
+    """Give all commands of an app, and those of the apps in it, this help."""
+    for command in app.registered_commands:
+        command.cls = CommandHelp
+    for group in app.registered_groups:
+        group.cls = GroupHelp
+        if group.typer_instance is not None:
+            lay_out(group.typer_instance)
+
+
+def _write_examples(formatter: Any, lines: list[str]) -> None:
+    with formatter.section("Example" if len(lines) == 1 else "Examples"):
+        for line in lines:
+            formatter.write(f"{'':>{formatter.current_indent}}{line}\n")

@@ -1,0 +1,59 @@
+"""What a shell is offered: names of the catalogue, and of what lies in the results folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from damoos import scorers, searchers
+from damoos.cli import complete
+from damoos.machines import catalog as machines
+from damoos.workloads import catalog as workloads
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> SimpleNamespace:
+    """A results folder with one of each."""
+    for file in (
+        "stairs-guest-1/.lock",
+        "stairs-guest-2/.lock",
+        "sweep-1/.lock",
+        "sweep-1/sweep.json",
+        "record-stairs/recording.damo",
+        "record-killed/recording.journal",
+        "compare-1/table.csv",
+    ):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    return SimpleNamespace(params={"results": tmp_path})
+
+
+def test_names_are_those_of_the_catalogues(context: SimpleNamespace) -> None:
+    assert complete.workloads(context, "") == workloads.names()
+    assert complete.machines(context, "") == machines.names()
+    assert set(complete.SEARCHERS) == set(searchers.SEARCHERS)
+    assert set(complete.SCORERS) == set(scorers.SCORERS)
+    assert complete.searchers(context, "b") == ["bayes"]
+    assert complete.scorers(context, "sl") == ["sla"]
+
+
+def test_what_lies_in_the_results_folder(context: SimpleNamespace) -> None:
+    assert complete.studies(context, "") == ["stairs-guest-1", "stairs-guest-2"]
+    assert complete.sweeps(context, "sw") == ["sweep-1"]
+    assert complete.studies_and_sweeps(context, "") == ["stairs-guest-1", "stairs-guest-2", "sweep-1"]
+    assert complete.recordings(context, "record-") == ["record-killed", "record-stairs"]
+
+
+def test_no_results_folder_offers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert complete.studies(SimpleNamespace(params={}), "") == []
+    assert complete.recordings(SimpleNamespace(params={"results": tmp_path / "none"}), "") == []
+
+
+def test_names_behind_commas(context: SimpleNamespace) -> None:
+    several = complete.several(complete.machines)
+    assert several(context, "gu") == ["guest"]
+    assert several(context, "guest,m5d") == ["guest,m5d", "guest,m5d.metal"]
+    assert several(context, "m5d,m5d") == ["m5d,m5d.metal"]
