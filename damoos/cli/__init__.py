@@ -10,7 +10,9 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from damoos.cli import bench, fleet, kernels, lists, machines, pages, recorder, records, sidebyside, studies, workloads
+from damoos.cli import (
+    bench, fleet, kernels, lists, live, machines, pages, recorder, records, sidebyside, studies, workloads,
+)  # fmt: skip
 from damoos.cli.help import TasksHelp, lay_out
 from damoos.errors import DamoosError
 
@@ -23,7 +25,7 @@ app = typer.Typer(
     cls=TasksHelp,
     pretty_exceptions_enable=False,
 )
-for part in (studies, recorder, fleet, sidebyside, machines, lists):
+for part in (studies, recorder, fleet, live, sidebyside, machines, lists):
     app.add_typer(part.app)
 app.add_typer(machines.machines, name="machines")
 app.add_typer(fleet.cluster, name="cluster")

@@ -1,4 +1,4 @@
-"""Studies in an Optuna storage. The only file that knows Optuna; it is imported when a store opens.
+"""Studies in an Optuna storage. This file knows Optuna, and the dashboard's; it is imported when a store opens.
 
 A trial of damoos is a trial of Optuna, added when it is finished, so there is never half a trial. Baselines, validation
 runs and the study's own words are user attributes. One process writes a study: it holds a lock on its folder.
@@ -45,31 +45,31 @@ class StudyRecord:
     @cached_property
     def config(self) -> dict[str, Any]:
         """What `Store.create` was given."""
-        with _errors():
+        with store_errors():
             config: dict[str, Any] = self._study.user_attrs["config"]
         return config
 
     @property
     def result(self) -> dict[str, Any] | None:
         """The finished study's result, or None while it is under way."""
-        with _errors():
+        with store_errors():
             return self._study.user_attrs.get("result")
 
     def set(self, name: str, value: Any) -> None:
         """Store a word of the study."""
-        with _errors():
+        with store_errors():
             self._study.set_user_attr(name, value)
 
     def get(self, name: str, default: Any = None) -> Any:
         """A stored word of the study."""
-        with _errors():
+        with store_errors():
             return self._study.user_attrs.get(name, default)
 
     def runs(self) -> dict[str, Run]:
         """Every finished run by its key."""
         if self._kept is not None:
             return dict(self._kept)
-        with _errors():
+        with store_errors():
             stored = [t.user_attrs["run"] for t in self._study.get_trials(deepcopy=False) if "run" in t.user_attrs]
             stored += [value for name, value in self._study.user_attrs.items() if name.startswith("run:")]
         found = (Run.from_json(form) for form in stored)
@@ -98,7 +98,7 @@ class StudyRecord:
             distributions={p.key: optuna.distributions.IntDistribution(p.low, p.high, step=p.step) for p in params},
             user_attrs={"run": run.to_json(), "feasible": bool(score and score.feasible)},
         )
-        with _errors():
+        with store_errors():
             self._study.add_trial(trial)
 
     @contextmanager
@@ -130,8 +130,8 @@ class Store:
 
     def __init__(self, results: Path, url: str | None = None) -> None:
         self._results = results
-        self.url = url or f"sqlite:///{results / 'damoos.sqlite'}"
-        with _errors():
+        self.url = url or address(results)
+        with store_errors():
             optuna = _optuna()
             optuna.logging.set_verbosity(optuna.logging.ERROR)
             if url is None:
@@ -146,7 +146,7 @@ class Store:
         """Names of the studies, oldest first."""
         import optuna
 
-        with _errors():
+        with store_errors():
             summaries = optuna.get_all_study_summaries(storage=self._storage, include_best_trial=False)
             ours = [one for one in summaries if "damoos" in one.user_attrs]
             return [one.study_name for one in sorted(ours, key=lambda one: one.user_attrs["created"])]
@@ -157,7 +157,7 @@ class Store:
         """A new study with the next free number behind its label."""
         import optuna
 
-        with _errors():
+        with store_errors():
             taken = {one.study_name for one in self._storage.get_all_studies()}
             number = next(n for n in range(1, len(taken) + 2) if f"{slug(label)}-{n}" not in taken)
             name = f"{slug(label)}-{number}"
@@ -175,7 +175,7 @@ class Store:
         """
         import optuna
 
-        with _errors():
+        with store_errors():
             study = optuna.create_study(
                 storage=self._storage, study_name=name, direction=direction, load_if_exists=True
             )
@@ -210,7 +210,7 @@ class Store:
         """A study of this version by its name, or None."""
         import optuna
 
-        with _errors():
+        with store_errors():
             try:
                 study = optuna.load_study(study_name=name, storage=self._storage)
             except KeyError:
@@ -226,7 +226,7 @@ class Store:
     def _open(self, name: str) -> StudyRecord:
         import optuna
 
-        with _errors():
+        with store_errors():
             study = optuna.load_study(study_name=name, storage=self._storage)
             schema = study.user_attrs["damoos"]
         if schema != SCHEMA:
@@ -254,6 +254,11 @@ def _optuna() -> ModuleType:
     return optuna
 
 
+def address(results: Path) -> str:
+    """URL of the store that a results folder has by default."""
+    return f"sqlite:///{results / 'damoos.sqlite'}"
+
+
 def slug(label: str) -> str:
     """A label as a part of names."""
     return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
@@ -276,7 +281,7 @@ def _write_ahead(storage: optuna.storages.RDBStorage) -> None:
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
+def store_errors() -> Iterator[None]:
     """Everything that a store can fail with, in one line."""
     import sqlalchemy.exc
 

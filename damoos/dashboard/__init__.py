@@ -1,0 +1,141 @@
+"""optuna-dashboard on a study store, for the people of this computer: loopback only, read-only unless asked."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from socketserver import ThreadingMixIn
+from typing import Any
+from urllib.parse import urlsplit
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from damoos.dispatch import cluster
+from damoos.errors import ConfigError, UnsupportedError
+
+HOST = "127.0.0.1"
+# What a browser on this computer, or behind a forwarded port, calls it. A page elsewhere whose name is made to lead
+# here (DNS rebinding) has another one.
+NAMES = (HOST, "localhost")
+READING = ("GET", "HEAD")
+# A report is shown as a page of its own, and has no say in the dashboard.
+_FILE_HEADERS = [("Content-Security-Policy", "sandbox allow-scripts"), ("X-Content-Type-Options", "nosniff")]
+
+Start = Callable[..., Any]
+App = Callable[[dict[str, Any], Start], Iterable[bytes]]
+
+
+def serve(results: Path, storage: str | None, port: int, allow_writes: bool, say: Callable[[str], None]) -> None:
+    """Serve the dashboard until it is interrupted.
+
+    Parameters
+    ----------
+    results : Path
+    storage : str or None
+        As of `damoos.store.studies.Store`.
+    port : int
+        0 for any that is free.
+    allow_writes : bool
+        Whether notes may be written, studies renamed and deleted; files of studies may not, either way.
+    say : callable
+        Told where it is, once it can be asked.
+
+    Raises
+    ------
+    UnsupportedError : optuna-dashboard is not installed
+    ConfigError : there is no store, or the port is taken
+    """
+    if find_spec("optuna_dashboard") is None:
+        raise UnsupportedError("optuna-dashboard is not installed; pip install 'damoos[dashboard]'")
+    with _bound(port) as server:
+        server.set_app(_app(results, storage, allow_writes))
+        say(
+            f"http://{HOST}:{server.server_port}/ ({'writes allowed' if allow_writes else 'read-only'}); Ctrl-C ends it"
+        )
+        for line in _beside():
+            say(line)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say("ended")
+
+
+def _app(results: Path, storage: str | None, allow_writes: bool) -> App:
+    from optuna_dashboard._app import create_app
+
+    from damoos.dashboard.storage import SharedStorage
+
+    shared = SharedStorage(results, storage, allow_writes)
+    return gate(create_app(shared, artifact_store=shared.files), allow_writes)
+
+
+def gate(app: App, allow_writes: bool) -> App:
+    """What the dashboard is asked, without what it is not to be asked."""
+
+    def asked(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")
+        if refusal := _refusal(environ, method, path, allow_writes):
+            start("403 Forbidden", [("Content-Type", "application/json")])
+            return [b'{"reason": "%s"}' % refusal.encode()]
+        return app(environ, _as_file(start) if path.startswith("/artifacts/") else start)
+
+    return asked
+
+
+def _refusal(environ: dict[str, Any], method: str, path: str, allow_writes: bool) -> str:
+    origin = environ.get("HTTP_ORIGIN")
+    if _name(environ.get("HTTP_HOST", "")) not in NAMES or (origin and urlsplit(origin).hostname not in NAMES):
+        return "this dashboard is for the computer that it runs on"
+    if method in READING:
+        return ""
+    if not allow_writes:
+        return "read-only; damoos dashboard --allow-writes"
+    return "files of studies are not changed here" if path.startswith("/api/artifacts/") else ""
+
+
+def _name(host: str) -> str:
+    return host.rpartition(":")[0] if ":" in host else host
+
+
+def _as_file(start: Start) -> Start:
+    def started(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+        kept = [one for one in headers if one[0].lower() != "access-control-allow-origin"]
+        return start(status, kept + _FILE_HEADERS, *rest)
+
+    return started
+
+
+def _beside() -> list[str]:
+    """Where Ray's own dashboard is, if a cluster of damoos's runs."""
+    found = cluster.state()
+    if found is None:
+        return []
+    about = f"Ray's cluster at {found['address']} ({', '.join(found['machines'])})"
+    url = found.get("dashboard")
+    return [f"{about}: {url}" if url else f"{about} has no dashboard: it began without ray[default]"]
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    """A browser keeps connections open that it does not use yet, so that each request has a thread."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a browser that has changed its mind
+            super().handle_error(request, client_address)
+
+
+class _Handler(WSGIRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        """Every request is not news."""
+
+
+def _bound(port: int) -> _Server:
+    try:
+        return _Server((HOST, port), _Handler)
+    except (OSError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            raise ConfigError(f"port {port} is taken; --port has another one, 0 any that is free") from None
+        raise ConfigError(f"port {port}: {getattr(error, 'strerror', error)}") from None

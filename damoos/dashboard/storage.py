@@ -1,0 +1,176 @@
+"""What optuna-dashboard is given of a store: its studies, read-only if need be, and damoos's files beside them.
+
+The files are not in the database: they are listed as Optuna's artifacts when they are asked for, and so is a note with
+the verdict. Clients name a file by an id that was listed, never by a path. Imported late, as it imports Optuna.
+"""
+
+from __future__ import annotations
+
+import json
+import mimetypes
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from optuna.artifacts.exceptions import ArtifactNotFound
+from optuna.storages import RDBStorage
+from sqlalchemy import event, make_url
+from sqlalchemy.exc import ArgumentError
+
+from damoos.errors import ConfigError
+from damoos.store.studies import address, store_errors
+from damoos.sweeps import PREFIX
+
+# Statements after which a session writes nothing any more, by database.
+_READ_ONLY = {
+    "sqlite": "PRAGMA query_only = ON",
+    "postgresql": "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+}
+_MIME = {".parquet": "application/vnd.apache.parquet", ".damos": "text/plain", ".damo": "application/zlib"}
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "damoos")
+
+
+class Files:
+    """Files of studies, as an artifact store of Optuna's that gives and takes nothing else.
+
+    Parameters
+    ----------
+    results : Path
+        Holds the studies' folders.
+    """
+
+    def __init__(self, results: Path) -> None:
+        self._results = results
+        self._paths: dict[str, Path] = {}
+
+    def of(self, study: str) -> list[dict[str, Any]]:
+        """``artifact_id, filename, mimetype, encoding`` of what there is of a study, and of its sweep."""
+        found = [self._known(path, path.name) for path in self._listed(study)]
+        if part_of := re.match(rf"{PREFIX}\d+(?=-)", study):
+            sweep = part_of[0]
+            found += [self._known(path, f"{sweep}/{path.name}") for path in self._listed(sweep)]
+        return found
+
+    def _listed(self, folder: str) -> list[Path]:
+        if Path(folder).name != folder or not (self._results / folder).is_dir():
+            return []
+        files = sorted((self._results / folder).iterdir(), key=lambda one: (one.suffix == ".parquet", one.name))
+        return [one for one in files if one.is_file() and not one.is_symlink() and not one.name.startswith(".")]
+
+    def _known(self, path: Path, name: str) -> dict[str, Any]:
+        made = str(uuid.uuid5(_NAMESPACE, str(path)))
+        self._paths[made] = path
+        kind = _MIME.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        return {"artifact_id": made, "filename": name, "mimetype": kind, "encoding": None}
+
+    def open_reader(self, artifact_id: str) -> BinaryIO:
+        """One that has been listed.
+
+        Raises
+        ------
+        ArtifactNotFound : it has not, or it is gone
+        """
+        try:
+            return open(self._paths[artifact_id], "rb")
+        except (KeyError, OSError):
+            raise ArtifactNotFound(artifact_id) from None
+
+    def write(self, artifact_id: str, content_body: BinaryIO) -> None:
+        """Refuse: raw data comes from runs."""
+        raise PermissionError("files of studies are never written here")
+
+    def remove(self, artifact_id: str) -> None:
+        """Leave it: raw data outlives its study."""
+
+
+class SharedStorage(RDBStorage):  # type: ignore[misc]
+    """Optuna's storage with damoos's files as artifacts.
+
+    Parameters
+    ----------
+    results : Path
+    url : str or None
+        As of `damoos.store.studies.Store`.
+    allow_writes : bool
+        Without it the database itself refuses to write.
+
+    Raises
+    ------
+    ConfigError : there is no store
+    StoreError : it cannot be opened
+    """
+
+    def __init__(self, results: Path, url: str | None, allow_writes: bool) -> None:
+        try:
+            where = make_url(url or address(results))
+        except ArgumentError:
+            raise ConfigError(f"'{url}' is no storage URL, such as sqlite:///results/damoos.sqlite") from None
+        kind = where.get_backend_name()
+        if kind == "sqlite" and not Path(where.database or "").is_file():
+            raise ConfigError(f"there is no study store {where.database}; 'damoos tune' makes one")
+        if not allow_writes and kind not in _READ_ONLY:
+            raise ConfigError(f"nobody knows how to open '{kind}' read-only; --allow-writes")
+        self.files = Files(results)
+        with store_errors():
+            super().__init__(where.render_as_string(hide_password=False), skip_table_creation=True)
+            if not allow_writes:
+                event.listen(self.engine, "connect", _stating(_READ_ONLY[kind]))
+                self.engine.dispose()  # the connections that there are already may write
+
+    def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
+        """Those that are stored, the files, and a note where nobody has written one."""
+        stored = super().get_study_system_attrs(study_id)
+        return self._more(self.get_study_name_from_id(study_id), self.get_study_user_attrs(study_id)) | stored
+
+    def get_all_studies(self) -> list[Any]:
+        """All; the files of one are looked up when it is shown, for there may be a thousand."""
+        found = super().get_all_studies()
+        for one in found:
+            one.system_attrs = _Late(one.system_attrs, partial(self._more, one.study_name, one.user_attrs))
+        return found
+
+    def _more(self, name: str, words: Mapping[str, Any]) -> dict[str, Any]:
+        made: dict[str, Any] = {f"artifacts:{one['artifact_id']}": json.dumps(one) for one in self.files.of(name)}
+        if note := _note(name, words.get("result")):
+            made |= {"dashboard:note_ver": 0, "dashboard:note_str:0": note}
+        return made
+
+
+class _Late(dict[str, Any]):
+    """Attributes of which some are looked up when all of them are asked for."""
+
+    def __init__(self, stored: dict[str, Any], more: Callable[[], dict[str, Any]]) -> None:
+        super().__init__(stored)
+        self._more: Callable[[], dict[str, Any]] | None = more
+
+    def items(self) -> Any:
+        if self._more is not None:
+            more, self._more = self._more(), None
+            self.update({name: value for name, value in more.items() if name not in self})
+        return super().items()
+
+
+def _stating(words: str) -> Callable[[Any, Any], None]:
+    def connect(connection: Any, _: Any) -> None:
+        cursor = connection.cursor()
+        cursor.execute(words)
+        cursor.close()
+        connection.commit()  # or it would be undone with the transaction that it began
+
+    return connect
+
+
+def _note(name: str, result: Mapping[str, Any] | None) -> str:
+    """The verdict and the scheme as Markdown; empty for an unfinished study."""
+    if not result or "verdict_text" not in result:
+        return ""
+    best = result["recommended"]
+    schemes = "".join(f"\n    {line}" for line in best["scheme"].splitlines()) if best else "\n    none"
+    about = f"{result['workload']} ({result['variant']}) on {result['machine']['name']}"
+    return (
+        f"{result['verdict_text']}\n\nTuned scheme:\n{schemes}\n\nOf:\n\n    {about}\n\n`damoos show {name}` has more."
+    )
