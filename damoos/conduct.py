@@ -85,7 +85,7 @@ class _Search(Execution):
 
     def __init__(self, study: Study, watcher: Watcher) -> None:
         self._plan = plan(study.config.nr_samples)
-        super().__init__(study, watcher, len(self._plan) + study.config.repeats * (2 + study.config.candidates))
+        super().__init__(study, watcher, study.config.nr_runs)
         self._best: list[Params] = []
 
     def _work(self) -> Part:

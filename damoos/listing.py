@@ -38,7 +38,7 @@ class Listing(Execution):
 
     def __init__(self, study: Study, watcher: Watcher) -> None:
         self._plan = plan(study.config)
-        super().__init__(study, watcher, len(self._plan))
+        super().__init__(study, watcher, study.config.nr_runs)
 
     def _work(self) -> Part:
         scale = self._found.workload.tuning.time_scale

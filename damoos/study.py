@@ -134,6 +134,13 @@ class StudyConfig:
         return len(self.configs) * self.repeats if self.configs else self.nr_samples
 
     @property
+    def nr_runs(self) -> int:
+        """Runs of all kinds, close calls aside."""
+        if self.configs:
+            return self.nr_steps
+        return len(plan(self.nr_samples)) + self.repeats * (2 + self.candidates)
+
+    @property
     def target(self) -> str:
         """What is tuned, in the user's own words."""
         return self.workload or self.command or f"pid {self.pid}"

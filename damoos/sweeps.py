@@ -17,7 +17,7 @@ from damoos.machines import catalog as machines
 from damoos.machines import prices
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
-from damoos.study import Study, StudyConfig, plain, plan
+from damoos.study import Study, StudyConfig, plain
 from damoos.workloads import catalog as workloads
 
 PREFIX = "sweep-"
@@ -88,7 +88,7 @@ def estimate(config: SweepConfig) -> list[dict[str, Any]]:
     list of dict
         ``machine, studies, trials, runs, hours, hours_real, usd_hour, usd, usd_real``
     """
-    runs = _nr_runs(config.configs()[0])
+    runs = config.configs()[0].nr_runs
     short_s = sum(_unit_work_s(name, model=True) for name in config.workloads)
     long_s = sum(_unit_work_s(name, model=False) for name in config.workloads)
     rows = []
@@ -109,13 +109,6 @@ def estimate(config: SweepConfig) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _nr_runs(config: StudyConfig) -> int:
-    """Runs of one study, close calls aside."""
-    if config.configs:
-        return config.nr_steps
-    return len(plan(config.nr_samples)) + config.repeats * (2 + config.candidates)
 
 
 def _unit_work_s(name: str, model: bool) -> float:
@@ -187,12 +180,8 @@ class Sweep:
             yield
 
     def driven(self) -> bool:
-        """Whether a process drives it now."""
-        try:
-            with self.driving():
-                return False
-        except StoreError:
-            return True
+        """Whether a process of this computer drives it now."""
+        return self.artifacts.in_use()
 
     @property
     def status(self) -> dict[str, Any]:

@@ -11,8 +11,19 @@ from typing import Annotated, NoReturn
 import typer
 
 from damoos.cli import (
-    bench, fleet, kernels, lists, live, machines, pages, recorder, records, sidebyside, studies, workloads,
-)  # fmt: skip
+    bench,
+    fleet,
+    kernels,
+    lists,
+    live,
+    machines,
+    pages,
+    recorder,
+    records,
+    sidebyside,
+    studies,
+    workloads,
+)
 from damoos.cli.help import TasksHelp, lay_out
 from damoos.errors import DamoosError
 

@@ -107,7 +107,7 @@ def run(found: Sweep, ray: str | None, form: str) -> None:
     from damoos.report.fleet import summary
 
     check_format(form, "jsonl")
-    with _watched(form) as event:
+    with watched(form) as event:
         said = api.drive_sweep(found, ray, event)
     listed = sidebyside.is_evaluation(found)
     if listed and any(row["state"] == "done" for row in said["studies"]):
@@ -118,7 +118,7 @@ def run(found: Sweep, ray: str | None, form: str) -> None:
         print(summary(said))
     if form == "jsonl":
         event("end", said)
-    _check(said, listed)
+    check(said, listed)
 
 
 def _print_evaluation(evaluated: Evaluated, form: str) -> None:
@@ -194,7 +194,8 @@ def down() -> None:
 
 
 @contextmanager
-def _watched(form: str) -> Iterator[Any]:
+def watched(form: str) -> Iterator[Any]:
+    """What is told how a sweep goes: a table, lines, or JSON lines."""
     from rich.console import Console
 
     from damoos.report.fleet import JsonLines, Lines, LiveTable
@@ -237,7 +238,7 @@ def _money(model: float, real: float) -> str:
     return f"{real:.2f}" if model == real else f"{model:.2f} to {real:.2f}"
 
 
-def _check(said: dict[str, Any], listed: bool) -> None:
+def check(said: dict[str, Any], listed: bool) -> None:
     """The exit code: machines that were not fit, studies that failed, nothing found where something was sought."""
     failures = said["failures"]
     if any(one["of"] == "machine" for one in failures):

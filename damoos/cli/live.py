@@ -2,13 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from damoos.cli.common import RESULTS, Results, Storage
+from damoos.cli.common import RESULTS, Format, Results, Storage, check_format, say
+from damoos.cli.fleet import check, watched
+from damoos.cli.studies import Watching, check_feasible
+
+if TYPE_CHECKING:
+    from damoos.sweeps import Sweep
 
 app = typer.Typer()
+INTERRUPTED = 130
+
+
+@app.command()
+def watch(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A study or a sweep.")],
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: Format = "text",
+) -> None:
+    """Look on at a study or sweep that another process runs, until it ends; then print what came of it.
+
+    The exit code is that of the study or sweep. Ctrl-C ends the looking on, and nothing else.
+
+    Example: damoos watch parsec3-raytrace-guest-1
+    """
+    from damoos import sweeps
+
+    check_format(form)
+    try:
+        if name in [one.name for one in sweeps.folders(results)]:
+            _watch_sweep(sweeps.load(results, name, storage), form)
+        else:
+            _watch_study(name, results, storage, form)
+    except KeyboardInterrupt:
+        say(f"no longer looking on; {name} goes on without that")
+        sys.exit(INTERRUPTED)
+
+
+def _watch_study(name: str, results: Path, storage: str | None, form: str) -> None:
+    from damoos import api
+    from damoos.report import follow
+
+    found = api.load_study(name, results=results, storage=storage)
+    with Watching() as watcher:
+        result = follow.study(found.study, watcher)
+    print(json.dumps(result, indent=2) if form == "json" else repr(found))
+    check_feasible(found)
+
+
+def _watch_sweep(found: Sweep, form: str) -> None:
+    from damoos import sidebyside
+    from damoos.report import fleet, follow
+
+    with watched(form) as event:
+        said = follow.sweep(found, event)
+    listed = sidebyside.is_evaluation(found)
+    if form == "json":
+        print(json.dumps(said))
+    elif listed and any(row["state"] == "done" for row in said["studies"]):
+        print(repr(sidebyside.Evaluated(found)))
+    else:
+        print(fleet.summary(said))
+    check(said, listed)
 
 
 @app.command()

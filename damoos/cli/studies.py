@@ -142,7 +142,7 @@ def tune(
         machines.machine(machine, name)  # the last wrong word is found before the first study
     found: dict[str, TunedStudy] = {}
     for name in names:
-        with _Watching() as watcher:
+        with Watching() as watcher:
             one = api.tune(
                 workload, command=command, machine=machine, trials=number, results=results, storage=storage,
                 watcher=watcher, kernel=name, **settings,
@@ -153,7 +153,7 @@ def tune(
     if len(names) > 1:
         _compare(found, form, results)
     for one in found.values():
-        _check_feasible(one)
+        check_feasible(one)
 
 
 @app.command()
@@ -176,10 +176,10 @@ def resume(
         run(sweeps.load(results, study, storage), ray, form)
         return
     check_format(form)
-    with _Watching() as watcher:
+    with Watching() as watcher:
         found = api.resume(study, results=results, storage=storage, watcher=watcher)
     _print_result(found, form, results)
-    _check_feasible(found)
+    check_feasible(found)
 
 
 @app.command()
@@ -298,7 +298,7 @@ def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None,
     return parse_us(time_limit) // work_us
 
 
-class _Watching:
+class Watching:
     """A watcher on standard error that gives the terminal back in every way out."""
 
     def __enter__(self) -> Any:
@@ -321,7 +321,7 @@ def _print_result(found: TunedStudy, form: str, results: Path) -> None:
             print(f"figure: {results / found.name / 'figure.png'}")
 
 
-def _check_feasible(found: TunedStudy) -> None:
+def check_feasible(found: TunedStudy) -> None:
     """A study without a recommendation has an exit code of its own; what it has to say has been printed."""
     if found.best is None and not found.study.config.configs:
         raise NothingFeasible(f"study '{found.name}': none of its trials kept the limits of the score")

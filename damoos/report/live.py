@@ -58,7 +58,7 @@ class LineWatcher(Watcher):
 
     def say(self, text: str) -> None:
         """Print the news."""
-        self._console.print(f"damoos: {text}", highlight=False, soft_wrap=True, markup=False)
+        self._console.print(f"damoos: {text}", highlight=False, soft_wrap=True, markup=False, emoji=False)
 
     def begin(self, study: Study, total: int, done: int) -> None:
         """Say what is going to happen, models and scales first."""
@@ -80,7 +80,7 @@ class TableWatcher(Watcher):
         self._console = console
         self._lines = LineWatcher(console)
         self._study: Study | None = None
-        self._rows: list[tuple[Run, Score | None]] = []
+        self._rows: dict[str, tuple[Run, Score | None]] = {}
         self._running: Run | None = None
         self._since = 0.0
         self._left_s: float | None = None
@@ -96,7 +96,7 @@ class TableWatcher(Watcher):
         self._lines.begin(study, total, done)
         runs = study.runs()
         scores = {trial.number: trial.score for trial in score_trials(runs, study.scorer)}
-        self._rows = [(run, scores.get(run.number) if run.kind == "trial" else None) for run in runs]
+        self._rows = {run.key: (run, scores.get(run.number) if run.kind == "trial" else None) for run in runs}
         self._live.start()
 
     def started(self, run: Run, left_s: float | None) -> None:
@@ -105,7 +105,7 @@ class TableWatcher(Watcher):
 
     def finished(self, run: Run, score: Score | None) -> None:
         """Add a row."""
-        self._rows.append((run, score))
+        self._rows[run.key] = run, score
         self._running = None
 
     def stop(self) -> None:
@@ -118,10 +118,10 @@ class TableWatcher(Watcher):
         for name, justify in (("run", "left"), ("parameter", "left"), ("runtime", "right"), ("RSS", "right")):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
         table.add_column("score")
-        values = [s.value for _, s in self._rows if s and s.feasible and s.value is not None]
+        values = [s.value for _, s in self._rows.values() if s and s.feasible and s.value is not None]
         falls = self._study is not None and self._study.scorer.direction == "minimize"
         best = (min if falls else max)(values, default=None)
-        for run, score in self._rows:
+        for run, score in self._rows.values():
             is_best = score is not None and score.feasible and score.value == best
             style = "bold green" if is_best else "red" if score and not score.feasible else ""
             table.add_row(run.key, _point(run, self._study), *_outcome(run, score), style=style)

@@ -15,7 +15,22 @@ RAYTRACE = ["tune", "--workload", "parsec3/raytrace"]
 
 
 COMMANDS = [
-    *("tune", "sweep", "status", "watch", "dashboard", "resume", "apply", "stop", "studies", "show", "evaluate", "compare", "doctor", "setup")
+    *(
+        "tune",
+        "sweep",
+        "status",
+        "watch",
+        "dashboard",
+        "resume",
+        "apply",
+        "stop",
+        "studies",
+        "show",
+        "evaluate",
+        "compare",
+        "doctor",
+        "setup",
+    )
 ]
 GROUPS = {
     "bench": ["searchers", "aa"],
