@@ -50,10 +50,11 @@ def read(end: int, until: bytes = b"") -> bytes:
 
 
 def test_on_a_terminal_there_is_a_table_until_the_end(begin: Begin, tmp_path: Path) -> None:
-    runner = tune(begin, latency_s=1.0)
+    runner = tune(begin, latency_s=0.3)
     while not (tmp_path / "results" / STUDY / "baseline-000.parquet").exists():
         assert runner.poll() is None
         time.sleep(0.05)
+    runner.send_signal(signal.SIGSTOP)  # until both look on, however slow this machine is
     ours, theirs = pty.openpty()
     lookers = [begin("watch", STUDY, stderr=theirs), begin("watch", STUDY)]
     os.close(theirs)
@@ -63,6 +64,7 @@ def test_on_a_terminal_there_is_a_table_until_the_end(begin: Begin, tmp_path: Pa
     lookers[1].send_signal(signal.SIGINT)  # the other one, and the study, go on
     assert lookers[1].communicate(timeout=60)[1].endswith(f"no longer looking on; {STUDY} goes on without that\n")
     assert lookers[1].returncode == 130
+    runner.send_signal(signal.SIGCONT)
     last = read(ours).rpartition(b"parameter")[2]
     os.close(ours)
     assert last.count(b"trial-00") == 3
