@@ -170,6 +170,9 @@ def up(
             autocompletion=complete.several(complete.machines),
         ),
     ],
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="With Ray's dashboard; whoever reaches it can run programs here.")
+    ] = False,
 ) -> None:
     """Start a Ray cluster on this computer, on loopback, with a node for each machine.
 
@@ -178,8 +181,10 @@ def up(
     from damoos.dispatch import cluster as clusters
 
     names = [word.strip() for word in local.split(",") if word.strip()]
-    found = clusters.up(names)
+    found = clusters.up(names, dashboard)
     print(f"cluster at {found['address']}: {', '.join(names)}; 'damoos sweep --ray auto' uses it")
+    if found["dashboard"]:
+        print(f"Ray's dashboard: {found['dashboard']}")
 
 
 @cluster.command()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from damoos.cli import complete
 from damoos.cli.common import RESULTS, Format, Results, Storage, check_format, say
 from damoos.cli.fleet import check, watched
 from damoos.cli.studies import Watching, check_feasible
@@ -22,7 +23,9 @@ INTERRUPTED = 130
 
 @app.command()
 def watch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A study or a sweep.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of a study, or of a sweep.", autocompletion=complete.studies_and_sweeps)
+    ],
     results: Results = RESULTS,
     storage: Storage = None,
     form: Format = "text",

@@ -54,7 +54,7 @@ def serve(results: Path, storage: str | None, port: int, allow_writes: bool, say
         say(
             f"http://{HOST}:{server.server_port}/ ({'writes allowed' if allow_writes else 'read-only'}); Ctrl-C ends it"
         )
-        for line in _beside():
+        for line in beside():
             say(line)
         try:
             server.serve_forever()
@@ -107,14 +107,14 @@ def _as_file(start: Start) -> Start:
     return started
 
 
-def _beside() -> list[str]:
+def beside() -> list[str]:
     """Where Ray's own dashboard is, if a cluster of damoos's runs."""
     found = cluster.state()
     if found is None:
         return []
     about = f"Ray's cluster at {found['address']} ({', '.join(found['machines'])})"
     url = found.get("dashboard")
-    return [f"{about}: {url}" if url else f"{about} has no dashboard: it began without ray[default]"]
+    return [f"{about}: {url}" if url else f"{about} has no dashboard: it was started without --dashboard"]
 
 
 class _Server(ThreadingMixIn, WSGIServer):

@@ -23,6 +23,9 @@ POLL_S = 0.2
 _STORE_BYTES = 80 << 20
 # Ray moves away from loopback on Linux unless it is told that this is no cluster of several computers.
 ONLY_HERE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+_DASHBOARD = "--dashboard"
+# What is imported by it and not by the rest of Ray.
+_OF_DASHBOARD = ("aiohttp", "aiohttp_cors", "opencensus", "prometheus_client")
 
 
 def _file() -> Path:
@@ -30,7 +33,13 @@ def _file() -> Path:
 
 
 def state() -> dict[str, Any] | None:
-    """The cluster that runs here: its ``address``, ``machines`` and the ``pid`` of its keeper; None if none does."""
+    """The cluster that runs here; None if none does.
+
+    Returns
+    -------
+    dict or None
+        ``address``, ``machines``, the ``pid`` of its keeper, and ``dashboard``: the address of Ray's, empty for none.
+    """
     try:
         found: dict[str, Any] = json.loads(_file().read_text())
     except (OSError, ValueError):
@@ -46,33 +55,39 @@ def _lives(pid: int) -> bool:
     return __spec__.name.encode() in words
 
 
-def up(names: Sequence[str]) -> dict[str, Any]:
+def up(names: Sequence[str], dashboard: bool = False) -> dict[str, Any]:
     """Start one; each machine may be named several times, which makes several nodes that offer it.
+
+    Parameters
+    ----------
+    names : sequence of str
+    dashboard : bool
+        With Ray's own dashboard, on loopback. Whoever can reach that can run programs here.
 
     Raises
     ------
     ConfigError : one runs already, or a machine is not known
-    UnsupportedError : Ray is not installed
+    UnsupportedError : Ray, or what its dashboard needs, is not installed
     """
     if running := state():
         raise ConfigError(f"a cluster runs here already, at {running['address']}; 'damoos cluster down' ends it")
     for name in names:
         machines.machine(name)
-    _check_ray()
+    _check_ray(dashboard)
     _file().parent.mkdir(parents=True, exist_ok=True)
     log = _file().with_suffix(".log")
     with open(log, "w") as output:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, *names],
+            [sys.executable, "-m", __spec__.name, *([_DASHBOARD] if dashboard else []), *names],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output,
             env={**os.environ, **ONLY_HERE}, start_new_session=True,
         )  # fmt: skip
     assert keeper.stdout
-    address = keeper.stdout.readline().decode().strip()
+    address, _, url = keeper.stdout.readline().decode().strip().partition(" ")
     if not address:
         last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
         raise MachineError(f"the cluster did not start: {last} (all of it in {log})")
-    found = {"address": address, "pid": keeper.pid, "machines": list(names)}
+    found = {"address": address, "pid": keeper.pid, "machines": list(names), "dashboard": url}
     _file().write_text(json.dumps(found))
     return found
 
@@ -97,21 +112,24 @@ def down() -> dict[str, Any]:
     return found
 
 
-def _check_ray() -> None:
+def _check_ray(dashboard: bool) -> None:
     from importlib.util import find_spec
 
     if find_spec("ray") is None:
         raise UnsupportedError("Ray is not installed; pip install 'damoos[ray]'")
+    if dashboard and any(find_spec(name) is None for name in _OF_DASHBOARD):
+        raise UnsupportedError("what Ray's dashboard needs is not installed; pip install 'ray[default]'")
 
 
 class _Kept:
     """The cluster; a node that dies is replaced, as a cloud's autoscaler would."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], dashboard: bool) -> None:
         from ray.cluster_utils import Cluster
 
         self._common: dict[str, Any] = {"node_ip_address": "127.0.0.1", "object_store_memory": _STORE_BYTES}
-        head = {"num_cpus": 0, "include_dashboard": False, **self._common}
+        head = {"num_cpus": 0, "include_dashboard": dashboard, **self._common}
+        self._has_dashboard = dashboard
         self._cluster: Any = Cluster(initialize_head=True, head_node_args=head)
         self._nodes: list[tuple[str, Any]] = [(name, self._add(name)) for name in names]
 
@@ -120,6 +138,12 @@ class _Kept:
         """Of its head."""
         address: str = self._cluster.address
         return address
+
+    @property
+    def dashboard(self) -> str:
+        """Address of Ray's dashboard; empty for none."""
+        url = self._cluster.head_node.webui_url if self._has_dashboard else None
+        return f"http://{url}" if url else ""
 
     def _add(self, name: str) -> Any:
         return self._cluster.add_node(num_cpus=1, resources={name: 1}, **self._common)
@@ -149,9 +173,10 @@ def main() -> int:
     answer, sys.stdout = sys.stdout, sys.stderr
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
-    kept = _Kept(sys.argv[1:])
+    words = sys.argv[1:]
+    kept = _Kept([word for word in words if word != _DASHBOARD], _DASHBOARD in words)
     try:
-        print(kept.address, file=answer, flush=True)
+        print(kept.address, kept.dashboard, file=answer, flush=True)
         answer.close()
         while not stopped:
             time.sleep(POLL_S)

@@ -316,6 +316,15 @@ def test_a_second_cluster_is_refused_and_none_cannot_be_ended(cluster, env, tmp_
     assert (down.returncode, "no cluster of damoos's runs here" in down.stderr) == (2, True)
 
 
+def test_rays_dashboard_is_asked_for_and_named_beside_the_studies(cluster, env, monkeypatch) -> None:
+    from damoos.dashboard import beside
+
+    monkeypatch.setenv("DAMOOS_CACHE", env["DAMOOS_CACHE"])
+    (line,) = beside()
+    assert line.startswith(f"Ray's cluster at {state(env)['address']} (")
+    assert line.endswith(" has no dashboard: it was started without --dashboard")
+
+
 def test_a_machine_that_no_node_offers_is_given_up(cluster, env) -> None:
     script = (
         "from damoos.dispatch import ray as on_ray\n"
