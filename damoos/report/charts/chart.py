@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-__all__ = ["FORMS", "Axis", "Chart", "Panel", "check_ending"]
+__all__ = ["FORMS", "Axis", "Chart", "Panel", "check_ending", "label_length", "wrapped"]
 FORMS = (".png", ".svg", ".html", ".csv")
 # A bar, a word of a matrix, and a panel of a row of several take at least so much room.
 _BAR_INCHES, _CELL_INCHES, _PANEL_INCHES = 0.16, (1.5, 0.32), (3.4, 2.6)
@@ -160,6 +161,17 @@ def _height(panel: Panel) -> float:
     if isinstance(panel.layers[0], Cells):
         return 0.6 + _CELL_INCHES[1] * len(panel.y.words) if panel.y.words else 3.8
     return _PANEL_INCHES[1]
+
+
+def label_length(chart: Chart) -> int:
+    """How many letters fit beside a panel."""
+    rows = math.ceil(len(chart.panels) / chart.columns)
+    return round(10 * (chart.inches[1] - 1) / rows)
+
+
+def wrapped(text: str, length: int) -> list[str]:
+    """A text in lines of so many letters or fewer."""
+    return [line for part in text.split("\n") for line in textwrap.wrap(part, length) or [""]]
 
 
 def check_ending(path: Path) -> None:

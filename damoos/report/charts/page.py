@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from damoos.report.charts import layers as of
-from damoos.report.charts.chart import Axis, Chart, Panel
+from damoos.report.charts.chart import Axis, Chart, Panel, label_length, wrapped
 from damoos.report.charts.style import DIVERGING, GREY, HOT_TO_COLD, NOTHING, RED
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 INKS = {"light": "#1f1f1f", "dark": "#ececec", "either": "#767676"}
 _GRID, _CLEAR = "rgba(128, 128, 128, 0.25)", "rgba(0, 0, 0, 0)"
 _PATTERNS = ("", "/", ".", "\\", "x", "-", "+")
+_HATCH = {"fillmode": "overlay", "fgcolor": "white", "solidity": 0.2}
 _PIXELS_PER_INCH = 90
 
 
@@ -44,6 +45,7 @@ def template(theme: str) -> go.layout.Template:
         "yaxis": axis,
         "colorway": [],
         "legend": {"bgcolor": _CLEAR},
+        "modebar": {"bgcolor": _CLEAR, "color": _GRID, "activecolor": ink},
     }
     return go.layout.Template(layout=layout)
 
@@ -88,17 +90,18 @@ def figure(chart: Chart, theme: str = "either") -> go.Figure:
         vertical_spacing=min(0.3, 0.7 / chart.inches[1] * (0.6 if chart.shares_x else 1.2)) if rows > 1 else None,
     )  # fmt: skip
     named: set[str] = set()
+    wrap = round(label_length(chart))
     for at, panel in enumerate(chart.panels):
         row, column = at // chart.columns + 1, at % chart.columns + 1
         place = {"row": row, "col": column}
-        made.update_xaxes(_axis(panel.x), **place)
-        made.update_yaxes(_axis(panel.y), **place)
+        made.update_xaxes(_axis(panel.x, 80), **place)
+        made.update_yaxes(_axis(panel.y, wrap), **place)
         if chart.shares_x and at < len(chart.panels) - chart.columns:
             made.update_xaxes(title_text="", **place)
         for layer in panel.layers:
             _DRAWN[type(layer)](made, panel, layer, {**place, **_legend(layer.name, named)})
     made.update_layout(
-        title={"text": _plain(chart.title), "font": {"size": 15}},
+        title={"text": _lines(chart.title, 110), "font": {"size": 15}, "x": 0, "xref": "paper"},
         template=template(theme),
         height=round(chart.inches[1] * _PIXELS_PER_INCH + 60),
         legend={"orientation": "h", "yanchor": "top", "y": -0.22 / rows, "x": 0},
@@ -107,12 +110,14 @@ def figure(chart: Chart, theme: str = "either") -> go.Figure:
     return made
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
-    form: dict[str, Any] = {"title": {"text": _plain(axis.label)}}
+def _axis(axis: Axis, length: int) -> dict[str, Any]:
+    form: dict[str, Any] = {"title": {"text": _lines(axis.label, length)}}
     if axis.is_share:
         form["tickformat"] = ".3~p"
     if axis.words:
-        form |= {"tickvals": list(range(len(axis.words))), "ticktext": [_plain(one) for one in axis.words]}
+        count = len(axis.words)
+        form |= {"tickvals": list(range(count)), "ticktext": [_plain(one) for one in axis.words]}
+        form["range"] = [-0.6, count - 0.4]
     if axis.from_zero:
         form["rangemode"] = "tozero"
     return form
@@ -128,6 +133,10 @@ def _legend(name: str, named: set[str]) -> dict[str, Any]:
 def _plain(text: str) -> str:
     """Plotly would take tags in a text for its own, and a dollar sign for mathematics."""
     return html.escape(text).replace("$", "&#36;")
+
+
+def _lines(text: str, length: int) -> str:
+    return "<br>".join(map(_plain, wrapped(text, length)))
 
 
 def _numbers(values: of.Numbers) -> list[float]:
@@ -170,18 +179,21 @@ def _span(made: Any, panel: Panel, layer: of.Span, place: dict[str, Any]) -> Non
     for nth, (low, high) in enumerate(layer.spans):
         made.add_vrect(
             x0=low, x1=high, fillcolor=layer.colour, opacity=0.08 if layer.is_faint else 0.2, layer="below",
-            line={"width": 0}, **{**place, "showlegend": place["showlegend"] and not nth},
+            line={"width": 0}, exclude_empty_subplots=False,
+            **{**place, "showlegend": place["showlegend"] and not nth},
         )  # fmt: skip
 
 
 def _level(made: Any, panel: Panel, layer: of.Level, place: dict[str, Any]) -> None:
-    made.add_hline(y=layer.at, line={"color": layer.colour, "dash": layer.dash, "width": 1.5}, **place)
+    line = {"color": layer.colour, "dash": layer.dash, "width": 1.5}
+    made.add_hline(y=layer.at, line=line, exclude_empty_subplots=False, **place)
 
 
 def _upright(made: Any, panel: Panel, layer: of.Upright, place: dict[str, Any]) -> None:
     for nth, at in enumerate(layer.at):
         line = {"color": layer.colour, "dash": layer.dash, "width": 1.5}
-        made.add_vline(x=at, line=line, **{**place, "showlegend": place["showlegend"] and not nth})
+        once = {**place, "showlegend": place["showlegend"] and not nth}
+        made.add_vline(x=at, line=line, exclude_empty_subplots=False, **once)
 
 
 def _steps(made: Any, panel: Panel, layer: of.Steps, place: dict[str, Any]) -> None:
@@ -208,10 +220,11 @@ def _bars(made: Any, panel: Panel, layer: of.Bars, place: dict[str, Any]) -> Non
     x = [at + (nth - (len(series) - 1) / 2) * width for at, _ in known]
     y = [float(cell["mean"]) for _, cell in known]
     ends = [cell.get("ci95") or (cell["mean"], cell["mean"]) for _, cell in known]
-    drawn = of.Points(layer.name, x, y, [low for low, _ in ends], [high for _, high in ends])
+    has_ends = any(cell.get("ci95") for _, cell in known)
+    reach = of.Points(layer.name, x, y, *zip(*ends, strict=True)) if has_ends else None
     made.add_bar(
-        x=x, y=[one - layer.neutral for one in y], base=layer.neutral, width=width, error_y=_reach(drawn, GREY),
-        marker={"color": layer.colour, "pattern": {"shape": _PATTERNS[nth % len(_PATTERNS)], "solidity": 0.25}},
+        x=x, y=[one - layer.neutral for one in y], base=layer.neutral, width=width, error_y=reach and _reach(reach, GREY),
+        marker={"color": layer.colour, "pattern": {"shape": _PATTERNS[nth % len(_PATTERNS)], **_HATCH}},
         customdata=y, text=[_plain(panel.x.words[at]) for at, _ in known], textposition="none",
         hovertemplate="%{text}: %{customdata:.4g}", **place,
     )  # fmt: skip
