@@ -30,7 +30,7 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMachine]:
     monkeypatch.setattr(
         catalog, "machine", lambda name, kernel=None: made.setdefault(name, FakeMachine(noise=0.001, seed=len(made)))
     )
-    monkeypatch.setattr("damoos.report.figure.draw", lambda *_: [])
+    monkeypatch.setattr("damoos.report.tuning.draw", lambda *_: [])
     return made
 
 
@@ -87,7 +87,19 @@ BARE = {
         "verdict",
     ),
     *("slowdown", "saving", "score_manual", "score_gain", "scheme", "fit", "memory_saving", "peak", "slowdown_low"),
-    *("slowdown_high", "chance", "target", "nr_accesses", "frequency", "block", "config", "variant", "nr_runs"),
+    *(
+        "slowdown_high",
+        "memory_saving_low",
+        "memory_saving_high",
+        "chance",
+        "target",
+        "nr_accesses",
+        "frequency",
+        "block",
+        "config",
+        "variant",
+        "nr_runs",
+    ),
 }
 
 

@@ -66,12 +66,11 @@ def save(chart: Chart, path: Path) -> None:
 
 
 def bundle(chart: Chart) -> dict[str, Any]:
-    """What a notebook is given: the figure for front ends that know Plotly, and HTML for those that do not."""
+    """What a notebook that knows Plotly is given."""
     import plotly.io
 
-    made = figure(chart)
-    found = plotly.io.renderers["plotly_mimetype"].to_mimebundle(made.to_plotly_json())
-    return {**found, "text/html": made.to_html(full_html=False, include_plotlyjs="cdn", include_mathjax=False)}
+    found: dict[str, Any] = plotly.io.renderers["plotly_mimetype"].to_mimebundle(figure(chart).to_plotly_json())
+    return found
 
 
 def figure(chart: Chart, theme: str = "either") -> go.Figure:
@@ -84,10 +83,15 @@ def figure(chart: Chart, theme: str = "either") -> go.Figure:
     from plotly.subplots import make_subplots
 
     rows = math.ceil(len(chart.panels) / chart.columns)
+    title = wrapped(chart.title, 110)
+    has_titles = any(panel.title for panel in chart.panels)
+    top, height = 40 + 20 * len(title) + 20 * has_titles, round(chart.inches[1] * _PIXELS_PER_INCH)
+    gap = (30 if chart.shares_x else 60) + 25 * has_titles
     made = make_subplots(
         rows, chart.columns, shared_xaxes="columns" if chart.shares_x else False,
-        subplot_titles=[_plain(panel.title) for panel in chart.panels] if any(p.title for p in chart.panels) else None,
-        vertical_spacing=min(0.3, 0.7 / chart.inches[1] * (0.6 if chart.shares_x else 1.2)) if rows > 1 else None,
+        subplot_titles=[_plain(panel.title) for panel in chart.panels] if has_titles else None,
+        vertical_spacing=min(gap / height, 0.9 / (rows - 1)) if rows > 1 else None,
+        horizontal_spacing=0.25 / chart.columns if chart.columns > 1 else None,
     )  # fmt: skip
     named: set[str] = set()
     wrap = round(label_length(chart))
@@ -101,17 +105,19 @@ def figure(chart: Chart, theme: str = "either") -> go.Figure:
         for layer in panel.layers:
             _DRAWN[type(layer)](made, panel, layer, {**place, **_legend(layer.name, named)})
     made.update_layout(
-        title={"text": _lines(chart.title, 110), "font": {"size": 15}, "x": 0, "xref": "paper"},
+        title={"text": "<br>".join(map(_plain, title)), "font": {"size": 15}, "x": 0, "xref": "paper"}
+        | {"y": 1, "yref": "container", "yanchor": "top", "pad": {"t": 12}},
         template=template(theme),
-        height=round(chart.inches[1] * _PIXELS_PER_INCH + 60),
-        legend={"orientation": "h", "yanchor": "top", "y": -0.22 / rows, "x": 0},
-        margin={"l": 60, "r": 20, "t": 60, "b": 40},
+        height=top + height + 60,
+        legend={"orientation": "h", "yanchor": "top", "y": -65 / height, "x": 0},
+        margin={"l": 60, "r": 20, "t": top, "b": 60},
     )
+    made.update_annotations(font_size=13)
     return made
 
 
 def _axis(axis: Axis, length: int) -> dict[str, Any]:
-    form: dict[str, Any] = {"title": {"text": _lines(axis.label, length)}}
+    form: dict[str, Any] = {"title": {"text": _lines(axis.label, length), "standoff": 10}}
     if axis.is_share:
         form["tickformat"] = ".3~p"
     if axis.words:
@@ -140,8 +146,8 @@ def _lines(text: str, length: int) -> str:
 
 
 def _numbers(values: of.Numbers) -> list[float]:
-    """Plain numbers: Plotly would encode an array so that only Plotly can read it."""
-    return [round(float(one), 9) for one in values]
+    """Plain numbers, to nine digits: Plotly would encode an array so that only Plotly can read it."""
+    return [float(f"{one:.9g}") for one in values]
 
 
 def _reach(layer: of.Points, colour: str) -> dict[str, Any] | None:
@@ -220,10 +226,10 @@ def _bars(made: Any, panel: Panel, layer: of.Bars, place: dict[str, Any]) -> Non
     x = [at + (nth - (len(series) - 1) / 2) * width for at, _ in known]
     y = [float(cell["mean"]) for _, cell in known]
     ends = [cell.get("ci95") or (cell["mean"], cell["mean"]) for _, cell in known]
-    has_ends = any(cell.get("ci95") for _, cell in known)
-    reach = of.Points(layer.name, x, y, *zip(*ends, strict=True)) if has_ends else None
+    drawn = of.Points(layer.name, x, y, [low for low, _ in ends], [high for _, high in ends])
+    reach = _reach(drawn, GREY) if any(cell.get("ci95") for _, cell in known) else None
     made.add_bar(
-        x=x, y=[one - layer.neutral for one in y], base=layer.neutral, width=width, error_y=reach and _reach(reach, GREY),
+        x=x, y=[one - layer.neutral for one in y], base=layer.neutral, width=width, error_y=reach,
         marker={"color": layer.colour, "pattern": {"shape": _PATTERNS[nth % len(_PATTERNS)], **_HATCH}},
         customdata=y, text=[_plain(panel.x.words[at]) for at, _ in known], textposition="none",
         hovertemplate="%{text}: %{customdata:.4g}", **place,
@@ -246,13 +252,14 @@ def _cells(made: Any, panel: Panel, layer: of.Cells, place: dict[str, Any]) -> N
         x=_numbers(layer.x), y=_numbers(layer.y), z=np.round(layer.values.T, 4),
         zmin=-layer.most if layer.is_diverging else 0, zmax=layer.most,
         colorscale=[[n / 2, colour] for n, colour in enumerate(DIVERGING)] if layer.is_diverging else "Inferno",
-        colorbar={"title": {"text": _plain(layer.name), "side": "right"}, "tickformat": ".0%" * layer.is_share},
+        colorbar={"title": {"text": _lines(layer.name, 30), "side": "right"}, "tickformat": ".0%" * layer.is_share},
         text=[list(map(_plain, row)) for row in zip(*layer.texts, strict=True)] if layer.texts else None,
         texttemplate="%{text}" if layer.texts else None,
         hovertemplate=f"%{{x}}, %{{y}}: %{{z:{form}}}<extra></extra>", hoverongaps=False, **where,
     )  # fmt: skip
-    made.update_xaxes(showgrid=False, **where)
-    made.update_yaxes(showgrid=False, **where)
+    plain = {"showgrid": False, "zeroline": False}
+    made.update_xaxes(**plain, range=[float(layer.x[0]), float(layer.x[-1])], **where)
+    made.update_yaxes(**plain, range=[float(layer.y[0]), float(layer.y[-1])], **where)
     made.update_layout(plot_bgcolor=NOTHING)
 
 

@@ -188,7 +188,7 @@ def _cells(axes: Axes, panel: Panel, layer: of.Cells) -> None:
     colours = map_.with_extremes(bad=NOTHING)
     image = axes.pcolormesh(layer.x, layer.y, cells, cmap=colours, vmin=least, vmax=most, rasterized=not layer.texts)
     bar = axes.figure.colorbar(image, ax=axes, format="{x:.0%}" if layer.is_share else "{x:.3g}")
-    bar.set_label(layer.name + ("; grey: nothing" if np.isnan(layer.values).any() else ""), fontsize=8)
+    bar.set_label("\n".join(wrapped(layer.name, round(0.14 * axes.figure.bbox.height))), fontsize=8)
     middles = [(edges[:-1] + edges[1:]) / 2 for edges in (layer.x, layer.y)]
     for nx, column in enumerate(layer.texts):
         for ny, text in enumerate(column):
