@@ -8,6 +8,7 @@ import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from io import StringIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,7 @@ def _contrast(one: float, two: float) -> float:
 def test_no_two_series_differ_by_colour_alone() -> None:
     seen = [nth(number) for number in range(20)]
     assert len(set(seen)) == len(seen)
-    for first, second in zip(seen, seen[1:], strict=False):
+    for first, second in pairwise(seen):
         assert all(one != two for one, two in zip(first, second, strict=True))
     assert set(MARKERS) <= set(picture._MARKERS)
     assert set(DASHES) <= set(picture._DASHES)
@@ -279,7 +280,7 @@ def test_what_is_shaded_broke_the_limit_or_lies_beside_it(found: list[tuple[int,
     broken = [age_s for age_s, state in found if state in ("broken", "censored")]
     everything = sorted([*surely, *maybe])
     assert all(low < high for low, high in everything)
-    assert all(first[1] <= second[0] for first, second in zip(everything, everything[1:], strict=False))
+    assert all(first[1] <= second[0] for first, second in pairwise(everything))
     for low, high in everything:
         assert not any(low < age_s < high for age_s in kept)
     for low, high in surely:
