@@ -63,7 +63,7 @@ def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        By machine: ``machine``, ``studies`` (each with ``study, workload, variant, error``, and ``manual`` and
+        By machine: ``machine``, ``studies`` (each with ``study, workload, variant, verdict, error``, and ``manual`` and
         ``tuned``: `KEYS` as quantities, ``feasible``, ``scheme``), ``average`` (`summary` of those without an error),
         and ``paper``: what the paper reports of a machine of this kind, or null.
 
@@ -98,7 +98,7 @@ def _pair(study: Study) -> dict[str, Any]:
     result = study.record.result
     if result is None:
         return {**said, "error": f"it is not finished; damoos resume {study.name}"}
-    said["variant"] = result["variant"]
+    said |= {"variant": result["variant"], "verdict": result["verdict"]}
     if result["recommended"] is None:
         return {**said, "error": "no trial kept the limits of its score"}
     previous = feasible_scores(study.trials())

@@ -7,25 +7,30 @@ figure, ``.table`` has all that is drawn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TypeAlias
 
 from damoos import arms
+from damoos.api import TunedStudy, TunedSweep
+from damoos.api.recordings import Predicted
 from damoos.errors import ConfigError
-from damoos.recorder import forecast
-from damoos.report import arms as pairs
+from damoos.records.recording import Recording
+from damoos.report import arms as bars
 from damoos.report import configs, forecasts, memory, recordings, sweeps, tuning
 from damoos.report.charts import Chart
+from damoos.sidebyside import Compared, Evaluated
 from damoos.study import Study
 
-if TYPE_CHECKING:
-    from damoos.api import TunedStudy
-    from damoos.records.recording import Recording
-    from damoos.sidebyside import Evaluated
+Studies: TypeAlias = TunedSweep | Sequence[TunedStudy]
 
 
 def plot_study(study: TunedStudy) -> Chart:
-    """The paper's Figure 5: measured points, what broke the limits, the estimate and the chosen point."""
-    return tuning.chart(_study(study))
+    """The paper's Figure 5: measured points, what broke the limits, the estimate and the chosen point.
+
+    Raises
+    ------
+    ConfigError : the study compares configurations, or has not reached its machine
+    """
+    return tuning.chart(_tuning(study))
 
 
 def plot_memory(study: TunedStudy, validation_round: int = 0) -> Chart:
@@ -35,36 +40,47 @@ def plot_memory(study: TunedStudy, validation_round: int = 0) -> Chart:
     ----------
     validation_round : int
         Whose runs are drawn; of a study without a validation it is the first baseline.
+
+    Raises
+    ------
+    ConfigError : there is no such round, or nothing of it was sampled
     """
-    return memory.chart(_study(study), validation_round)
+    made = memory.chart(_tuning(study), validation_round)
+    if not made.panels[0].layers:
+        raise ConfigError(f"study '{study.name}' has no samples of round {validation_round} of its validation")
+    return made
 
 
-def plot_sweep(sweep: Any) -> Chart:
+def plot_sweep(sweep: Studies) -> Chart:
     """Workloads by machines, coloured by what tuning has won over the hand-made scheme.
 
     Parameters
     ----------
     sweep : TunedSweep, or sequence of TunedStudy
+
+    Raises
+    ------
+    ConfigError : no study has begun
     """
     studies = _studies(sweep)
-    direction = studies[0].scorer.direction if studies else "maximize"
-    return sweeps.matrix(getattr(sweep, "name", "studies"), arms.compare(studies), direction)
+    return sweeps.matrix(_name(sweep), arms.compare(studies), studies[0].scorer.direction)
 
 
-def plot_curves(studies: Any) -> Chart:
+def plot_curves(studies: Studies) -> Chart:
     """The paper's Figure 4: score against the tuned parameter, a panel for each workload, all machines in it.
 
     Parameters
     ----------
     studies : TunedSweep, or sequence of TunedStudy
+
+    Raises
+    ------
+    ConfigError : no study has begun
     """
-    found = _studies(studies)
-    if not found:
-        raise ConfigError("there is nothing to plot: no study has begun")
-    return sweeps.curves(getattr(studies, "name", "score by the tuned parameter"), found)
+    return sweeps.curves(_name(studies), _studies(studies))
 
 
-def plot_compare(studies: Any) -> Chart:
+def plot_compare(studies: Studies | Compared) -> Chart:
     """The paper's Figure 8: slowdown, RSS saving and score under the hand-made and the tuned scheme.
 
     Parameters
@@ -75,9 +91,7 @@ def plot_compare(studies: Any) -> Chart:
     ------
     ConfigError : no study has both schemes validated
     """
-    made = pairs.chart(
-        studies.result if isinstance(getattr(studies, "result", None), list) else arms.compare(_studies(studies))
-    )
+    made = bars.chart(studies.result if isinstance(studies, Compared) else arms.compare(_studies(studies)))
     if made is None:
         raise ConfigError("there is nothing to compare: no study has both schemes validated")
     return made
@@ -113,13 +127,13 @@ def plot_idle_time(recording: Recording) -> Chart:
     return recordings.idle_time(recording)
 
 
-def plot_prediction(recording: Recording, study: TunedStudy | None = None, score: str = "daos") -> Chart:
+def plot_prediction(recording: Recording | Predicted, study: TunedStudy | None = None) -> Chart:
     """Saving and slowdown that a recording predicts for every ``min_age``, with the 80 % band.
 
     Parameters
     ----------
-    recording : Recording
-        One of damoos's, which says what its run measured.
+    recording : Recording or Predicted
+        One of damoos's, which says what its run measured; or what `damoos.predict` made of it.
     study : TunedStudy or None
         Whose measured trials stand beside it.
 
@@ -127,17 +141,25 @@ def plot_prediction(recording: Recording, study: TunedStudy | None = None, score
     ------
     ConfigError : the recording does not allow a prediction
     """
-    rows = forecast(recording, score)
-    return forecasts.chart(recordings.title(recording), rows, None if study is None else _study(study))
+    found = recording if isinstance(recording, Predicted) else Predicted(recording)
+    title = recordings.title(found.recording)
+    return forecasts.chart(title, found.forecasts, None if study is None else _tuning(study))
 
 
-def _study(study: Any) -> Study:
-    found: Study = getattr(study, "study", study)
-    return found
+def _tuning(study: TunedStudy) -> Study:
+    """A study that tunes."""
+    if study.study.config.configs:
+        raise ConfigError(f"study '{study.name}' compares configurations; plot_configs shows its evaluation")
+    return study.study
 
 
-def _studies(some: Any) -> list[Study]:
-    """Studies of a sweep that have begun, or of a list."""
-    if hasattr(some, "sweep"):
-        return arms.studies_of(some.sweep)
-    return list(map(_study, some if isinstance(some, Sequence) else [some]))
+def _studies(some: Studies) -> list[Study]:
+    """Studies that have begun, of a sweep or of a list."""
+    studies = some.studies if isinstance(some, TunedSweep) else some
+    if not studies:
+        raise ConfigError("there is nothing to plot: no study has begun")
+    return list(map(_tuning, studies))
+
+
+def _name(some: Studies) -> str:
+    return some.name if isinstance(some, TunedSweep) else f"{len(some)} studies"

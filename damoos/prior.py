@@ -153,13 +153,11 @@ class RecordedPrior(Prior):
             "chance": float(found.chance[0]),
         }
 
-    def slowdowns(self, point: Params, quantiles: Sequence[float]) -> tuple[float, ...]:
-        """Quantiles of the slowdown of a point before any trial."""
-        slowdown, _ = self._runs(float(point["min_age_us"]))
+    def reach(self, point: Params, quantiles: Sequence[float]) -> tuple[list[float], list[float]]:
+        """Quantiles of the slowdown and of the saving of a point before any trial."""
         weights = np.exp(self._before - self._before.max())
-        order = np.argsort(slowdown)
-        share = np.cumsum(weights[order]) / weights.sum()
-        return tuple(float(slowdown[order][min(int(np.searchsorted(share, one)), len(order) - 1)]) for one in quantiles)
+        slowdown, saving = (_quantiles(one, weights, quantiles) for one in self._runs(float(point["min_age_us"])))
+        return slowdown, saving
 
     def _believed(self, history: History) -> tuple[Floats, bool]:
         """Log weights of the accounts, and whether any of them fits."""
@@ -219,6 +217,12 @@ class RecordedPrior(Prior):
             return np.nan, 0.0
         chance = float(norm.cdf((limit - slowdown) / _slowdown_error(slowdown)))
         return (score.value if self._scorer.direction == "maximize" else -score.value), chance
+
+
+def _quantiles(values: Floats, weights: Floats, shares: Sequence[float]) -> list[float]:
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return [float(values[order][min(int(np.searchsorted(reached, one)), len(order) - 1)]) for one in shares]
 
 
 def _slowdown_error(slowdown: Any) -> Any:

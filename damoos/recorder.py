@@ -73,6 +73,7 @@ class Forecast:
     memory_saving, peak : float
         Shares of the memory that is resident without a scheme: what is saved on average, and what is enough for 95 % of
         the time.
+    memory_saving_low, memory_saving_high : float
     slowdown, slowdown_low, slowdown_high : float
         As likely exceeded as not; the mean would be that of a few accounts in which the workload thrashes.
     score : float or None
@@ -87,6 +88,8 @@ class Forecast:
     slowdown_high: float
     score: float | None
     chance: float
+    memory_saving_low: float
+    memory_saving_high: float
 
 
 def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, Any] | None = None) -> list[Forecast]:
@@ -121,10 +124,10 @@ def _forecast(prior: RecordedPrior, age_us: float, step_us: int) -> Forecast:
     point = {"min_age_us": age_us}
     said = prior.predicted((), point)
     assert said is not None  # nothing has contradicted it yet
-    low, middle, high = prior.slowdowns(point, (0.1, 0.5, 0.9))
+    (low, middle, high), (least, _, most) = prior.reach(point, (0.1, 0.5, 0.9))
     peak = float(prior.prediction.at(np.array([age_us]))[1][0])
     score = said["score"] if said["chance"] >= 0.5 else None
-    return Forecast(age_us / 1e6, said["memory_saving"], peak, middle, low, high, score, said["chance"])
+    return Forecast(age_us / 1e6, said["memory_saving"], peak, middle, low, high, score, said["chance"], least, most)
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,8 @@ class Predicted:
         """One row per ``min_age_s``.
 
         ``memory_saving`` and ``peak`` are shares of the memory that is resident without a scheme (saved on average;
-        enough for 95 % of the time), ``slowdown`` is as likely exceeded as not, 80 % of what is believed lie between
-        ``slowdown_low`` and ``slowdown_high``, ``chance`` is that of keeping the limits of the score, and ``score`` is
+        enough for 95 % of the time), ``slowdown`` is as likely exceeded as not, 80 % of what is believed of both lie
+        between their ``_low`` and ``_high``, ``chance`` is that of keeping the limits of the score, and ``score`` is
         missing where that is under one half.
         """
         import pandas as pd

@@ -20,10 +20,7 @@ _AGE = Axis("min_age [s]", "min_age_s")
 
 def chart(title: str, rows: Sequence[Forecast], study: Study | None = None) -> Chart:
     """Predicted saving and slowdown for every ``min_age``, and what a study's trials measured of them."""
-    ages = [row.min_age_s for row in rows]
-    saving: list[Layer] = [Line("predicted", ages, [row.memory_saving for row in rows], colour=ORANGE)]
-    band = [row.slowdown_low for row in rows], [row.slowdown_high for row in rows]
-    slowdown: list[Layer] = [Line("predicted (band: 80 %)", ages, [row.slowdown for row in rows], *band, ORANGE)]
+    saving, slowdown = (_predicted(rows, name) for name in ("memory_saving", "slowdown"))
     if study is not None:
         saving += _measured(study, "memory_saving")
         slowdown += _measured(study, "slowdown")
@@ -36,6 +33,11 @@ def chart(title: str, rows: Sequence[Forecast], study: Study | None = None) -> C
         shares_x=True,
         panel_name="quantity",
     )
+
+
+def _predicted(rows: Sequence[Forecast], name: str) -> list[Layer]:
+    values, low, high = ([getattr(row, f"{name}{end}") for row in rows] for end in ("", "_low", "_high"))
+    return [Line("predicted (80 % of what is believed)", [row.min_age_s for row in rows], values, low, high, ORANGE)]
 
 
 def _measured(study: Study, name: str) -> list[Layer]:

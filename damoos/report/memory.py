@@ -52,8 +52,10 @@ def _round(study: Study, number: int) -> dict[str, Run]:
     runs = study.runs()
     _, names = settle(rounds_of(runs), study.scorer, feasible_scores(study.trials()), study.config.repeats)
     arms = {names.get(run.arm, run.arm): run for run in runs if run.kind == "validation" and run.number == number}
-    found = {arm: arms[arm] for arm in _STYLES if arm in arms}
-    return found or {BASELINE: next(run for run in runs if run.kind == "baseline")}
+    if any(run.kind == "validation" for run in runs):
+        return {arm: arms[arm] for arm in _STYLES if arm in arms}
+    first = [run for run in runs if run.kind == "baseline"][:1]
+    return {BASELINE: first[0]} if first else {}
 
 
 def _pressure(name: str, samples: pd.DataFrame, colour: str, dash: str) -> Steps:

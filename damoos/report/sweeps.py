@@ -11,7 +11,7 @@ from damoos.report.charts import Axis, Cells, Chart, Layer, Level, Panel
 from damoos.report.charts.layers import Floats
 from damoos.report.charts.style import nth
 from damoos.report.names import short
-from damoos.report.tuning import axis, estimate, measured, score_axis
+from damoos.report.tuning import axis, estimate, measured
 from damoos.study import Study
 from damoos.verdict import MANUAL, TUNED
 
@@ -34,10 +34,9 @@ def matrix(title: str, found: Sequence[Machine], direction: str = "maximize") ->
     sign = 1.0 if direction == "maximize" else -1.0
     gains = [[_gain(pairs.get((workload, name)), sign) for workload in workloads] for name in machines]
     values = np.array([[gain for gain, _ in column] for column in gains])
-    cells = Cells(
-        "score gain: tuned - by hand", _edges(len(machines)), _edges(len(workloads)), values,
-        [[text for _, text in column] for column in gains], is_diverging=True,
-    )  # fmt: skip
+    name = "score gain: tuned - by hand; in brackets: cannot be told apart; grey: no number"
+    texts = [[text for _, text in column] for column in gains]
+    cells = Cells(name, _edges(len(machines)), _edges(len(workloads)), values, texts, is_diverging=True)
     x, y = Axis("machine", "machine", machines), Axis("", "workload", list(map(short, workloads)))
     return Chart(title, [Panel(x, y, [cells])])
 
@@ -47,7 +46,7 @@ def _edges(count: int) -> Floats:
 
 
 def _gain(pair: Mapping[str, Any] | None, sign: float) -> tuple[float, str]:
-    """What tuning has won, and how it is written; a limit that was broken has no number."""
+    """What tuning has won, and how it is written: in brackets if by chance, without a number if a limit was broken."""
     if pair is None:
         return np.nan, ""
     if pair["error"]:
@@ -60,7 +59,7 @@ def _gain(pair: Mapping[str, Any] | None, sign: float) -> tuple[float, str]:
     if not manual["score"] or not tuned["score"]:
         return np.nan, "no score"
     gain = sign * (tuned["score"]["mean"] - manual["score"]["mean"])
-    return gain, f"{gain:+.3f}"
+    return gain, f"({gain:+.3f})" if pair["verdict"] == "indistinguishable" else f"{gain:+.3f}"
 
 
 def curves(title: str, studies: Sequence[Study]) -> Chart:
@@ -73,8 +72,9 @@ def curves(title: str, studies: Sequence[Study]) -> Chart:
         layers: list[Layer] = [Level("baseline (no scheme)", 0.0)]
         for study in some:
             layers += _curve(study, machines.index(study.config.machine))
-        panels.append(Panel(axis(some[0].space.params[0]), score_axis(some[0]), layers, short(workload)))
-    return Chart(title, panels, columns=min(3, len(panels)), panel_name="workload")
+        panels.append(Panel(axis(some[0].space.params[0]), Axis("score", "score"), layers, short(workload)))
+    units = ", ".join(dict.fromkeys(one.scorer.unit for one in studies))
+    return Chart(f"{title}; score: {units}", panels, columns=min(3, len(panels)), panel_name="workload")
 
 
 def _curve(study: Study, number: int) -> list[Layer]:

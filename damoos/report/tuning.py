@@ -114,7 +114,7 @@ def measured(trials: History, param: Param, colour: str = BLUE, marker: str = "c
         at = [place(param, one.params) for one in scored]
         notes = list(map(_note, scored))
         word = f"{of}: limit broken" if of else "limit broken (worst score so far)"
-        found.append(Points(word, at, list(map(value, scored)), colour=RED, marker="x", notes=notes))
+        found.append(Points(word, at, list(map(value, scored)), (), (), colour if of else RED, "x", notes))
     for words, some, dash in (
         ("limit broken, stopped", [one for one in broken if one.score.value is None], "dot"),
         ("failed", [one for one in trials if one.state == "fail"], "dashdot"),
@@ -141,8 +141,8 @@ def border(trials: History, param: Param) -> list[Layer]:
     for (left, left_kept), (right, right_kept) in pairwise(ends):
         if left < right and not (left_kept and right_kept):
             (between if left_kept or right_kept else inside).append((left, right))
-    found = [Span("breaks the limit", _joined(inside))] if inside else []
-    return [*found, Span("the limit lies in here", _joined(between), is_faint=True)] if between else [*found]
+    found: list[Layer] = [Span("breaks the limit", _joined(inside))] if inside else []
+    return found + ([Span("the limit lies in here", between, is_faint=True)] if between else [])
 
 
 def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -87,7 +87,19 @@ BARE = {
         "verdict",
     ),
     *("slowdown", "saving", "score_manual", "score_gain", "scheme", "fit", "memory_saving", "peak", "slowdown_low"),
-    *("slowdown_high", "chance", "target", "nr_accesses", "frequency", "block", "config", "variant", "nr_runs"),
+    *(
+        "slowdown_high",
+        "memory_saving_low",
+        "memory_saving_high",
+        "chance",
+        "target",
+        "nr_accesses",
+        "frequency",
+        "block",
+        "config",
+        "variant",
+        "nr_runs",
+    ),
 }
 
 

@@ -262,6 +262,7 @@ def test_the_forecast_of_a_studys_recording(fake, no_figures, tmp_path: Path) ->
     for row in rows:
         slowdown, saving = curve(row.min_age_s)
         assert row.slowdown_low <= row.slowdown <= row.slowdown_high
+        assert row.memory_saving_low < row.memory_saving < row.memory_saving_high
         assert row.slowdown_low - 0.01 <= slowdown <= row.slowdown_high + 0.01
         assert row.memory_saving == pytest.approx(saving, abs=0.06)
         assert (row.score is None) == (row.chance < 0.5)

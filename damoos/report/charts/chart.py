@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-__all__ = ["FORMS", "Axis", "Chart", "Panel", "check_ending"]
+__all__ = ["FORMS", "Axis", "Chart", "Panel", "check_ending", "label_length", "wrapped"]
 FORMS = (".png", ".svg", ".html", ".csv")
 # A bar, a word of a matrix, and a panel of a row of several take at least so much room.
 _BAR_INCHES, _CELL_INCHES, _PANEL_INCHES = 0.16, (1.5, 0.32), (3.4, 2.6)
@@ -83,7 +84,7 @@ class Chart:
     def inches(self) -> tuple[float, float]:
         """Width and height of a picture of it."""
         rows = math.ceil(len(self.panels) / self.columns)
-        if len(self.panels) == 1 and not isinstance(self.panels[0].layers[0], Bars | Cells):
+        if len(self.panels) == 1 and not any(isinstance(one, Bars | Cells) for one in self.panels[0].layers):
             return 8.0, 4.8
         return self.columns * max(_width(one, self.columns) for one in self.panels), 1.0 + rows * max(
             _height(one) for one in self.panels
@@ -118,10 +119,15 @@ class Chart:
         return page.figure(self, theme)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """What a notebook shows: Plotly's own, and a picture for where nothing is executed."""
+        """What a notebook shows: a Plotly figure where it knows Plotly, a picture elsewhere, as on a static page.
+
+        Plotly's HTML is left out: it would come before the picture, and ask the network for Plotly.
+        """
+        import base64
+
         from damoos.report.charts import page, picture
 
-        return {**page.bundle(self), "image/png": picture.png(self)}
+        return {**page.bundle(self), "image/png": base64.b64encode(picture.png(self)).decode()}
 
     def __repr__(self) -> str:
         """The title, and the numbers in words."""
@@ -151,15 +157,26 @@ def _width(panel: Panel, columns: int) -> float:
     bars = sum(isinstance(layer, Bars) for layer in panel.layers)
     if bars:
         return max(6.0, 1.5 + len(panel.x.words) * (bars + 1.2) * _BAR_INCHES) if columns == 1 else 4.5
-    if isinstance(panel.layers[0], Cells) and panel.x.words:
+    if panel.x.words:
         return max(6.0, 3.0 + _CELL_INCHES[0] * len(panel.x.words))
     return 8.0 if columns == 1 else _PANEL_INCHES[0]
 
 
 def _height(panel: Panel) -> float:
-    if isinstance(panel.layers[0], Cells):
-        return 0.6 + _CELL_INCHES[1] * len(panel.y.words) if panel.y.words else 3.8
-    return _PANEL_INCHES[1]
+    if panel.y.words:
+        return max(1.2, 0.3 + _CELL_INCHES[1] * len(panel.y.words))
+    return 3.8 if any(isinstance(one, Cells) for one in panel.layers) else _PANEL_INCHES[1]
+
+
+def label_length(chart: Chart) -> int:
+    """How many letters fit beside a panel."""
+    rows = math.ceil(len(chart.panels) / chart.columns)
+    return round(10 * (chart.inches[1] - 1) / rows)
+
+
+def wrapped(text: str, length: int) -> list[str]:
+    """A text in lines of so many letters or fewer."""
+    return [line for part in text.split("\n") for line in textwrap.wrap(part, length) or [""]]
 
 
 def check_ending(path: Path) -> None:

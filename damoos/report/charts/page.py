@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from damoos.report.charts import layers as of
-from damoos.report.charts.chart import Axis, Chart, Panel
+from damoos.report.charts.chart import Axis, Chart, Panel, label_length, wrapped
 from damoos.report.charts.style import DIVERGING, GREY, HOT_TO_COLD, NOTHING, RED
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 INKS = {"light": "#1f1f1f", "dark": "#ececec", "either": "#767676"}
 _GRID, _CLEAR = "rgba(128, 128, 128, 0.25)", "rgba(0, 0, 0, 0)"
 _PATTERNS = ("", "/", ".", "\\", "x", "-", "+")
+_HATCH = {"fillmode": "overlay", "fgcolor": "white", "solidity": 0.2}
 _PIXELS_PER_INCH = 90
 
 
@@ -44,6 +45,7 @@ def template(theme: str) -> go.layout.Template:
         "yaxis": axis,
         "colorway": [],
         "legend": {"bgcolor": _CLEAR},
+        "modebar": {"bgcolor": _CLEAR, "color": _GRID, "activecolor": ink},
     }
     return go.layout.Template(layout=layout)
 
@@ -64,12 +66,11 @@ def save(chart: Chart, path: Path) -> None:
 
 
 def bundle(chart: Chart) -> dict[str, Any]:
-    """What a notebook is given: the figure for front ends that know Plotly, and HTML for those that do not."""
+    """What a notebook that knows Plotly is given."""
     import plotly.io
 
-    made = figure(chart)
-    found = plotly.io.renderers["plotly_mimetype"].to_mimebundle(made.to_plotly_json())
-    return {**found, "text/html": made.to_html(full_html=False, include_plotlyjs="cdn", include_mathjax=False)}
+    found: dict[str, Any] = plotly.io.renderers["plotly_mimetype"].to_mimebundle(figure(chart).to_plotly_json())
+    return found
 
 
 def figure(chart: Chart, theme: str = "either") -> go.Figure:
@@ -82,37 +83,47 @@ def figure(chart: Chart, theme: str = "either") -> go.Figure:
     from plotly.subplots import make_subplots
 
     rows = math.ceil(len(chart.panels) / chart.columns)
+    title = wrapped(chart.title, 110)
+    has_titles = any(panel.title for panel in chart.panels)
+    top, height = 40 + 20 * len(title) + 20 * has_titles, round(chart.inches[1] * _PIXELS_PER_INCH)
+    gap = (30 if chart.shares_x else 60) + 25 * has_titles
     made = make_subplots(
         rows, chart.columns, shared_xaxes="columns" if chart.shares_x else False,
-        subplot_titles=[_plain(panel.title) for panel in chart.panels] if any(p.title for p in chart.panels) else None,
-        vertical_spacing=min(0.3, 0.7 / chart.inches[1] * (0.6 if chart.shares_x else 1.2)) if rows > 1 else None,
+        subplot_titles=[_plain(panel.title) for panel in chart.panels] if has_titles else None,
+        vertical_spacing=min(gap / height, 0.9 / (rows - 1)) if rows > 1 else None,
+        horizontal_spacing=0.25 / chart.columns if chart.columns > 1 else None,
     )  # fmt: skip
     named: set[str] = set()
+    wrap = round(label_length(chart))
     for at, panel in enumerate(chart.panels):
         row, column = at // chart.columns + 1, at % chart.columns + 1
         place = {"row": row, "col": column}
-        made.update_xaxes(_axis(panel.x), **place)
-        made.update_yaxes(_axis(panel.y), **place)
+        made.update_xaxes(_axis(panel.x, 80), **place)
+        made.update_yaxes(_axis(panel.y, wrap), **place)
         if chart.shares_x and at < len(chart.panels) - chart.columns:
             made.update_xaxes(title_text="", **place)
         for layer in panel.layers:
             _DRAWN[type(layer)](made, panel, layer, {**place, **_legend(layer.name, named)})
     made.update_layout(
-        title={"text": _plain(chart.title), "font": {"size": 15}},
+        title={"text": "<br>".join(map(_plain, title)), "font": {"size": 15}, "x": 0, "xref": "paper"}
+        | {"y": 1, "yref": "container", "yanchor": "top", "pad": {"t": 12}},
         template=template(theme),
-        height=round(chart.inches[1] * _PIXELS_PER_INCH + 60),
-        legend={"orientation": "h", "yanchor": "top", "y": -0.22 / rows, "x": 0},
-        margin={"l": 60, "r": 20, "t": 60, "b": 40},
+        height=top + height + 60,
+        legend={"orientation": "h", "yanchor": "top", "y": -65 / height, "x": 0},
+        margin={"l": 60, "r": 20, "t": top, "b": 60},
     )
+    made.update_annotations(font_size=13)
     return made
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
-    form: dict[str, Any] = {"title": {"text": _plain(axis.label)}}
+def _axis(axis: Axis, length: int) -> dict[str, Any]:
+    form: dict[str, Any] = {"title": {"text": _lines(axis.label, length), "standoff": 10}}
     if axis.is_share:
         form["tickformat"] = ".3~p"
     if axis.words:
-        form |= {"tickvals": list(range(len(axis.words))), "ticktext": [_plain(one) for one in axis.words]}
+        count = len(axis.words)
+        form |= {"tickvals": list(range(count)), "ticktext": [_plain(one) for one in axis.words]}
+        form["range"] = [-0.6, count - 0.4]
     if axis.from_zero:
         form["rangemode"] = "tozero"
     return form
@@ -130,9 +141,13 @@ def _plain(text: str) -> str:
     return html.escape(text).replace("$", "&#36;")
 
 
+def _lines(text: str, length: int) -> str:
+    return "<br>".join(map(_plain, wrapped(text, length)))
+
+
 def _numbers(values: of.Numbers) -> list[float]:
-    """Plain numbers: Plotly would encode an array so that only Plotly can read it."""
-    return [round(float(one), 9) for one in values]
+    """Plain numbers, to nine digits: Plotly would encode an array so that only Plotly can read it."""
+    return [float(f"{one:.9g}") for one in values]
 
 
 def _reach(layer: of.Points, colour: str) -> dict[str, Any] | None:
@@ -170,18 +185,21 @@ def _span(made: Any, panel: Panel, layer: of.Span, place: dict[str, Any]) -> Non
     for nth, (low, high) in enumerate(layer.spans):
         made.add_vrect(
             x0=low, x1=high, fillcolor=layer.colour, opacity=0.08 if layer.is_faint else 0.2, layer="below",
-            line={"width": 0}, **{**place, "showlegend": place["showlegend"] and not nth},
+            line={"width": 0}, exclude_empty_subplots=False,
+            **{**place, "showlegend": place["showlegend"] and not nth},
         )  # fmt: skip
 
 
 def _level(made: Any, panel: Panel, layer: of.Level, place: dict[str, Any]) -> None:
-    made.add_hline(y=layer.at, line={"color": layer.colour, "dash": layer.dash, "width": 1.5}, **place)
+    line = {"color": layer.colour, "dash": layer.dash, "width": 1.5}
+    made.add_hline(y=layer.at, line=line, exclude_empty_subplots=False, **place)
 
 
 def _upright(made: Any, panel: Panel, layer: of.Upright, place: dict[str, Any]) -> None:
     for nth, at in enumerate(layer.at):
         line = {"color": layer.colour, "dash": layer.dash, "width": 1.5}
-        made.add_vline(x=at, line=line, **{**place, "showlegend": place["showlegend"] and not nth})
+        once = {**place, "showlegend": place["showlegend"] and not nth}
+        made.add_vline(x=at, line=line, exclude_empty_subplots=False, **once)
 
 
 def _steps(made: Any, panel: Panel, layer: of.Steps, place: dict[str, Any]) -> None:
@@ -209,9 +227,10 @@ def _bars(made: Any, panel: Panel, layer: of.Bars, place: dict[str, Any]) -> Non
     y = [float(cell["mean"]) for _, cell in known]
     ends = [cell.get("ci95") or (cell["mean"], cell["mean"]) for _, cell in known]
     drawn = of.Points(layer.name, x, y, [low for low, _ in ends], [high for _, high in ends])
+    reach = _reach(drawn, GREY) if any(cell.get("ci95") for _, cell in known) else None
     made.add_bar(
-        x=x, y=[one - layer.neutral for one in y], base=layer.neutral, width=width, error_y=_reach(drawn, GREY),
-        marker={"color": layer.colour, "pattern": {"shape": _PATTERNS[nth % len(_PATTERNS)], "solidity": 0.25}},
+        x=x, y=[one - layer.neutral for one in y], base=layer.neutral, width=width, error_y=reach,
+        marker={"color": layer.colour, "pattern": {"shape": _PATTERNS[nth % len(_PATTERNS)], **_HATCH}},
         customdata=y, text=[_plain(panel.x.words[at]) for at, _ in known], textposition="none",
         hovertemplate="%{text}: %{customdata:.4g}", **place,
     )  # fmt: skip
@@ -233,13 +252,14 @@ def _cells(made: Any, panel: Panel, layer: of.Cells, place: dict[str, Any]) -> N
         x=_numbers(layer.x), y=_numbers(layer.y), z=np.round(layer.values.T, 4),
         zmin=-layer.most if layer.is_diverging else 0, zmax=layer.most,
         colorscale=[[n / 2, colour] for n, colour in enumerate(DIVERGING)] if layer.is_diverging else "Inferno",
-        colorbar={"title": {"text": _plain(layer.name), "side": "right"}, "tickformat": ".0%" * layer.is_share},
+        colorbar={"title": {"text": _lines(layer.name, 30), "side": "right"}, "tickformat": ".0%" * layer.is_share},
         text=[list(map(_plain, row)) for row in zip(*layer.texts, strict=True)] if layer.texts else None,
         texttemplate="%{text}" if layer.texts else None,
         hovertemplate=f"%{{x}}, %{{y}}: %{{z:{form}}}<extra></extra>", hoverongaps=False, **where,
     )  # fmt: skip
-    made.update_xaxes(showgrid=False, **where)
-    made.update_yaxes(showgrid=False, **where)
+    plain = {"showgrid": False, "zeroline": False}
+    made.update_xaxes(**plain, range=[float(layer.x[0]), float(layer.x[-1])], **where)
+    made.update_yaxes(**plain, range=[float(layer.y[0]), float(layer.y[-1])], **where)
     made.update_layout(plot_bgcolor=NOTHING)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from damoos.report.charts import layers as of
-from damoos.report.charts.chart import Axis, Chart, Panel
+from damoos.report.charts.chart import Axis, Chart, Panel, label_length, wrapped
 from damoos.report.charts.style import DIVERGING, GREY, HOT_TO_COLD, NOTHING, RED
 
 if TYPE_CHECKING:
@@ -60,13 +60,16 @@ def figure(chart: Chart) -> Figure:
     from matplotlib.figure import Figure
 
     made = Figure(figsize=chart.inches, layout="constrained")
-    made.suptitle(chart.title, fontsize=10)
+    made.suptitle("\n".join(wrapped(chart.title, round(13 * chart.inches[0]))), fontsize=10)
     rows = math.ceil(len(chart.panels) / chart.columns)
     grid = made.subplots(rows, chart.columns, squeeze=False, sharex="col" if chart.shares_x else "none")
     for axes in grid.ravel()[len(chart.panels) :]:
         axes.remove()
     for at, (axes, panel) in enumerate(zip(grid.ravel(), chart.panels, strict=False)):
-        _panel(axes, panel, has_x=not chart.shares_x or at >= len(chart.panels) - chart.columns)
+        _panel(axes, panel)
+        axes.set_ylabel("\n".join(wrapped(panel.y.label, label_length(chart))), fontsize=9)
+        if not chart.shares_x or at >= len(chart.panels) - chart.columns:
+            axes.set_xlabel(panel.x.label, fontsize=9)
     shown: dict[str, Any] = {}
     for axes in made.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -77,7 +80,7 @@ def figure(chart: Chart) -> Figure:
     return made
 
 
-def _panel(axes: Axes, panel: Panel, has_x: bool) -> None:
+def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_title(panel.title, fontsize=9)
     axes.set_axisbelow(True)
     if not any(isinstance(layer, of.Cells) for layer in panel.layers):
@@ -86,9 +89,6 @@ def _panel(axes: Axes, panel: Panel, has_x: bool) -> None:
         _DRAWN[type(layer)](axes, panel, layer)
     _ticks(axes.xaxis, panel.x, panel)
     _ticks(axes.yaxis, panel.y, panel)
-    if has_x:
-        axes.set_xlabel(panel.x.label, fontsize=9)
-    axes.set_ylabel(panel.y.label, fontsize=9)
     if panel.x.from_zero:
         axes.set_xlim(left=0)
     if panel.y.from_zero:
@@ -188,7 +188,7 @@ def _cells(axes: Axes, panel: Panel, layer: of.Cells) -> None:
     colours = map_.with_extremes(bad=NOTHING)
     image = axes.pcolormesh(layer.x, layer.y, cells, cmap=colours, vmin=least, vmax=most, rasterized=not layer.texts)
     bar = axes.figure.colorbar(image, ax=axes, format="{x:.0%}" if layer.is_share else "{x:.3g}")
-    bar.set_label(layer.name + ("; grey: nothing" if np.isnan(layer.values).any() else ""), fontsize=8)
+    bar.set_label("\n".join(wrapped(layer.name, round(0.14 * axes.figure.bbox.height))), fontsize=8)
     middles = [(edges[:-1] + edges[1:]) / 2 for edges in (layer.x, layer.y)]
     for nx, column in enumerate(layer.texts):
         for ny, text in enumerate(column):
