@@ -35,7 +35,6 @@ function draw(plot) {
   plot.classList.add("drawn");
   const figure = JSON.parse(document.getElementById(plot.dataset.figure).textContent);
   plot.textContent = "";
-  plot.style.minHeight = `${figure.layout.height}px`;
   Plotly.newPlot(plot, figure.data, figure.layout, { responsive: true, displaylogo: false, displayModeBar: false })
     .then(() => recolour(plot));
 }
