@@ -35,6 +35,7 @@ from tests.thousand import sweep_of_many
 __all__ = ["browser"]
 EVIL = "<script>document.title = 'taken over'</script><b>&amp;"
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
+SHORT = {"repeats": 2, "prior": "none", "tune": ["min_age=0s:60s"]}
 MOST_MB, MOST_OPEN_S = 20, 3.0
 
 
@@ -44,7 +45,7 @@ def fleet() -> Iterator[dict[str, FakeMachine]]:
     machines: dict[str, FakeMachine] = {}
 
     def machine(name: str, kernel: str | None = None) -> FakeMachine:
-        return machines.setdefault(name, FakeMachine(_curve(len(machines)), noise=0.002, seed=len(machines)))
+        return machines.setdefault(name, FakeMachine(noise=0.002, seed=len(machines)))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(catalog, "machine", machine)
@@ -52,8 +53,8 @@ def fleet() -> Iterator[dict[str, FakeMachine]]:
         yield machines
 
 
-def _curve(number: int) -> Callable[[float], tuple[float, float]]:
-    cliff_s = 3 + number
+def _curve(cliff_s: float) -> Callable[[float], tuple[float, float]]:
+    """Thrashing below some age, then a saving that shrinks."""
     return lambda age_s: (0.5, 0.7) if age_s < cliff_s else (0.02, max(0.0, 0.6 - age_s / 100))
 
 
@@ -87,10 +88,11 @@ def _driven(one: Sweep) -> Sweep:
 def swept(fleet, tmp_path_factory) -> tuple[Sweep, Path]:
     """Two workloads on three machines; one gets lost once, another one fails without any scheme."""
     results = tmp_path_factory.mktemp("sweep")
-    fleet["b"] = FakeMachine(_curve(1), noise=0.002, failures={7: MachineLost("b got lost")})
     crash = WorkloadError(f"killed {EVIL}")
-    fleet["c"] = FakeMachine(_curve(2), noise=0.002, failures={0: crash})
-    one = _driven(Sweep.create(results, SweepConfig(WORKLOADS, ("a", "b", "c"), 4, {"repeats": 2, "prior": "none"})))
+    fleet["a"] = FakeMachine(_curve(1), noise=0.002)
+    fleet["b"] = FakeMachine(_curve(2), noise=0.002, failures={7: MachineLost("b got lost")})
+    fleet["c"] = FakeMachine(_curve(6), noise=0.002, failures={0: crash})
+    one = _driven(Sweep.create(results, SweepConfig(WORKLOADS, ("a", "b", "c"), 6, SHORT)))
     return one, write(one.name, results, prices=Prices(gib_hour=0.005, core_hour=0.04))[0]
 
 
@@ -322,7 +324,7 @@ def test_an_evaluation(browser, evaluated) -> None:
 
 
 def test_what_there_is_of_a_sweep_that_was_broken_off(browser, fleet, tmp_path: Path) -> None:
-    one = Sweep.create(tmp_path, SweepConfig(WORKLOADS, ("a",), 4, {"repeats": 2, "prior": "none"}))
+    one = Sweep.create(tmp_path, SweepConfig(WORKLOADS, ("a",), 4, SHORT))
 
     class Kill(BaseException):
         pass

@@ -107,7 +107,7 @@ def _failed(result: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def _averages(machines: Sequence[Machine]) -> Table:
     columns = {"machine": WORDS, "configuration": WORDS, "performance": NUMBERS}
     columns |= {"memory efficiency": NUMBERS, "slowdown": NUMBERS, "RSS": NUMBERS}
-    columns |= {"DAMON's CPU": NUMBERS, "workloads": NUMBERS}
+    columns |= {"DAMON": NUMBERS, "workloads": NUMBERS}
     rows = [_average(one["machine"], name, config) for one in machines for name, config in one["configs"].items()]
     return Table(columns, rows)
 
@@ -142,7 +142,7 @@ def _shares(machines: Sequence[Machine]) -> Iterator[str]:
 def _numbers(results: Sequence[Mapping[str, Any]]) -> Table:
     columns = {"workload": WORDS, "machine": WORDS, "configuration": WORDS, "runtime": NUMBERS, "RSS": NUMBERS}
     columns |= {"performance": NUMBERS, "memory efficiency": NUMBERS}
-    columns |= {"huge pages": NUMBERS, "DAMON's CPU": NUMBERS, "error": WORDS}
+    columns |= {"huge pages": NUMBERS, "DAMON": NUMBERS, "error": WORDS}
     rows = [_number(one, name, config) for one in results for name, config in one["configs"].items()]
     return Table(columns, rows, "Every workload under every configuration")
 

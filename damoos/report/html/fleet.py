@@ -69,6 +69,10 @@ class Fleet:
             rows.append({**row, "state": "done" if name in self.results else "waiting", **told.get(name, {})})
         return rows
 
+    def study(self, name: str) -> Study:
+        """One of them by its name."""
+        return next(one for one in self.studies if one.name == name)
+
     @property
     def finished(self) -> Iterator[Study]:
         """Studies that have a result."""
@@ -158,7 +162,11 @@ def machines_say(found: Fleet) -> str:
     retries = {name: number for name, number in found.said.get("retries", {}).items() if number}
     out = {name: one["error"] for name, one in found.said.get("machines", {}).items() if one.get("error")}
     words = [f"{name} was given up ({error})" for name, error in out.items()]
-    words += [f"runs were repeated on {name} ({shown.counted(number, 'time')})" for name, number in retries.items() if name not in out]
+    words += [
+        f"runs were repeated on {name} ({shown.counted(number, 'time')})"
+        for name, number in retries.items()
+        if name not in out
+    ]
     if not words:
         return "None of them misbehaved: no run had to be repeated, none was given up."
     if len(words) > 12:

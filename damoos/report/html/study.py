@@ -19,7 +19,7 @@ from damoos.units import show_bytes, show_score
 from damoos.verdict import BASELINE, MANUAL, TUNED
 
 Result = Mapping[str, Any]
-ARMS = {BASELINE: "baseline (no scheme)", MANUAL: "hand-made", TUNED: "tuned", "runner-up": "runner-up"}
+ARMS = {BASELINE: "no scheme", MANUAL: "hand-made", TUNED: "tuned", "runner-up": "runner-up"}
 
 
 def write(study: Study, path: Path) -> list[Path]:
@@ -140,7 +140,7 @@ def _validation(study: Study, result: Result) -> dict[str, Any]:
     if not arms:
         return {"validation": None}
     columns = {"scheme": WORDS, "parameters": WORDS, "score ± 95 %": NUMBERS, "runtime": NUMBERS}
-    columns |= {"slowdown": NUMBERS, "RSS": NUMBERS, "RSS saved": NUMBERS, "with swap": NUMBERS, "DAMON's CPU": NUMBERS}
+    columns |= {"slowdown": NUMBERS, "RSS": NUMBERS, "RSS saved": NUMBERS, "with swap": NUMBERS, "DAMON": NUMBERS}
     columns |= {"runs": NUMBERS, "limits": WORDS}
     table = Table(columns, [_arm(study, result, name, arm) for name, arm in arms.items()])
     found = {"validation": table, "shrinkage": "", "validation_says": _VALIDATION}

@@ -11,7 +11,7 @@ from damoos.errors import ConfigError
 from damoos.report import arms as bars
 from damoos.report import crowds
 from damoos.report import sweeps as matrices
-from damoos.report.html import document, evaluation, fleet, shown
+from damoos.report.html import document, evaluation, fleet, shown, trials
 from damoos.report.html.document import Figure
 from damoos.report.html.fleet import Totals
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
@@ -58,11 +58,11 @@ def figures(found: fleet.Fleet) -> list[Figure]:
     pairs = [dict(one) for one in arms.compare(studies)]
     is_crowd = len(sweep.config.machines) > MOST_MACHINES
     curves = crowds.curves(sweep.name, studies) if is_crowd else matrices.curves(sweep.name, studies)
-    made = [
-        Figure("gain", "What tuning has won", _GAIN, matrices.matrix(sweep.name, pairs, direction)),
-        Figure("curves", "Score by what was tuned", _CROWD if is_crowd else _CURVES, curves),
-    ]
-    return [*made, *_compared(sweep, pairs, direction)]
+    figures = []
+    if any(not pair["error"] for one in pairs for pair in one["studies"]):
+        figures.append(Figure("gain", "What tuning has won", _GAIN, matrices.matrix(sweep.name, pairs, direction)))
+    figures.append(Figure("curves", "Score by what was tuned", _CROWD if is_crowd else _CURVES, curves))
+    return [*figures, *_compared(sweep, pairs, direction)]
 
 
 _GAIN = (
@@ -132,8 +132,8 @@ def _tiles(found: fleet.Fleet, totals: Totals, prices: Prices | None) -> dict[st
     saved = Tile(
         "Memory saved", show_bytes(totals.saved_bytes), f"of {show_bytes(totals.whole_bytes)}, one of each workload"
     )
-    tiles = [saved]
-    if prices:
+    tiles = [saved] if totals.counted else []
+    if prices and totals.counted:
         worth = totals.saved_bytes / (1 << 30) * prices.gib_hour * HOURS_A_MONTH
         tiles.append(
             Tile("Worth of it", f"{worth:,.2f} {prices.currency}", f"a month, at {prices.gib_hour:g} per GiB and hour")
@@ -148,7 +148,7 @@ def _tiles(found: fleet.Fleet, totals: Totals, prices: Prices | None) -> dict[st
     says = f"Totals count {kept} that kept the limits of the score on fresh runs, one process each."
     if totals.models:
         says += f" {totals.models} of them ran models of their workloads, whose memory is scaled down."
-    if not prices:
+    if not prices and totals.counted:
         says += " What the memory is worth is said with --prices FILE."
     return {"tiles": tiles, "tiles_say": says}
 
@@ -157,9 +157,9 @@ _STUDIES = "Score, slowdown and saving are of the tuned scheme on fresh runs, ag
 
 
 def _studies(found: fleet.Fleet) -> Table:
-    columns = {"workload": WORDS, "machine": WORDS, "verdict": WORDS, "score ± 95 %": NUMBERS}
-    columns |= {"hand-made": NUMBERS, "gain": NUMBERS, "slowdown": NUMBERS, "RSS saved": NUMBERS, "memory": NUMBERS}
-    columns |= {"trials": NUMBERS, "limits": WORDS, "tuned scheme": WORDS}
+    columns = {"workload": WORDS, "machine": WORDS, "verdict": WORDS, "score ± 95 %": NUMBERS, "hand-made": NUMBERS}
+    columns |= {"gain": NUMBERS, "slowdown": NUMBERS, "RSS saved": NUMBERS, "memory saved": NUMBERS, "limits": WORDS}
+    columns |= {"tuned to": WORDS}
     return Table(columns, [_study(row, found) for row in found.rows], "Studies")
 
 
@@ -168,19 +168,17 @@ def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
     result = found.results.get(row["study"])
     if result is None:
         said = f"failed: {row['error']}" if row["state"] == "failed" else row["state"]
-        return [*head, shown.word(said, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 9]
+        return [*head, shown.word(said, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 8]
     arms = result["validation"] or {}
     tuned, manual, base = (arms.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
+    best = (result["recommended"] or {}).get("params", {})
     won = result["verdict"] == TUNED
-    limits = (
-        shown.word("kept") if tuned.get("feasible") else shown.word("broken" if tuned else "no trial kept them", "bad")
-    )
+    limits = shown.word("kept") if tuned.get("feasible") else shown.word("broken" if tuned else "none kept", "bad")
     return [
         *head, shown.word(VERDICTS.get(result["verdict"], "cannot be told apart"), "good" if won else ""),
         shown.score(tuned.get("score"), tuned.get("score_ci95"), "good" if won else ""),
         shown.score(manual.get("score")), shown.score(fleet.gain(result)),
         shown.change(fleet.slowdown(tuned, base)), shown.share(fleet.saving(tuned, base)),
         shown.size(base["rss_avg_bytes"] - tuned["rss_avg_bytes"] if tuned and base else None),
-        shown.count(len(result["trials"])), limits,
-        shown.word((result["recommended"] or {}).get("scheme"), code=True),
+        limits, shown.word(trials.point_text(found.study(row["study"]), best)),
     ]  # fmt: skip
