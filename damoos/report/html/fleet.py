@@ -45,8 +45,12 @@ class Fleet:
 
     @cached_property
     def studies(self) -> list[Study]:
-        """Studies that have begun."""
-        return studies_of(self.sweep)
+        """Studies that have begun, as they are now."""
+        return [Study(one.record.freeze()) for one in studies_of(self.sweep)]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Study]:
+        return {one.name: one for one in self.studies}
 
     @cached_property
     def results(self) -> dict[str, Result]:
@@ -71,7 +75,7 @@ class Fleet:
 
     def study(self, name: str) -> Study:
         """One of them by its name."""
-        return next(one for one in self.studies if one.name == name)
+        return self._by_name[name]
 
     @property
     def finished(self) -> Iterator[Study]:
