@@ -39,21 +39,34 @@ class StudyRecord:
         self._study = study
         self.artifacts = artifacts
         self.name = study.study_name
-        # The runs, for as long as this process is the one that writes them.
+        # The runs, for as long as this process is the one that writes them, or once it is frozen.
         self._kept: dict[str, Run] | None = None
+        self._frozen: dict[str, Any] | None = None
+
+    def freeze(self) -> StudyRecord:
+        """Read all of it once and answer from that, for those who ask a thousand studies much; returns itself."""
+        with store_errors():
+            self._frozen = self._study.user_attrs
+        self._kept = self.runs()
+        return self
+
+    @property
+    def _attrs(self) -> dict[str, Any]:
+        """The study's words."""
+        with store_errors():
+            found: dict[str, Any] = self._study.user_attrs if self._frozen is None else self._frozen
+        return found
 
     @cached_property
     def config(self) -> dict[str, Any]:
         """What `Store.create` was given."""
-        with store_errors():
-            config: dict[str, Any] = self._study.user_attrs["config"]
+        config: dict[str, Any] = self._attrs["config"]
         return config
 
     @property
     def result(self) -> dict[str, Any] | None:
         """The finished study's result, or None while it is under way."""
-        with store_errors():
-            return self._study.user_attrs.get("result")
+        return self._attrs.get("result")
 
     def set(self, name: str, value: Any) -> None:
         """Store a word of the study."""
@@ -62,8 +75,7 @@ class StudyRecord:
 
     def get(self, name: str, default: Any = None) -> Any:
         """A stored word of the study."""
-        with store_errors():
-            return self._study.user_attrs.get(name, default)
+        return self._attrs.get(name, default)
 
     def runs(self) -> dict[str, Run]:
         """Every finished run by its key."""
@@ -71,7 +83,7 @@ class StudyRecord:
             return dict(self._kept)
         with store_errors():
             stored = [t.user_attrs["run"] for t in self._study.get_trials(deepcopy=False) if "run" in t.user_attrs]
-            stored += [value for name, value in self._study.user_attrs.items() if name.startswith("run:")]
+        stored += [value for name, value in self._attrs.items() if name.startswith("run:")]
         found = (Run.from_json(form) for form in stored)
         return {run.key: run for run in found}
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,16 +43,24 @@ class Figure:
     says: str
     chart: Chart
 
+    @cached_property
+    def _plotly(self) -> Any:
+        made = self.chart.plotly()
+        made.layout.title = None  # the page has a heading
+        made.layout.margin.t = 40
+        return made
+
+    @property
+    def height(self) -> int:
+        """Pixels that it takes, so that the page keeps them free until it is drawn."""
+        return int(self._plotly.layout.height)
+
     @property
     def data(self) -> str:
         """All that Plotly needs, as JSON that can stand in a page: without a ``<`` nothing ends its element early."""
         import plotly.io
 
-        made = self.chart.plotly()
-        made.layout.title = None  # the page has a heading
-        made.layout.margin.t = 40
-        text: str = plotly.io.to_json(made, validate=False)
-        return text.replace("<", "\\u003c")
+        return str(plotly.io.to_json(self._plotly, validate=False)).replace("<", "\\u003c")
 
 
 def write(path: Path, template: str, figures: Sequence[Figure] = (), **context: Any) -> list[Path]:
@@ -132,8 +139,3 @@ def _plotly() -> str:
 @cache
 def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def to_json(value: Any) -> str:
-    """One line of JSON for people to copy."""
-    return json.dumps(value)

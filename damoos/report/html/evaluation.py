@@ -8,12 +8,16 @@ from typing import Any
 
 from damoos.normalised import evaluation
 from damoos.policies.named import BASELINE
+from damoos.report import configs
 from damoos.report.html import document, fleet, shown
 from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
+from damoos.store.studies import slug
 from damoos.sweeps import Sweep
 
 Machine = Mapping[str, Any]
+# Bars that a row of panels has room for.
+MOST_BARS = 60
 
 
 def write(sweep: Sweep, path: Path) -> list[Path]:
@@ -25,12 +29,22 @@ def write(sweep: Sweep, path: Path) -> list[Path]:
     """
     found = fleet.Fleet(sweep)
     machines = evaluation(list(found.results.values()))
-    return document.write(path, "evaluation", figures(found), **context(found, machines))
+    return document.write(path, "evaluation", figures(found, machines), **context(found, machines))
 
 
-def figures(found: fleet.Fleet) -> list[Figure]:
-    """Figure 7, for each machine."""
-    return []
+def figures(found: fleet.Fleet, machines: Sequence[Machine]) -> list[Figure]:
+    """The paper's Figure 7: for all machines where there is room for them side by side, else for each."""
+    results = list(found.results.values())
+    says = "Each run against the baseline of its own block, which is 1; more is better; intervals are 95 %."
+    title = "Performance and memory efficiency"
+    bars = sum(len(one["configs"]) * (len(one["workloads"]) + 1) for one in machines)
+    if bars <= MOST_BARS:
+        return [Figure("configs", title, says, configs.chart({"machines": machines}, results))]
+    return [
+        Figure(f"configs-{slug(one['machine'])}", f"{title} on {one['machine']}", says,
+               configs.chart({"machines": [one]}, results))
+        for one in machines
+    ]  # fmt: skip
 
 
 def context(found: fleet.Fleet, machines: Sequence[Machine]) -> dict[str, Any]:
@@ -91,9 +105,9 @@ def _failed(result: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _averages(machines: Sequence[Machine]) -> Table:
-    columns = {"machine": WORDS, "configuration": WORDS, "performance": NUMBERS, "95 %": NUMBERS}
-    columns |= {"memory efficiency": NUMBERS, "95 % of it": NUMBERS, "slowdown": NUMBERS, "RSS": NUMBERS}
-    columns |= {"DAMON's CPU": NUMBERS, "workloads": NUMBERS}
+    columns = {"machine": WORDS, "configuration": WORDS, "performance": NUMBERS}
+    columns |= {"memory efficiency": NUMBERS, "slowdown": NUMBERS, "RSS": NUMBERS}
+    columns |= {"DAMON": NUMBERS, "workloads": NUMBERS}
     rows = [_average(one["machine"], name, config) for one in machines for name, config in one["configs"].items()]
     return Table(columns, rows)
 
@@ -103,18 +117,10 @@ def _average(machine: str, name: str, config: Mapping[str, Any]) -> list[Cell]:
         return config[key]["mean"] if key in config else None
 
     return [
-        shown.word(machine), shown.word(name), *_ratio(config.get("performance")),
-        *_ratio(config.get("memory_efficiency")), shown.change(mean("slowdown")), shown.change(mean("bloat")),
+        shown.word(machine), shown.word(name), shown.ratio(config.get("performance")),
+        shown.ratio(config.get("memory_efficiency")), shown.change(mean("slowdown")), shown.change(mean("bloat")),
         shown.share(mean("kdamond_cpu")), shown.count(len(config["workloads"])),
     ]  # fmt: skip
-
-
-def _ratio(quantity: Mapping[str, Any] | None) -> list[Cell]:
-    if quantity is None:
-        return [Cell(shown.NONE, None)] * 2
-    ends = quantity["ci95"]
-    cell = Cell(shown.NONE, None) if ends is None else Cell(f"[{ends[0]:.3f}, {ends[1]:.3f}]", ends[1] - ends[0])
-    return [Cell(f"{quantity['mean']:.3f}", quantity["mean"]), cell]
 
 
 def _shares(machines: Sequence[Machine]) -> Iterator[str]:
@@ -135,8 +141,8 @@ def _shares(machines: Sequence[Machine]) -> Iterator[str]:
 
 def _numbers(results: Sequence[Mapping[str, Any]]) -> Table:
     columns = {"workload": WORDS, "machine": WORDS, "configuration": WORDS, "runtime": NUMBERS, "RSS": NUMBERS}
-    columns |= {"performance": NUMBERS, "95 %": NUMBERS, "memory efficiency": NUMBERS, "95 % of it": NUMBERS}
-    columns |= {"huge pages": NUMBERS, "DAMON's CPU": NUMBERS, "error": WORDS}
+    columns |= {"performance": NUMBERS, "memory efficiency": NUMBERS}
+    columns |= {"huge pages": NUMBERS, "DAMON": NUMBERS, "error": WORDS}
     rows = [_number(one, name, config) for one in results for name, config in one["configs"].items()]
     return Table(columns, rows, "Every workload under every configuration")
 
@@ -150,8 +156,8 @@ def _number(result: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> 
     model = " (model)" if result["variant"] == "model" else ""
     return [
         shown.word(f"{result['workload']}{model}"), shown.word(result["machine"]["name"]), shown.word(name),
-        shown.seconds(mean("runtime_s")), shown.size(mean("rss_avg_bytes")), *_ratio(found.get("performance")),
-        *_ratio(found.get("memory_efficiency")), shown.size(mean("anon_huge_avg_bytes")),
+        shown.seconds(mean("runtime_s")), shown.size(mean("rss_avg_bytes")), shown.ratio(found.get("performance")),
+        shown.ratio(found.get("memory_efficiency")), shown.size(mean("anon_huge_avg_bytes")),
         shown.share(mean("kdamond_cpu")), shown.word(config["error"], "bad"),
     ]  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,8 +45,12 @@ class Fleet:
 
     @cached_property
     def studies(self) -> list[Study]:
-        """Studies that have begun."""
-        return studies_of(self.sweep)
+        """Studies that have begun, as they are now."""
+        return [Study(one.record.freeze()) for one in studies_of(self.sweep)]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Study]:
+        return {one.name: one for one in self.studies}
 
     @cached_property
     def results(self) -> dict[str, Result]:
@@ -68,6 +72,15 @@ class Fleet:
             row = {"study": name, "workload": config.target, "machine": config.machine, "on": "", "error": ""}
             rows.append({**row, "state": "done" if name in self.results else "waiting", **told.get(name, {})})
         return rows
+
+    def study(self, name: str) -> Study:
+        """One of them by its name."""
+        return self._by_name[name]
+
+    @property
+    def finished(self) -> Iterator[Study]:
+        """Studies that have a result."""
+        return (one for one in self.studies if one.name in self.results)
 
     @property
     def failures(self) -> list[dict[str, Any]]:
@@ -127,12 +140,12 @@ def gain(result: Result) -> float | None:
 def machines(found: Fleet) -> Table:
     """Every machine: whether it was fit, how it behaved, how long it was held."""
     columns = {"machine": WORDS, "state": WORDS, "studies": NUMBERS, "failed": NUMBERS, "retries": NUMBERS}
-    columns |= {"hours": NUMBERS, "USD": NUMBERS}
+    columns |= {"held for": NUMBERS, "USD": NUMBERS}
     named = found.said.get("machines", {})
     known = {**{name: {} for name in found.sweep.config.machines}, **named}
     # A machine of which there are several is named by its slots: i3#0, i3#1.
     names = [name for name in known if name in named or not any(one.startswith(f"{name}#") for one in named)]
-    return Table(columns, [_machine(found, name, known[name]) for name in names], "Machines of the sweep")
+    return Table(columns, [_machine(found, name, known[name]) for name in names], "Machines")
 
 
 def _machine(found: Fleet, name: str, about: Mapping[str, Any]) -> list[Cell]:
@@ -143,7 +156,7 @@ def _machine(found: Fleet, name: str, about: Mapping[str, Any]) -> list[Cell]:
     return [
         shown.word(name), state, shown.count(done), shown.count(failed),
         shown.count(found.said.get("retries", {}).get(name, 0)),
-        Cell(f"{cost['hours']:.2f}", cost["hours"]) if cost else shown.word(None),
+        Cell(shown.duration(cost["hours"] * 3600), cost["hours"]) if cost else shown.word(None),
         Cell(f"{cost['usd']:.2f}", cost["usd"]) if cost and cost["usd"] is not None else shown.word(None),
     ]  # fmt: skip
 
@@ -153,7 +166,11 @@ def machines_say(found: Fleet) -> str:
     retries = {name: number for name, number in found.said.get("retries", {}).items() if number}
     out = {name: one["error"] for name, one in found.said.get("machines", {}).items() if one.get("error")}
     words = [f"{name} was given up ({error})" for name, error in out.items()]
-    words += [f"runs were repeated on {name} ({number} times)" for name, number in retries.items() if name not in out]
+    words += [
+        f"runs were repeated on {name} ({shown.counted(number, 'time')})"
+        for name, number in retries.items()
+        if name not in out
+    ]
     if not words:
         return "None of them misbehaved: no run had to be repeated, none was given up."
     if len(words) > 12:

@@ -35,7 +35,6 @@ function draw(plot) {
   plot.classList.add("drawn");
   const figure = JSON.parse(document.getElementById(plot.dataset.figure).textContent);
   plot.textContent = "";
-  plot.style.minHeight = `${figure.layout.height}px`;
   Plotly.newPlot(plot, figure.data, figure.layout, { responsive: true, displaylogo: false, displayModeBar: false })
     .then(() => recolour(plot));
 }
@@ -45,16 +44,16 @@ const near = new IntersectionObserver((seen) => seen.forEach((one) => {
 }), { rootMargin: "400px" });
 each(".plot", (plot) => near.observe(plot));
 
-// ---- print: everything drawn, in light, as wide as the paper
+// ---- print: everything drawn, in light, as wide as the paper and not as high as on the screen
 let before;
 addEventListener("beforeprint", () => {
   before = root.dataset.theme || "";
   show("light");
-  each(".plot", (plot) => { draw(plot); Plotly.relayout(plot, { width: 680 }); });
+  each(".plot", (plot) => { draw(plot); Plotly.relayout(plot, { width: 680, height: Math.round(0.75 * plot.layout.height) }); });
 });
 addEventListener("afterprint", () => {
   if (before) root.dataset.theme = before; else delete root.dataset.theme;
-  each(".plot.drawn", (plot) => Plotly.relayout(plot, { width: null, autosize: true }));
+  each(".plot.drawn", (plot) => Plotly.relayout(plot, { width: null, height: parseInt(plot.style.minHeight), autosize: true }));
   show();
 });
 

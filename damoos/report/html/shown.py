@@ -57,17 +57,21 @@ def count(value: float | None) -> Cell:
     return Cell(NONE, None) if value is None else Cell(f"{value:,.0f}", value)
 
 
-def score(value: float | None, mark: str = "") -> Cell:
-    """A score."""
-    return Cell(NONE, None) if value is None else Cell(show_score(value), value, mark)
-
-
-def interval(ends: Sequence[float] | None) -> Cell:
-    """A 95 % interval of scores, sorted by its width."""
-    if ends is None:
+def score(value: float | None, ends: Sequence[float] | None = None, mark: str = "") -> Cell:
+    """A score, with half of its 95 % interval where there is one."""
+    if value is None:
         return Cell(NONE, None)
-    low, high = ends
-    return Cell(f"[{show_score(low)}, {show_score(high)}]", high - low)
+    reach = "" if ends is None else f" ± {show_score((ends[1] - ends[0]) / 2).removeprefix('+')}"
+    return Cell(f"{show_score(value)}{reach}", value, mark)
+
+
+def ratio(quantity: Mapping[str, Any] | None) -> Cell:
+    """A ratio to the baseline, with half of its 95 % interval."""
+    if quantity is None:
+        return Cell(NONE, None)
+    ends = quantity["ci95"]
+    reach = "" if ends is None else f" ± {(ends[1] - ends[0]) / 2:.3f}"
+    return Cell(f"{quantity['mean']:.3f}{reach}", quantity["mean"])
 
 
 def change(value: float | None, mark: str = "") -> Cell:
@@ -88,11 +92,6 @@ def seconds(value: float | None) -> Cell:
 def size(value: float | None) -> Cell:
     """An amount of memory."""
     return Cell(NONE, None) if value is None else Cell(show_bytes(value), value)
-
-
-def money(value: float | None, currency: str = "USD") -> Cell:
-    """A price."""
-    return Cell(NONE, None) if value is None else Cell(f"{value:,.2f} {currency}", value)
 
 
 def duration(value_s: float) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from damoos.errors import ConfigError
+from damoos.recorder import forecast
+from damoos.records import damo
+from damoos.report import forecasts, memory, recordings, tuning
 from damoos.report.html import document, provenance, shown, trials
 from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
@@ -15,7 +19,7 @@ from damoos.units import show_bytes, show_score
 from damoos.verdict import BASELINE, MANUAL, TUNED
 
 Result = Mapping[str, Any]
-ARMS = {BASELINE: "baseline (no scheme)", MANUAL: "hand-made", TUNED: "tuned", "runner-up": "runner-up"}
+ARMS = {BASELINE: "no scheme", MANUAL: "hand-made", TUNED: "tuned", "runner-up": "runner-up"}
 
 
 def write(study: Study, path: Path) -> list[Path]:
@@ -32,7 +36,26 @@ def write(study: Study, path: Path) -> list[Path]:
 
 def figures(study: Study) -> list[Figure]:
     """The figures of a study, as far as it has what they show."""
-    return []
+    found = [Figure("score", "Score by what was tuned", _SCORE, tuning.chart(study))]
+    memory_chart = memory.chart(study)
+    if memory_chart.panels[0].layers:
+        found.append(Figure("memory", "Memory over time", _MEMORY, memory_chart))
+    predicted = study.record.artifacts.path / "recording.damo"
+    if (study.record.result or {}).get("prediction") and predicted.exists():
+        with suppress(ConfigError):  # a recording of another version may say too little
+            recording = damo.read(predicted)
+            rows = forecast(recording, study.config.scorer, study.config.scorer_options)
+            chart = forecasts.chart(recordings.title(recording), rows, study)
+            found.append(Figure("prediction", "What the recording predicted", _PREDICTION, chart))
+    return found
+
+
+_SCORE = (
+    "Every point is one run, with its 95 % interval where repeated runs tell the noise; the line is what the search"
+    " makes of the points. Where limits were broken is shaded."
+)
+_MEMORY = "One round of the validation, each run from its beginning to its end."
+_PREDICTION = "From the recording alone, before any trial; the points are what trials then measured."
 
 
 def context(study: Study) -> dict[str, Any]:
@@ -84,10 +107,11 @@ def _tiles(result: Result) -> list[Tile]:
     if TUNED not in arms or BASELINE not in arms:
         return []
     tuned, base = arms[TUNED], arms[BASELINE]
-    whole, ends = base["rss_avg_bytes"], tuned["score_ci95"]
+    whole, (low, high) = base["rss_avg_bytes"], tuned["score_ci95"] or (None, None)
     saved = whole - tuned["rss_avg_bytes"]
+    ends = "" if low is None or high is None else f"[{show_score(low)}, {show_score(high)}]"
     return [
-        Tile("Score, tuned", shown.score(tuned["score"]).text, shown.interval(ends).text),
+        Tile("Score, tuned", shown.score(tuned["score"]).text, ends),
         Tile("Slowdown", f"{tuned['runtime_s'] / base['runtime_s'] - 1:+.1%}", f"of {base['runtime_s']:.2f} s"),
         Tile("RSS saved", f"{saved / whole:.1%}", f"{show_bytes(saved)} of {show_bytes(whole)}"),
         Tile("DAMON's own time", f"{tuned['kdamond_cpu']:.1%}", "of a CPU"),
@@ -115,8 +139,8 @@ def _validation(study: Study, result: Result) -> dict[str, Any]:
     arms = result.get("validation") or {}
     if not arms:
         return {"validation": None}
-    columns = {"scheme": WORDS, "parameters": WORDS, "score": NUMBERS, "95 %": NUMBERS, "runtime": NUMBERS}
-    columns |= {"slowdown": NUMBERS, "RSS": NUMBERS, "RSS saved": NUMBERS, "with swap": NUMBERS, "DAMON's CPU": NUMBERS}
+    columns = {"scheme": WORDS, "parameters": WORDS, "score ± 95 %": NUMBERS, "runtime": NUMBERS}
+    columns |= {"slowdown": NUMBERS, "RSS": NUMBERS, "RSS saved": NUMBERS, "with swap": NUMBERS, "DAMON": NUMBERS}
     columns |= {"runs": NUMBERS, "limits": WORDS}
     table = Table(columns, [_arm(study, result, name, arm) for name, arm in arms.items()])
     found = {"validation": table, "shrinkage": "", "validation_says": _VALIDATION}
@@ -145,7 +169,7 @@ def _arm(study: Study, result: Result, name: str, arm: Mapping[str, Any]) -> lis
     won = "good" if name == result["verdict"] else ""
     return [
         shown.word(ARMS.get(name, name), won), shown.word(trials.point_text(study, point)),
-        shown.score(arm["score"], won), shown.interval(arm["score_ci95"]), shown.seconds(arm["runtime_s"]),
+        shown.score(arm["score"], arm["score_ci95"], won), shown.seconds(arm["runtime_s"]),
         shown.change(slower), shown.size(arm["rss_avg_bytes"]), shown.share(saved), shown.size(arm["net_avg_bytes"]),
         shown.share(arm["kdamond_cpu"]), shown.count(arm["repeats"]),
         shown.word("kept") if arm["feasible"] else shown.word("broken", "bad"),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from damoos import arms
 from damoos.errors import ConfigError
-from damoos.report.html import document, evaluation, fleet, shown
+from damoos.report import arms as bars
+from damoos.report import crowds
+from damoos.report import sweeps as matrices
+from damoos.report.html import document, evaluation, fleet, shown, trials
 from damoos.report.html.document import Figure
 from damoos.report.html.fleet import Totals
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.scorers.cost import Prices
+from damoos.store.studies import slug
 from damoos.sweeps import Sweep
 from damoos.units import show_bytes
 from damoos.verdict import BASELINE, MANUAL, TUNED
@@ -19,6 +24,8 @@ from damoos.verdict import BASELINE, MANUAL, TUNED
 # The verdicts in the words of a table.
 VERDICTS = {TUNED: "tuned is best", MANUAL: "hand-made is best", BASELINE: "leave it alone"}
 HOURS_A_MONTH = 730
+# Machines that a panel can show, and groups of bars that a row of panels has room for.
+MOST_MACHINES, MOST_GROUPS = 6, 24
 
 
 def write(sweep: Sweep, path: Path, prices: Prices | None = None) -> list[Path]:
@@ -45,8 +52,42 @@ def write(sweep: Sweep, path: Path, prices: Prices | None = None) -> list[Path]:
 
 
 def figures(found: fleet.Fleet) -> list[Figure]:
-    """The figures of a sweep."""
-    return []
+    """The figures of a sweep; where there are too many machines to tell apart, of what they have in common."""
+    sweep, studies = found.sweep, list(found.finished)
+    direction = studies[0].scorer.direction
+    pairs = [dict(one) for one in arms.compare(studies)]
+    is_crowd = len(sweep.config.machines) > MOST_MACHINES
+    curves = crowds.curves(sweep.name, studies) if is_crowd else matrices.curves(sweep.name, studies)
+    figures = []
+    if any(not pair["error"] for one in pairs for pair in one["studies"]):
+        figures.append(Figure("gain", "What tuning has won", _GAIN, matrices.matrix(sweep.name, pairs, direction)))
+    figures.append(Figure("curves", "Score by what was tuned", _CROWD if is_crowd else _CURVES, curves))
+    return [*figures, *_compared(sweep, pairs, direction)]
+
+
+_GAIN = (
+    "Score of the tuned scheme less that of the hand-made one, both validated on fresh runs; more than 0: tuning won."
+)
+_CURVES = (
+    "A panel for each workload; each machine has its own colour and mark, lines are what its search makes of them."
+)
+_CROWD = "A panel for each workload: runs that kept the limits, of all machines together."
+
+
+def _compared(sweep: Sweep, pairs: list[dict[str, Any]], direction: str) -> Iterator[Figure]:
+    """One figure where there is room for all machines side by side, else one for each; means of a crowd."""
+    title, says = "Hand-made and tuned", "Against the baseline of the same round; intervals are 95 %."
+    nr_groups = len(pairs) * (len(sweep.config.workloads) + 1)
+    if len(pairs) > MOST_MACHINES:
+        parts = [("compare", title, crowds.averages(pairs, direction))]
+        says += " A cross: the limits were broken at least once."
+    elif nr_groups <= MOST_GROUPS:
+        parts = [("compare", title, pairs)]
+    else:
+        parts = [(f"compare-{slug(one['machine'])}", f"{title} on {one['machine']}", [one]) for one in pairs]
+    for key, heading, some in parts:
+        if chart := bars.chart(some):
+            yield Figure(key, heading, says, chart)
 
 
 def context(found: fleet.Fleet, prices: Prices | None) -> dict[str, Any]:
@@ -75,36 +116,39 @@ def _verdict(found: fleet.Fleet, totals: Totals) -> dict[str, str]:
         "nothing beats leaving it alone": verdicts.count(BASELINE),
         "the best cannot be told apart": verdicts.count("indistinguishable"),
     }
-    parts = [f"on {number} {words}" for words, number in counts.items() if number]
+    parts = [f"{words} in {number} of {len(verdicts)}" for words, number in counts.items() if number]
     failed = len(found.failures)
     caution = f"{shown.counted(failed, 'study')} failed; the table has the reasons." if failed else ""
+    text = shown.listed(parts)
     left = len(found.rows) - len(found.results) - failed
     caution += f" {left} are not finished; damoos resume {found.sweep.name} goes on with them." if left > 0 else ""
-    return {"verdict": f"Of {len(verdicts)} studies, {shown.listed(parts)}.", "caution": caution.strip()}
+    return {
+        "verdict": f"{text[:1].upper()}{text[1:]}{' studies' if len(verdicts) > 1 else ' study'}.",
+        "caution": caution.strip(),
+    }
 
 
 def _tiles(found: fleet.Fleet, totals: Totals, prices: Prices | None) -> dict[str, Any]:
     saved = Tile(
         "Memory saved", show_bytes(totals.saved_bytes), f"of {show_bytes(totals.whole_bytes)}, one of each workload"
     )
-    tiles = [saved]
-    if prices:
+    tiles = [saved] if totals.counted else []
+    if prices and totals.counted:
         worth = totals.saved_bytes / (1 << 30) * prices.gib_hour * HOURS_A_MONTH
         tiles.append(
             Tile("Worth of it", f"{worth:,.2f} {prices.currency}", f"a month, at {prices.gib_hour:g} per GiB and hour")
         )
     if totals.slowdown is not None:
         tiles.append(Tile("Slowdown", f"{totals.slowdown:+.1%}", "mean of the tuned schemes"))
-    tiles.append(
-        Tile("Broken limits", str(totals.broken_tuned), f"tuned; hand-made: {totals.broken_manual}, of {totals.judged}")
-    )
+    broken = f"hand-made: {totals.broken_manual} of {totals.judged}"
+    tiles.append(Tile("Limits broken", f"{totals.broken_tuned} of {totals.judged}", broken))
     hours, usd = found.spent
-    tiles.append(Tile("Machine time", f"{hours:.2f} h", "" if usd is None else f"{usd:,.2f} USD"))
+    tiles.append(Tile("Machine time", shown.duration(hours * 3600), "" if usd is None else f"{usd:,.2f} USD"))
     kept = shown.counted(totals.counted, "tuned scheme")
     says = f"Totals count {kept} that kept the limits of the score on fresh runs, one process each."
     if totals.models:
         says += f" {totals.models} of them ran models of their workloads, whose memory is scaled down."
-    if not prices:
+    if not prices and totals.counted:
         says += " What the memory is worth is said with --prices FILE."
     return {"tiles": tiles, "tiles_say": says}
 
@@ -113,10 +157,10 @@ _STUDIES = "Score, slowdown and saving are of the tuned scheme on fresh runs, ag
 
 
 def _studies(found: fleet.Fleet) -> Table:
-    columns = {"workload": WORDS, "machine": WORDS, "verdict": WORDS, "score": NUMBERS, "95 %": NUMBERS}
-    columns |= {"hand-made": NUMBERS, "gain": NUMBERS, "slowdown": NUMBERS, "RSS saved": NUMBERS, "memory": NUMBERS}
-    columns |= {"trials": NUMBERS, "limits": WORDS, "tuned scheme": WORDS}
-    return Table(columns, [_study(row, found) for row in found.rows], "Every study of the sweep")
+    columns = {"workload": WORDS, "machine": WORDS, "verdict": WORDS, "score ± 95 %": NUMBERS, "hand-made": NUMBERS}
+    columns |= {"gain": NUMBERS, "slowdown": NUMBERS, "RSS saved": NUMBERS, "memory saved": NUMBERS, "limits": WORDS}
+    columns |= {"tuned to": WORDS}
+    return Table(columns, [_study(row, found) for row in found.rows], "Studies")
 
 
 def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
@@ -124,19 +168,17 @@ def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
     result = found.results.get(row["study"])
     if result is None:
         said = f"failed: {row['error']}" if row["state"] == "failed" else row["state"]
-        return [*head, shown.word(said, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 10]
+        return [*head, shown.word(said, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 8]
     arms = result["validation"] or {}
     tuned, manual, base = (arms.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
+    best = (result["recommended"] or {}).get("params", {})
     won = result["verdict"] == TUNED
-    limits = (
-        shown.word("kept") if tuned.get("feasible") else shown.word("broken" if tuned else "no trial kept them", "bad")
-    )
+    limits = shown.word("kept") if tuned.get("feasible") else shown.word("broken" if tuned else "none kept", "bad")
     return [
         *head, shown.word(VERDICTS.get(result["verdict"], "cannot be told apart"), "good" if won else ""),
-        shown.score(tuned.get("score"), "good" if won else ""), shown.interval(tuned.get("score_ci95")),
+        shown.score(tuned.get("score"), tuned.get("score_ci95"), "good" if won else ""),
         shown.score(manual.get("score")), shown.score(fleet.gain(result)),
         shown.change(fleet.slowdown(tuned, base)), shown.share(fleet.saving(tuned, base)),
         shown.size(base["rss_avg_bytes"] - tuned["rss_avg_bytes"] if tuned and base else None),
-        shown.count(len(result["trials"])), limits,
-        shown.word((result["recommended"] or {}).get("scheme"), code=True),
+        limits, shown.word(trials.point_text(found.study(row["study"]), best)),
     ]  # fmt: skip

@@ -32,7 +32,7 @@ def table(study: Study, trials: Sequence[Trial], runs: Sequence[Run]) -> Table:
     bases = [run.measurement for run in runs if run.kind == "baseline" and run.measurement]
     base = mean_measurement(bases).metrics if bases else {}
     columns = {"trial": NUMBERS, **{param.name: WORDS if param.choices else NUMBERS for param in params}}
-    columns |= {"outcome": WORDS, "score": NUMBERS, "95 %": NUMBERS, "runtime": NUMBERS, "slowdown": NUMBERS}
+    columns |= {"outcome": WORDS, "score ± 95 %": NUMBERS, "runtime": NUMBERS, "slowdown": NUMBERS}
     columns |= {"RSS": NUMBERS, "RSS saved": NUMBERS, "applied": NUMBERS}
     best = _best(study, trials)
     return Table(columns, [_trial(study, one, base, one.number == best) for one in trials], first="trial")
@@ -54,8 +54,8 @@ def _trial(study: Study, trial: Trial, base: Mapping[str, float], best: bool) ->
     at_least = Cell(f"≥ {metrics['elapsed_s']:.2f} s", metrics["elapsed_s"], "bad") if run and run.censored else None
     return [
         shown.count(trial.number), *points, outcome(trial, best),
-        shown.score(trial.score.value if trial.state == "complete" else None, "good" if best else ""),
-        shown.interval(trial.interval), at_least or shown.seconds(runtime),
+        shown.score(trial.score.value if trial.state == "complete" else None, trial.interval, "good" if best else ""),
+        at_least or shown.seconds(runtime),
         shown.change(runtime / base["runtime_s"] - 1 if runtime and base else None), shown.size(rss),
         shown.share(1 - rss / base["rss_avg_bytes"] if rss and base else None), shown.size(applied),
     ]  # fmt: skip
@@ -103,8 +103,8 @@ def prediction(study: Study, result: Mapping[str, Any]) -> dict[str, Any]:
     found = result.get("prediction")
     if not found:
         return {"prediction": None}
-    columns = {"trial": NUMBERS, "parameters": WORDS, "slowdown predicted": NUMBERS, "slowdown measured": NUMBERS}
-    columns |= {"saving predicted": NUMBERS, "saving measured": NUMBERS, "chance of keeping limits": NUMBERS}
+    columns = {"trial": NUMBERS, "parameters": WORDS, "predicted slowdown": NUMBERS, "measured slowdown": NUMBERS}
+    columns |= {"predicted saving": NUMBERS, "measured saving": NUMBERS, "chance to keep limits": NUMBERS}
     columns |= {"limits": WORDS}
     points = {one["number"]: one["params"] for one in result["trials"]}
     rows = [_predicted(study, points[one["number"]], one) for one in found["trials"] if one["predicted"]]

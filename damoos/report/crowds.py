@@ -1,0 +1,78 @@
+"""Sweeps with more machines than eyes can tell apart: what the many have in common, and how far they spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from damoos import arms
+from damoos.report.charts import Chart, Layer, Level, Line, Panel
+from damoos.report.charts.layers import Floats
+from damoos.report.charts.style import BLUE
+from damoos.report.names import short
+from damoos.report.tuning import axis, place, score_axis
+from damoos.searchers.base import feasible, value
+from damoos.study import Study
+from damoos.verdict import MANUAL, TUNED
+
+Machine = Mapping[str, Any]
+# Points of a curve, and the quantiles between which its band lies.
+NR_BINS, LOW, HIGH = 10, 0.1, 0.9
+
+
+def curves(title: str, studies: Sequence[Study]) -> Chart:
+    """A panel for each workload: the median of what all machines measured, and where the middle 80 % of it lies."""
+    groups: dict[str, list[Study]] = {}
+    for study in studies:
+        groups.setdefault(study.config.target, []).append(study)
+    panels = [_panel(workload, some) for workload, some in groups.items()]
+    return Chart(title, panels, columns=min(3, len(panels)), panel_name="workload")
+
+
+def _panel(workload: str, studies: Sequence[Study]) -> Panel:
+    param = studies[0].space.params[0]
+    kept = [(place(param, one.params), value(one)) for study in studies for one in feasible(study.trials())]
+    layers: list[Layer] = [Level("baseline (no scheme)", 0.0)]
+    if kept:
+        x, median, low, high = _binned(np.array(sorted(kept)))
+        layers.append(Line("median of all machines (band: the middle 80 %)", x, median, low, high, BLUE))
+    return Panel(axis(param), score_axis(studies[0]), layers, short(workload))
+
+
+def _binned(points: Floats) -> tuple[list[float], list[float], list[float], list[float]]:
+    """Medians of places, and medians and quantiles of scores, of as many bins of equally many points."""
+    bins = np.array_split(points, min(NR_BINS, len(points)))
+    medians = [np.median(one, axis=0) for one in bins]
+    ends = [np.quantile(one[:, 1], [LOW, HIGH]) for one in bins]
+    return (
+        [float(one[0]) for one in medians], [float(one[1]) for one in medians],
+        [float(one[0]) for one in ends], [float(one[1]) for one in ends],
+    )  # fmt: skip
+
+
+def averages(found: Sequence[Machine], direction: str) -> list[dict[str, Any]]:
+    """Hand-made and tuned schemes averaged over the machines of each workload, or the other way, whatever is fewer.
+
+    Returns
+    -------
+    list of dict
+        One entry of the form of `damoos.arms.compare`; an arm that broke a limit once is not ``feasible``.
+    """
+    pairs = [(one["machine"], pair) for one in found for pair in one["studies"] if not pair["error"]]
+    workloads = {pair["workload"] for _, pair in pairs}
+    by_workload = len(workloads) <= len(found)
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for machine, pair in pairs:
+        groups.setdefault(pair["workload"] if by_workload else machine, []).append(pair)
+    made = []
+    for name, some in groups.items():
+        average = arms.summary(some, direction)
+        assert average
+        form = {
+            arm: {**average[arm], "feasible": not average[arm]["broken"], "scheme": None} for arm in (MANUAL, TUNED)
+        }
+        made.append({"study": None, "workload": name, "variant": some[0]["variant"], "error": "", **form})
+    whole = f"means over {len(found)} machines" if by_workload else f"means over {len(workloads)} workloads"
+    return [{"machine": whole, "studies": made, "average": arms.summary(made, direction), "paper": None}]
