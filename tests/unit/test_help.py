@@ -78,6 +78,8 @@ def test_help_ends_with_the_examples_as_they_are(words: tuple[str, ...], monkeyp
     command = ALL[words]
     monkeypatch.setenv("COLUMNS", "80")
     shown = command.get_help(command.make_context(words[-1], [], resilient_parsing=True)).rstrip()
+    for name in getattr(command, "commands", {}):
+        assert f"\n  {name} " in shown
     assert shown.endswith("\n".join(f"  {line}" for line in examples(command.help)))
 
 
@@ -90,6 +92,8 @@ def test_help_is_by_task(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     for task in TASKS:
         assert f"$ {task.example}\n" in shown + "\n"
+    for name in ROOT.commands:
+        assert f"\n  {name} " in shown
     assert "..." not in shown.replace("[ARGS]...", "")
 
 
