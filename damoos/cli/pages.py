@@ -8,12 +8,18 @@ from typing import Annotated
 
 import typer
 
+from damoos.cli import complete
 from damoos.cli.common import RESULTS, Format, Results, Storage, check_format
 from damoos.errors import ConfigError
 
 app = typer.Typer()
 
-_Name = Annotated[str, typer.Argument(metavar="STUDY-or-SWEEP", help="A study, a sweep, or an evaluation.")]
+_Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="STUDY-or-SWEEP", help="A study, a sweep, or an evaluation.", autocompletion=complete.studies_and_sweeps
+    ),
+]
 _Page = Annotated[
     Path | None, typer.Option("--output", "-o", help="The file, .html (default: report.html in its folder of results).")
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,9 +34,7 @@ def page() -> str:
 
 def _lines() -> Iterator[str]:
     damoos = root()
-    made = datetime.datetime.fromtimestamp(
-        int(os.environ.get("SOURCE_DATE_EPOCH", "0")) or None or _now(), datetime.UTC
-    )
+    made = datetime.datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())), datetime.UTC)
     yield f'.TH DAMOOS 1 {made:%Y-%m-%d} "damoos {__version__}" "User Commands"'
     yield ".ad l"
     yield from (".SH NAME", f"damoos \\- {_text(damoos.text.rstrip('.'))}")
@@ -68,10 +67,6 @@ def _text(words: str) -> str:
     """Words that mean nothing to roff: hyphens stay what a shell wants, no line begins a request."""
     escaped = words.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     return f"\\&{escaped}" if escaped.startswith(".") else escaped
-
-
-def _now() -> float:
-    return datetime.datetime.now().timestamp()
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import typer.main
@@ -13,6 +15,8 @@ import typer.main
 from damoos.cli import app
 from damoos.cli.help import TASKS, examples, summary
 
+ROOT_FOLDER = Path(__file__).resolve().parents[2]
+PAGES = [ROOT_FOLDER / "README.md", *sorted((ROOT_FOLDER / "docs").rglob("*.md"))]
 ROOT = typer.main.get_command(app)
 
 
@@ -25,13 +29,17 @@ def commands(group=ROOT, words: tuple[str, ...] = ("damoos",)) -> Iterator[tuple
 
 
 ALL = dict(commands())
+DONE_WHILE_PARSED = ("--install-completion", "--show-completion", "--help")
 EXAMPLES = [(words, line) for words, command in ALL.items() for line in examples(command.help)]
 EXAMPLES += [(("damoos",), task.example) for task in TASKS]
 
 
 def parsed(argv: list[str]) -> tuple[str, ...]:
     """Parse a command line without doing it: the words of the command that it calls."""
-    context = ROOT.make_context("damoos", argv[1:])
+    words = [word for word in argv[1:] if word not in DONE_WHILE_PARSED]
+    if not words:
+        return ("damoos",)
+    context = ROOT.make_context("damoos", words)
     called = ["damoos"]
     while context._protected_args:  # what is left for a command of this group
         words = [*context._protected_args, *context.args]
@@ -41,13 +49,24 @@ def parsed(argv: list[str]) -> tuple[str, ...]:
     return tuple(called)
 
 
-def first_command(line: str) -> list[str]:
-    """The words of a shell's line up to the first pipe, redirection or further command."""
-    split = shlex.shlex(line, posix=True, punctuation_chars="|&<>")
-    split.whitespace_split = True
-    words = list(split)
-    ends = [at for at, word in enumerate(words) if set(word) <= set("|&<>")]
-    return words[: min(ends, default=len(words))]
+def commands_of(text: str) -> list[list[str]]:
+    """The words of each call of damoos in lines for a shell."""
+    split = shlex.shlex(text.replace("\\\n", " ").replace("\n", " ; "), posix=True, punctuation_chars="|&<>;")
+    split.whitespace_split, split.commenters = True, ""
+    calls: list[list[str]] = [[]]
+    for word in split:
+        if set(word) <= set("|&<>;"):
+            calls.append([])
+        else:
+            calls[-1].append(word)
+    return [words for words in calls if words[:1] == ["damoos"]]
+
+
+def shown_in(page: str) -> list[str]:
+    """Lines for a shell, of blocks that are marked as such or indented, without their comments."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    blocks += re.findall(r"^    (damoos (?:.*\\\n)*.*)$", page, re.MULTILINE)
+    return [re.sub(r"(^|\s)#.*", "", line) for block in blocks for line in block.replace("\\\n", " ").splitlines()]
 
 
 def test_every_command_belongs_to_one_task() -> None:
@@ -60,17 +79,26 @@ def test_every_command_belongs_to_one_task() -> None:
 def test_every_command_has_an_example_of_its_own(words: tuple[str, ...]) -> None:
     found = examples(ALL[words].help)
     assert found
-    assert all(parsed(first_command(line))[: len(words)] == words for line in found)
+    assert all(parsed(commands_of(line)[0])[: len(words)] == words for line in found)
 
 
 @pytest.mark.parametrize(("words", "line"), EXAMPLES, ids=[line for _, line in EXAMPLES])
 def test_every_example_is_taken_by_the_parser(words: tuple[str, ...], line: str) -> None:
-    assert parsed(first_command(line))[: len(words)] == words
+    for call in commands_of(line):
+        assert parsed(call)[0] == "damoos"
+    assert parsed(commands_of(line)[0])[: len(words)] == words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT_FOLDER)) for page in PAGES])
+def test_every_command_in_the_docs_is_taken_by_the_parser(page: Path) -> None:
+    for line in shown_in(page.read_text()):
+        for call in commands_of(line):
+            parsed(call)
 
 
 def test_a_wrong_example_is_found() -> None:
     with pytest.raises(Exception, match="No such option"):
-        parsed(first_command("damoos tune --wrokload parsec3/raytrace > file"))
+        parsed(commands_of("damoos tune --wrokload parsec3/raytrace > file")[0])
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
@@ -78,6 +106,8 @@ def test_help_ends_with_the_examples_as_they_are(words: tuple[str, ...], monkeyp
     command = ALL[words]
     monkeypatch.setenv("COLUMNS", "80")
     shown = command.get_help(command.make_context(words[-1], [], resilient_parsing=True)).rstrip()
+    for name in getattr(command, "commands", {}):
+        assert f"\n  {name} " in shown
     assert shown.endswith("\n".join(f"  {line}" for line in examples(command.help)))
 
 
@@ -90,6 +120,8 @@ def test_help_is_by_task(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     for task in TASKS:
         assert f"$ {task.example}\n" in shown + "\n"
+    for name in ROOT.commands:
+        assert f"\n  {name} " in shown
     assert "..." not in shown.replace("[ARGS]...", "")
 
 
