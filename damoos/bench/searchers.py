@@ -99,8 +99,8 @@ def race(
     Returns
     -------
     DataFrame
-        One row per searcher, number of trials and curve: ``regret`` (mean over the seeds, in units of the curve's range),
-        ``limit_broken`` (share of the recommendations), ``ask_ms``.
+        One row per searcher, number of trials and curve: ``regret`` (mean over the seeds, in units of the curve's
+        range), ``limit_broken`` (share of the recommendations), ``ask_ms``.
     """
     import pandas as pd
 
