@@ -17,7 +17,7 @@ VERSION ?= 6.12
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
-.PHONY: help tune test setup build image kernel kernels kernel-test lint types unit guest bench bench-prior chaos docs clean
+.PHONY: help tune test setup build image kernel kernels kernel-test lint types unit guest notebooks bench bench-prior chaos docs clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -96,6 +96,9 @@ unit: setup ## only the tests that need no guest; under a minute
 
 guest: setup image ## only the tests on a real kernel
 	$(BIN)/pytest tests/guest
+
+notebooks: setup image ## run the notebooks on real guests and render their pages into docs/notebooks
+	$(BIN)/python notebooks/render.py
 
 bench: setup build/.test-packages image ## what damoos costs, alone and as a fleet; searchers raced; false winners; accessed bits; models
 	$(BIN)/python tests/bench/overhead.py

@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from multiprocessing import get_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
@@ -19,6 +19,9 @@ from damoos.errors import ConfigError
 from damoos.model.trial import History, Trial
 from damoos.searchers import SEARCHERS, searcher
 from damoos.searchers.base import Searcher, feasible
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # What "all" stands for, beside damoos's own.
 OPTUNA = ("optuna:tpe", "optuna:qmc", "optuna:nsgaii", "optuna:cmaes")
@@ -51,8 +54,8 @@ def search(made: Searcher, curve: Curve) -> tuple[History, float]:
     return history, spent
 
 
-def judge(name: str, curve: Curve, nr_samples: int, nr_seeds: int) -> Outcome:
-    """A searcher on a curve, once per seed; once in all if the seed plays no part.
+def judge(which: str | type[Searcher], curve: Curve, nr_samples: int, nr_seeds: int) -> Outcome:
+    """A searcher, by its name or its class, on a curve: once per seed, once in all if the seed plays no part.
 
     Without a feasible trial there is nothing to recommend, which counts as the worst point and as a broken limit.
     """
@@ -61,7 +64,11 @@ def judge(name: str, curve: Curve, nr_samples: int, nr_seeds: int) -> Outcome:
     regrets, nr_broken, ask_s, nr_asks = [], 0, 0.0, 0
     with threadpool_limits(1):  # matrices of ten rows: more threads only wait for each other
         for seed in range(nr_seeds):
-            made = searcher(name, curve.space, nr_samples, seed)
+            made = (
+                searcher(which, curve.space, nr_samples, seed)
+                if isinstance(which, str)
+                else which(curve.space, nr_samples, seed)
+            )
             history, spent = search(made, curve)
             ask_s, nr_asks = ask_s + spent, nr_asks + len(history)
             if feasible(history):
@@ -74,6 +81,43 @@ def judge(name: str, curve: Curve, nr_samples: int, nr_seeds: int) -> Outcome:
             if made.deterministic:
                 break
     return Outcome(tuple(regrets), nr_broken, ask_s, nr_asks)
+
+
+def race(
+    searchers: Sequence[str | type[Searcher]],
+    curves: Sequence[Curve],
+    trials: Sequence[int] = (5, 10, 20),
+    nr_seeds: int = 10,
+) -> pd.DataFrame:
+    """Race searchers in this process, so that a class which no package has yet can take part.
+
+    Parameters
+    ----------
+    searchers : sequence of str or class
+        Names as ``--searcher`` takes them, or subclasses of `damoos.searchers.base.Searcher`.
+
+    Returns
+    -------
+    DataFrame
+        One row per searcher, number of trials and curve: ``regret`` (mean over the seeds, in units of the curve's
+        range), ``limit_broken`` (share of the recommendations), ``ask_ms``.
+    """
+    import pandas as pd
+
+    rows = []
+    for which, count, curve in product(searchers, trials, curves):
+        found = judge(which, curve, count, nr_seeds)
+        rows.append(
+            {
+                "searcher": which if isinstance(which, str) else which.name,
+                "trials": count,
+                "curve": curve.name,
+                "regret": float(np.mean(found.regrets)),
+                "limit_broken": found.nr_broken / len(found.regrets),
+                "ask_ms": 1e3 * found.ask_s / found.nr_asks,
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def table(
