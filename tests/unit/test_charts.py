@@ -169,7 +169,7 @@ def test_a_bar_without_an_interval_has_none() -> None:
     assert alone.plotly().data[0].error_y.array is None
     first = CHARTS["bars"].plotly().data[0]
     assert first.error_y.array[0] == pytest.approx(0.1)
-    assert first.error_y.array[1] == 0
+    assert first.error_y.array[1] is None
 
 
 def test_a_cross_says_that_a_limit_was_broken() -> None:
@@ -296,7 +296,7 @@ def test_what_is_shaded_broke_the_limit_or_lies_beside_it(found: list[tuple[int,
 def test_measured_points_have_their_kind() -> None:
     trials = tuple(trial(n, n, state) for n, state in enumerate(["fail", "censored", "broken", "kept"]))
     layers = {layer.name: layer for layer in tuning.measured(trials, PARAM)}
-    assert _places(layers["measured (one run, 95 %)"]) == [3.0]
+    assert _places(layers["measured (one run)"]) == [3.0]
     assert _places(layers["limit broken (worst score so far)"]) == [2.0]
     assert [list(layers[name].at) for name in ("limit broken, stopped", "failed")] == [[1.0], [0.0]]  # type: ignore[attr-defined]
 

@@ -145,13 +145,13 @@ def _lines(text: str, length: int) -> str:
     return "<br>".join(map(_plain, wrapped(text, length)))
 
 
-def _numbers(values: of.Numbers) -> list[float]:
+def _numbers(values: of.Numbers) -> list[float | None]:
     """Plain numbers, to nine digits: Plotly would encode an array so that only Plotly can read it."""
-    return [float(f"{one:.9g}") for one in values]
+    return [None if math.isnan(one) else float(f"{one:.9g}") for one in values]
 
 
 def _reach(layer: of.Points, colour: str) -> dict[str, Any] | None:
-    if not len(layer.low):
+    if not np.isfinite(layer.low).any():
         return None
     above = [high - y for high, y in zip(layer.high, layer.y, strict=True)]
     below = [y - low for low, y in zip(layer.low, layer.y, strict=True)]
@@ -222,22 +222,20 @@ def _stack(made: Any, panel: Panel, layer: of.Stack, place: dict[str, Any]) -> N
 def _bars(made: Any, panel: Panel, layer: of.Bars, place: dict[str, Any]) -> None:
     series = [one for one in panel.layers if isinstance(one, of.Bars)]
     nth, width = series.index(layer), 0.84 / len(series)
-    known = [(at, cell) for at, cell in enumerate(layer.cells) if cell is not None]
-    x = [at + (nth - (len(series) - 1) / 2) * width for at, _ in known]
-    y = [float(cell["mean"]) for _, cell in known]
-    ends = [cell.get("ci95") or (cell["mean"], cell["mean"]) for _, cell in known]
-    drawn = of.Points(layer.name, x, y, [low for low, _ in ends], [high for _, high in ends])
-    reach = _reach(drawn, GREY) if any(cell.get("ci95") for _, cell in known) else None
+    shift = (nth - (len(series) - 1) / 2) * width
+    known = layer.known()
+    places, means, low, high = map(list, zip(*known, strict=True)) if known else ([], [], [], [])
+    x = [at + shift for at in places]
     made.add_bar(
-        x=x, y=[one - layer.neutral for one in y], base=layer.neutral, width=width, error_y=reach,
+        x=x, y=[one - layer.neutral for one in means], base=layer.neutral, width=width,
+        error_y=_reach(of.Points("", x, means, low, high), GREY),
         marker={"color": layer.colour, "pattern": {"shape": _PATTERNS[nth % len(_PATTERNS)], **_HATCH}},
-        customdata=y, text=[_plain(panel.x.words[at]) for at, _ in known], textposition="none",
+        customdata=means, text=[_plain(panel.x.words[round(at)]) for at in places], textposition="none",
         hovertemplate="%{text}: %{customdata:.4g}", **place,
     )  # fmt: skip
-    crosses = [(at, cell["mean"]) for at, (_, cell) in zip(x, known, strict=True) if cell.get("broken")]
-    if crosses:
+    if broken := layer.broken():
         made.add_scatter(
-            x=[at for at, _ in crosses], y=[mean for _, mean in crosses], mode="markers", hoverinfo="skip",
+            x=[at + shift for at, _ in broken], y=[mean for _, mean in broken], mode="markers", hoverinfo="skip",
             marker={"symbol": "x", "size": 10, "color": RED, "line": {"width": 1, "color": "white"}},
             **{**place, "showlegend": False},
         )  # fmt: skip
