@@ -40,6 +40,7 @@ from damoos.report.charts import (
     page,
     picture,
     terminal,
+    traces,
 )
 from damoos.report.charts.chart import wrapped
 from damoos.report.charts.layers import Floats
@@ -90,7 +91,7 @@ def test_every_rendering_has_it(name: str, tmp_path: Path) -> None:
     texts = {text for panel in chart.panels for layer in panel.layers for text in _words(panel, layer)}
     for text in texts:
         assert text in svg or text.replace("<", "&lt;") in svg, text
-        assert json.dumps(page._plain(text))[1:-1].replace("/", "\\u002f") in shown.replace("/", "\\u002f"), text
+        assert json.dumps(traces.plain(text))[1:-1].replace("/", "\\u002f") in shown.replace("/", "\\u002f"), text
     again = pd.read_csv(chart.save(str(tmp_path / "a.csv")))
     assert again.shape == chart.table.shape
     console = Console(file=StringIO(), width=70)
@@ -223,7 +224,7 @@ def test_no_two_series_differ_by_colour_alone() -> None:
         assert all(one != two for one, two in zip(first, second, strict=True))
     assert set(MARKERS) <= set(picture._MARKERS)
     assert set(DASHES) <= set(picture._DASHES)
-    assert len(picture.HATCHES) == len(page._PATTERNS) == len(PALETTE)
+    assert len(picture.HATCHES) == len(traces.PATTERNS) == len(PALETTE)
     assert len(HOT_TO_COLD) == len(RECENCY.names)
 
 
