@@ -12,6 +12,7 @@ import numpy as np
 from damoos.model.space import Param, Params
 from damoos.model.trial import History, Trial
 from damoos.report.charts import Axis, Chart, Layer, Level, Line, Panel, Points, Span, Upright
+from damoos.report.charts.layers import NONE
 from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, RED
 from damoos.searchers.base import feasible, value
 from damoos.study import Study
@@ -101,14 +102,15 @@ def chosen_point(study: Study, result: Result) -> Params | None:
 def measured(trials: History, param: Param, colour: str = BLUE, marker: str = "circle", of: str = "") -> list[Layer]:
     """What trials measured: scores that kept the limits with their intervals, and those that did not."""
     kept = feasible(trials)
-    ends = [one.interval or (value(one), value(one)) for one in kept]
+    ends = [one.interval or NONE for one in kept]
     broken = [one for one in trials if not one.score.feasible and one.state != "fail"]
     scored = [one for one in broken if one.score.value is not None]
     found: list[Layer] = []
     if kept:
         at, scores = [place(param, one.params) for one in kept], list(map(value, kept))
         low, high = zip(*ends, strict=True)
-        words, notes = of or "measured (one run, 95 %)", list(map(_note, kept))
+        words = of or ("measured (one run, 95 %)" if any(one.interval for one in kept) else "measured (one run)")
+        notes = list(map(_note, kept))
         found.append(Points(words, at, scores, low, high, colour, marker, notes))
     if scored:
         at = [place(param, one.params) for one in scored]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import shlex
 import statistics
 import time
@@ -108,6 +109,18 @@ class SearcherContract:
         for point in points:
             assert list(point) == [param.key for param in MANY.params]
             assert all(point[param.key] in param.values for param in MANY.params)
+
+    def test_estimates_for_figures(self) -> None:
+        """An estimate for each point, or none at all; a deviation only beside an estimate."""
+        searcher = self.make(SPACE, 8, 0)
+        history = grown(searcher, hill)
+        points = [{"min_age_us": age_s * 1_000_000} for age_s in (0, 7, 60)]
+        if not any(trial.score.feasible for trial in history):
+            return
+        estimate, deviation = searcher.estimate(history, points), searcher.deviation(history, points)
+        for found in (estimate, deviation):
+            assert found is None or (len(found) == 3 and all(map(math.isfinite, found)))
+        assert deviation is None or (estimate is not None and min(deviation) >= 0)
 
     @pytest.mark.parametrize("seed", range(3))
     def test_same_seed_same_asks(self, seed: int) -> None:

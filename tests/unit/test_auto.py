@@ -127,6 +127,24 @@ def test_it_beats_the_paper_and_the_others(made: list[Curve]) -> None:
     assert set(rows[0]) == {"searcher", "trials", "regret", "regret_ci95", "infeasible_rate", "ask_ms"}
 
 
+def test_the_band_of_the_estimate_holds_the_truth_and_is_not_wide(made: list[Curve]) -> None:
+    inside, reach = [], []
+    for curve in made[:18]:  # three of each shape
+        one = AutoSearcher(curve.space, 10, 0)
+        found, _ = search(one, curve)
+        if not any(trial.score.feasible for trial in found):
+            continue
+        seen = ~np.isnan(curve.score)
+        points = [{"min_age_us": int(age_s) * 1_000_000} for age_s in curve.ages_s[seen]]
+        off = np.abs(np.array(one.estimate(found, points)) - curve.truth[seen])
+        half = 1.96 * np.array(one.deviation(found, points))
+        inside.append((off <= half).mean())
+        reach.append(np.median(half) / np.ptp(curve.truth))
+    assert len(inside) > 15
+    assert np.mean(inside) >= 0.93
+    assert np.median(reach) < 0.2  # it does not hold it by being wide
+
+
 def test_curves_that_are_none(tmp_path) -> None:
     from damoos.errors import ConfigError
 

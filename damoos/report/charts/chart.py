@@ -156,7 +156,7 @@ class Chart:
 def _width(panel: Panel, columns: int) -> float:
     bars = sum(isinstance(layer, Bars) for layer in panel.layers)
     if bars:
-        return max(6.0, 1.5 + len(panel.x.words) * (bars + 1.2) * _BAR_INCHES) if columns == 1 else 4.5
+        return max(8.0, 1.5 + len(panel.x.words) * (bars + 1.2) * _BAR_INCHES) if columns == 1 else 4.5
     if panel.x.words:
         return max(6.0, 3.0 + _CELL_INCHES[0] * len(panel.x.words))
     return 8.0 if columns == 1 else _PANEL_INCHES[0]

@@ -46,6 +46,9 @@ class Axis:
         return self.words[round(at)] if self.words else float(at)
 
 
+NONE = float("nan"), float("nan")
+
+
 @dataclass(frozen=True)
 class Layer(ABC):
     """One thing of a panel; its name is what a legend calls it."""
@@ -59,7 +62,7 @@ class Layer(ABC):
 
 @dataclass(frozen=True)
 class Points(Layer):
-    """Points, with intervals where ``low`` and ``high`` say them; ``notes`` are told of a point that is pointed at."""
+    """Points, with intervals where ``low`` and ``high`` are numbers; ``notes`` are told of one that is pointed at."""
 
     x: Numbers
     y: Numbers
@@ -185,6 +188,18 @@ class Bars(Layer):
     cells: Sequence[Mapping[str, Any] | None]
     neutral: float = 0.0
     colour: str = BLUE
+
+    def known(self) -> list[tuple[int, float, float, float]]:
+        """Place, mean and ends of the interval of each that has a value; an end that nobody knows is not a number."""
+        return [
+            (at, float(cell["mean"]), *(cell.get("ci95") or NONE))
+            for at, cell in enumerate(self.cells)
+            if cell is not None
+        ]
+
+    def broken(self) -> list[tuple[int, float]]:
+        """Place and mean of each that broke a limit."""
+        return [(at, mean) for at, mean, *_ in self.known() if (self.cells[at] or {}).get("broken")]
 
     def rows(self, x: Axis, y: Axis) -> Iterator[Row]:
         """A row each bar; what has no value is empty."""

@@ -159,21 +159,18 @@ def _bars(axes: Axes, panel: Panel, layer: of.Bars) -> None:
     series = [one for one in panel.layers if isinstance(one, of.Bars)]
     nth, width = series.index(layer), 0.84 / len(series)
     places = [at + (nth - (len(series) - 1) / 2) * width for at in range(len(layer.cells))]
-    known = [(at, cell) for at, cell in zip(places, layer.cells, strict=True) if cell is not None]
-    means = [cell["mean"] for _, cell in known]
-    ends = [cell.get("ci95") or (cell["mean"], cell["mean"]) for _, cell in known]
-    reach = [[mean - low for mean, (low, _) in zip(means, ends, strict=True)]]
-    reach += [[high - mean for mean, (_, high) in zip(means, ends, strict=True)]]
-    axes.bar(
-        [at for at, _ in known], [mean - layer.neutral for mean in means], width, bottom=layer.neutral,
-        yerr=reach if known else None, label=layer.name, color=layer.colour, edgecolor="white", linewidth=0.3,
-        hatch=HATCHES[nth % len(HATCHES)], error_kw={"elinewidth": 0.8, "capsize": 1.5},
-    )  # fmt: skip
-    crosses = [(at, cell["mean"]) for at, cell in known if cell.get("broken")]
-    if crosses:
-        axes.plot(*zip(*crosses, strict=True), "X", color=RED, markeredgecolor="white", markersize=9, zorder=4)
-    for at in (at for at, cell in zip(places, layer.cells, strict=True) if cell is None):
-        axes.text(at, layer.neutral, _ABSENT, rotation=90, ha="center", va="bottom", fontsize=6, color=GREY)
+    known = [(places[at], *rest) for at, *rest in layer.known()]
+    if known:
+        x, y, low, high = np.array(known).T
+        axes.bar(
+            x, y - layer.neutral, width, bottom=layer.neutral, yerr=[y - low, high - y], label=layer.name,
+            color=layer.colour, edgecolor="white", linewidth=0.3, hatch=HATCHES[nth % len(HATCHES)],
+            error_kw={"elinewidth": 0.8, "capsize": 1.5},
+        )  # fmt: skip
+    for at, mean in layer.broken():
+        axes.plot(places[at], mean, "X", color=RED, markeredgecolor="white", markersize=9, zorder=4)
+    for missing in (at for at, cell in zip(places, layer.cells, strict=True) if cell is None):
+        axes.text(missing, layer.neutral, _ABSENT, rotation=90, ha="center", va="bottom", fontsize=6, color=GREY)
     axes.axhline(layer.neutral, color=GREY, linewidth=0.8)
     axes.margins(y=0.12)
 
