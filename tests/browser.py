@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -83,15 +84,16 @@ class Browser:
         return made
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium, or a skip that says why there is none; with DAMOOS_REQUIRE_GUEST a failure."""
+class NoBrowserError(Exception):
+    """There is none here."""
+
+
+@contextmanager
+def started() -> Iterator[Browser]:
+    """Chromium, until the end of the block."""
     programs = shutil.which("chromium"), shutil.which("chromedriver")
     if None in programs:
-        said = "no chromium and chromedriver here: apt-get install chromium chromium-driver"
-        if os.environ.get("DAMOOS_REQUIRE_GUEST"):
-            pytest.fail(said)
-        pytest.skip(said)
+        raise NoBrowserError("no chromium and chromedriver here: apt-get install chromium chromium-driver")
     options = webdriver.ChromeOptions()
     options.binary_location = str(programs[0])
     # Tests run as root in CI, where Chromium's sandbox cannot be.
@@ -103,3 +105,15 @@ def browser() -> Iterator[Browser]:
         yield Browser(driver)
     finally:
         driver.quit()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, or a skip that says why there is none; with DAMOOS_REQUIRE_GUEST a failure."""
+    try:
+        with started() as found:
+            yield found
+    except NoBrowserError as error:
+        if os.environ.get("DAMOOS_REQUIRE_GUEST"):
+            raise
+        pytest.skip(str(error))

@@ -16,6 +16,8 @@ from damoos.study import Study
 from damoos.verdict import MANUAL, TUNED
 
 Machine = Mapping[str, Any]
+# Machines beside each other that have room for numbers.
+MOST_TEXTS = 12
 
 
 def matrix(title: str, found: Sequence[Machine], direction: str = "maximize") -> Chart:
@@ -36,7 +38,10 @@ def matrix(title: str, found: Sequence[Machine], direction: str = "maximize") ->
     values = np.array([[gain for gain, _ in column] for column in gains])
     name = "score gain: tuned - by hand; in brackets: cannot be told apart; grey: no number"
     texts = [[text for _, text in column] for column in gains]
-    cells = Cells(name, _edges(len(machines)), _edges(len(workloads)), values, texts, is_diverging=True)
+    cells = Cells(
+        name, _edges(len(machines)), _edges(len(workloads)), values, texts if len(machines) <= MOST_TEXTS else (),
+        is_diverging=True,
+    )  # fmt: skip
     x, y = Axis("machine", "machine", machines), Axis("", "workload", list(map(short, workloads)))
     return Chart(title, [Panel(x, y, [cells])])
 

@@ -51,7 +51,7 @@ def test_files_of_each_form(name: str, tmp_path: Path) -> None:
     assert chart.panels[0].x.label in svg
     page = chart.save(tmp_path / "a.html").read_text()
     assert f"<title>{title}</title>" in page
-    assert json.dumps(title).replace("/", "\\u002f") in page
+    assert f">{title}</h1>" in page
     # Plotly itself is in the page, and nothing is fetched.
     assert len(page) > 1_000_000
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", page)

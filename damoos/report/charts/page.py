@@ -52,12 +52,9 @@ def save(chart: Chart, path: Path) -> None:
     ------
     OSError : the file cannot be written
     """
-    import plotly.io
+    from damoos.report.html import document
 
-    made = figure(chart, "light")
-    text = plotly.io.to_html(made, include_plotlyjs=True, include_mathjax=False, config={"displaylogo": False})
-    head = f"<head>\n    <title>{html.escape(chart.title)}</title>"
-    path.write_text(text.replace("<head>", head, 1), encoding="utf-8")
+    path.write_text(document.of_chart(chart), encoding="utf-8")
 
 
 def bundle(chart: Chart) -> dict[str, Any]:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from damoos.report.charts import Chart
 
 
+# Pixels above a figure's panels: for their names, where there are several.
+TOP = 40
+
+
 @dataclass(frozen=True)
 class Figure:
     """A chart on a page.
@@ -46,8 +50,8 @@ class Figure:
     @cached_property
     def _plotly(self) -> Any:
         made = self.chart.plotly()
-        made.layout.title = None  # the page has a heading
-        made.layout.margin.t = 40
+        spare = made.layout.margin.t - TOP
+        made.update_layout(title=None, margin={"t": TOP}, height=made.layout.height - spare)  # the page has a heading
         return made
 
     @property
@@ -90,6 +94,12 @@ def write(path: Path, template: str, figures: Sequence[Figure] = (), **context: 
     text = render(template, figures=by_key, folder=folder.name, **context)
     written = [Artifacts(path.parent).write_text(path.name, text)]
     return written + [one.chart.save(folder / f"{one.key}.{ending}") for one in figures for ending in ("svg", "csv")]
+
+
+def of_chart(chart: Chart) -> str:
+    """A page of one chart, with its numbers in words."""
+    figure = Figure("chart", chart.title, "", chart)
+    return render("chart", figures={figure.key: figure}, heading=chart.title, lines=chart.text)
 
 
 def render(template: str, **context: Any) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from damoos.arms import studies_of
 from damoos.machines import prices
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
@@ -46,7 +45,8 @@ class Fleet:
     @cached_property
     def studies(self) -> list[Study]:
         """Studies that have begun, as they are now."""
-        return [Study(one.record.freeze()) for one in studies_of(self.sweep)]
+        names = map(self.sweep.study_name, self.sweep.config.configs())
+        return [Study(record.freeze()) for name in names if (record := self.sweep.store.look(name))]
 
     @cached_property
     def _by_name(self) -> dict[str, Study]:
