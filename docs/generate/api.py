@@ -1,4 +1,4 @@
-"""The reference of the Python interface, from `damoos.__all__`: what is public is in it, and nothing else."""
+"""The reference of the Python interface, from `damoos.__all__`, with what those functions return and raise."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def page() -> str:
     own = {*classes.values()}
     sections = {
         "Functions": ("autofunction", [f"damoos.{name}" for name in functions if not name.startswith("plot_")]),
+        "Pictures": ("autofunction", plots),
         "What they return": ("autoclass", [name for name, one in returned.items() if one not in own]),
         "Classes": ("autoclass", [*classes]),
         "Their parts": ("autoclass", [name for name, one in parts.items() if one not in own]),
         "Settings": ("autoclass", [SETTINGS]),
         "Errors": ("autoexception", [f"damoos.errors.{name}" for name in _errors()]),
-        "Pictures": ("autofunction", plots),
     }
     return "\n".join(
         line for title, (directive, names) in sections.items() for line in _section(title, directive, names)
