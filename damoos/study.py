@@ -54,14 +54,26 @@ class StudyConfig:
         With ``pid``: ``qps=cmd:...`` and the like, see `damoos.workloads.catalog.reading`.
     unit_work_s, settle_s : float
         With ``pid``: length of a window, and what is discarded before each.
+    machine : str
+        Name or file.
     scheme : str
         Scheme text with placeholders, ``MIN_AGE`` for the tunable ``min_age``.
     tune : sequence of str
         ``min_age=low:high`` and others; empty for ``min_age`` over the workload's own range.
+    operations : {"vaddr", "paddr"}
+        Whether the scheme is put on the process tree or on all memory.
     nr_samples : int
         Number of trials.
+    scorer : str
+        Name, ``FILE.py:FUNCTION``, or the path of a program.
     scorer_options : dict
         Keyword arguments of the scorer.
+    searcher : str
+        Name, or ``optuna:NAME``.
+    seed : int
+        Of the searcher, or of the order in blocks.
+    require_real : bool
+        Whether a model of the workload is refused.
     repeats : int
         Rounds of validation that are always run.
     candidates : int

@@ -38,11 +38,8 @@ def scorers(context: typer.Context, incomplete: str) -> list[str]:
 
 def studies(context: typer.Context, incomplete: str) -> list[str]:
     """Studies of the results folder: its folders that have been written to by a study."""
-    others = {"sweep.json", "recording.damo", "recording.journal"}
-    return _fitting(
-        (one.name for one in _folders(context, ".lock") if not any((one / name).exists() for name in others)),
-        incomplete,
-    )
+    names = (one.name for one in _folders(context, ".lock") if not (one / "sweep.json").exists())
+    return _fitting(names, incomplete)
 
 
 def sweeps(context: typer.Context, incomplete: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The reference of the Python interface, from `damoos.__all__`: what is public is in it, and nothing else."""
+"""The reference of the Python interface, from `damoos.__all__`, with what those functions return and raise."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import damoos
+from damoos import errors
+
+# What the functions mean by "further fields": its parameters are of interest, its methods are not.
+SETTINGS = "damoos.study.StudyConfig"
 
 
 def page() -> str:
@@ -26,14 +30,21 @@ def page() -> str:
     own = {*classes.values()}
     sections = {
         "Functions": ("autofunction", [f"damoos.{name}" for name in functions if not name.startswith("plot_")]),
+        "Pictures": ("autofunction", plots),
         "What they return": ("autoclass", [name for name, one in returned.items() if one not in own]),
         "Classes": ("autoclass", [*classes]),
         "Their parts": ("autoclass", [name for name, one in parts.items() if one not in own]),
-        "Pictures": ("autofunction", plots),
+        "Settings": ("autoclass", [SETTINGS]),
+        "Errors": ("autoexception", [f"damoos.errors.{name}" for name in _errors()]),
     }
     return "\n".join(
         line for title, (directive, names) in sections.items() for line in _section(title, directive, names)
     )
+
+
+def _errors() -> list[str]:
+    """The names of all errors of damoos, in the order of their file."""
+    return [name for name, one in vars(errors).items() if inspect.isclass(one) and issubclass(one, errors.DamoosError)]
 
 
 def _fields(one: Any) -> tuple[Any, ...]:
@@ -45,7 +56,9 @@ def _section(title: str, directive: str, names: list[str]) -> Iterator[str]:
     yield from (f"## {title}", "") if names else ()
     for name in names:
         yield from (f"### {name.rpartition('.')[2]}", "", "```{eval-rst}", f".. {directive}:: {name}")
-        yield from (["   :members:", "   :member-order: bysource"] if directive == "autoclass" else [])
+        yield from (
+            ["   :members:", "   :member-order: bysource"] if directive == "autoclass" and name != SETTINGS else []
+        )
         yield from ("```", "")
 
 

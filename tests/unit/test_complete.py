@@ -19,6 +19,7 @@ def context(tmp_path: Path) -> SimpleNamespace:
     for file in (
         "stairs-guest-1/.lock",
         "stairs-guest-2/.lock",
+        "stairs-guest-2/recording.damo",
         "sweep-1/.lock",
         "sweep-1/sweep.json",
         "record-stairs/recording.damo",
@@ -44,6 +45,7 @@ def test_what_lies_in_the_results_folder(context: SimpleNamespace) -> None:
     assert complete.sweeps(context, "sw") == ["sweep-1"]
     assert complete.studies_and_sweeps(context, "") == ["stairs-guest-1", "stairs-guest-2", "sweep-1"]
     assert complete.recordings(context, "record-") == ["record-killed", "record-stairs"]
+    assert complete.recordings(context, "stairs") == ["stairs-guest-2"]
 
 
 def test_no_results_folder_offers_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
