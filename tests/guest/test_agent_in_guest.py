@@ -88,6 +88,10 @@ def test_pageout_leaves_the_hot_set(guest: GuestSession) -> None:
     assert max(column(raw, "zram_bytes")) > 0
     assert raw["kdamond_cpu_s"] > 0
     assert raw["psi_us"].keys() == {"some", "full", "io_some", "io_full"}
+    for name, whole_us in raw["psi_us"].items():
+        if not name.startswith("io"):  # memory's pressure grows from the run's begin on
+            grown = [0, *column(raw, f"psi_{name}_us"), whole_us]
+            assert grown == sorted(grown)
     assert baseline["damos"] == []
     assert baseline["counters"]["pswpout"] == 0
     assert_clean(guest)
