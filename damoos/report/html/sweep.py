@@ -158,7 +158,7 @@ _STUDIES = "Score, slowdown and saving are of the tuned scheme on fresh runs, ag
 
 def _studies(found: fleet.Fleet) -> Table:
     columns = {"workload": WORDS, "machine": WORDS, "verdict": WORDS, "score ± 95 %": NUMBERS, "hand-made": NUMBERS}
-    columns |= {"gain": NUMBERS, "slowdown": NUMBERS, "RSS saved": NUMBERS, "memory saved": NUMBERS, "limits": WORDS}
+    columns |= {"gain": NUMBERS, "slowdown": NUMBERS, "RSS saved": NUMBERS, "memory": NUMBERS, "limits": WORDS}
     columns |= {"tuned to": WORDS}
     return Table(columns, [_study(row, found) for row in found.rows], "Studies")
 
