@@ -46,13 +46,17 @@ def page(found: NotebookNode, name: str) -> tuple[str, dict[str, bytes]]:
     for cell in found.cells:
         cell.outputs = [_still(output) for output in cell.get("outputs", ())]
     text, resources = MarkdownExporter().from_notebook_node(found, {"unique_key": name, "output_files_dir": "pictures"})
-    text = re.sub(r"\((\d-[a-z]+)\.ipynb\)", r"(\1.md)", text).replace("(../docs/", "(../")
-    title, rest = text.lstrip().split("\n", 1)
+    title, rest = linked(text).lstrip().split("\n", 1)
     note = (
         f"Made of `notebooks/{name}.ipynb` by `make notebooks`, run on {datetime.now(UTC):%Y-%m-%d}; yours will differ"
         " by the noise of its runs.\n"
     )
     return f"{title}\n\n{note}{rest.rstrip()}\n", resources["outputs"]
+
+
+def linked(text: str) -> str:
+    """Links of a notebook as its page has them, which lies elsewhere."""
+    return re.sub(r"\((\d-[a-z]+)\.ipynb\)", r"(\1.md)", text).replace("(../docs/", "(../")
 
 
 def _still(output: NotebookNode) -> NotebookNode:
