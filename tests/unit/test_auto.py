@@ -104,7 +104,7 @@ def test_many_parameters_are_searched_better_than_by_chance() -> None:
 
 @pytest.fixture(scope="module")
 def made() -> list[Curve]:
-    return generate(240, seed=2026)
+    return generate(120, seed=2026)
 
 
 @pytest.mark.parametrize(("trials", "bar"), [(5, 0.03), (10, 0.008), (20, 0.004)])
