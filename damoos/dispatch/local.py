@@ -27,6 +27,8 @@ class LocalDispatcher(Dispatcher):
         self._say = say
         self._arrived: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._holders: dict[Slot, _Holder] = {}
+        # Those that were told to end and may still be closing their machines.
+        self._leaving: list[threading.Thread] = []
 
     def capacity(self, machine: str) -> int:
         """One: a second guest of a name would be a second machine."""
@@ -41,6 +43,7 @@ class LocalDispatcher(Dispatcher):
     def release(self, slot: Slot) -> None:
         """End the slot's thread, which closes its machine on its way out."""
         if holder := self._holders.pop(slot, None):
+            self._leaving = [thread for thread in self._leaving if thread.is_alive()] + [holder.thread]
             holder.orders.put(None)
 
     def wait(self, timeout_s: float | None = None) -> Outcome | None:
@@ -52,12 +55,11 @@ class LocalDispatcher(Dispatcher):
 
     def close(self) -> None:
         """End all runs that are under way and close all machines."""
-        holders = list(self._holders.values())
         for slot in list(self._holders):
             self._holders[slot].cancel()
             self.release(slot)
-        for holder in holders:
-            holder.thread.join(CLOSE_S)
+        for thread in self._leaving:
+            thread.join(CLOSE_S)
 
 
 class _Holder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -165,6 +166,13 @@ def test_a_lost_machine_costs_one_run_and_is_told(fleet, tmp_path: Path) -> None
     assert [(one["machine"], one["error"]) for one in retries] == [("a", "gone")]
     assert fleet["a"].nr_runs == found["studies"][0]["runs"] + 1
     assert fleet["a"].nr_opened == fleet["a"].nr_closed
+
+
+def test_a_machine_that_is_still_being_closed_is_waited_for(fleet, tmp_path: Path, monkeypatch) -> None:
+    quick = FakeSession.close
+    monkeypatch.setattr(FakeSession, "close", lambda session: (time.sleep(0.5), quick(session)))
+    go(make(tmp_path, ("a",), workloads=WORKLOADS[:1]))
+    assert fleet["a"].nr_opened == fleet["a"].nr_closed == 1
 
 
 def test_a_machine_that_fails_three_times_in_a_row_is_quarantined_and_named(fleet, tmp_path: Path) -> None:
