@@ -99,11 +99,13 @@ def render(notebook: Path) -> float:
 
 
 def main(words: list[str]) -> None:
-    """Render those that are named, or all."""
+    """Render those that are named, or all; one that fails does not keep the others from it."""
     chosen = [one for one in notebooks() if not words or one.stem in words]
     with ThreadPoolExecutor(NR_AT_A_TIME) as pool:
-        for notebook, took_s in zip(chosen, pool.map(render, chosen), strict=True):
-            print(f"{notebook.stem}: {took_s:.0f} s")
+        begun = {one.stem: pool.submit(render, one) for one in chosen}
+    for name, done in begun.items():
+        print(f"{name}: " + (f"failed: {error}" if (error := done.exception()) else f"{done.result():.0f} s"))
+    sys.exit(1 if any(done.exception() for done in begun.values()) else 0)
 
 
 if __name__ == "__main__":
