@@ -63,12 +63,12 @@ def serve(results: Path, storage: str | None, port: int, allow_writes: bool, say
 
 
 def _app(results: Path, storage: str | None, allow_writes: bool) -> App:
-    from optuna_dashboard._app import create_app
+    from optuna_dashboard import wsgi
 
     from damoos.dashboard.storage import SharedStorage
 
     shared = SharedStorage(results, storage, allow_writes)
-    return gate(create_app(shared, artifact_store=shared.files), allow_writes)
+    return gate(wsgi(shared, artifact_store=shared.files), allow_writes)
 
 
 def gate(app: App, allow_writes: bool) -> App:
