@@ -24,7 +24,7 @@ from damoos.store.artifacts import Artifacts
 from damoos.study import StudyConfig
 
 Say = Callable[[str], None]
-# Ages that a printed table shows.
+# At most so many ages are shown.
 NR_ROWS = 12
 
 
@@ -115,12 +115,12 @@ def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, A
     low_us, high_us = about["low_us"], about["high_us"]
     prediction = Prediction.of(recording, cost, runtime_s, low_us, high_us)
     prior = RecordedPrior(prediction, Measurement(metrics), made)
-    ages_us = np.geomspace(max(low_us, 2 * recording.attrs.aggr_us), high_us, NR_ROWS)
-    return [_forecast(prior, float(age_us), recording.attrs.aggr_us) for age_us in ages_us]
+    step_us = recording.attrs.aggr_us
+    ages = np.geomspace(max(low_us, 2 * step_us), high_us, NR_ROWS) / step_us
+    return [_forecast(prior, int(age) * step_us) for age in np.unique(np.rint(ages))]
 
 
-def _forecast(prior: RecordedPrior, age_us: float, step_us: int) -> Forecast:
-    age_us = round(age_us / step_us) * step_us
+def _forecast(prior: RecordedPrior, age_us: int) -> Forecast:
     point = {"min_age_us": age_us}
     said = prior.predicted((), point)
     assert said is not None  # nothing has contradicted it yet
