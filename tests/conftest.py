@@ -59,16 +59,13 @@ def guest_image() -> None:
         pytest.skip(f"no guests here: {error}")
 
 
-# Slow rooms first, so that no process is left alone with one at the end.
+# Slow rooms first, so that with several processes (make test) none is left alone with one at the end.
 FOLDERS = ("guest", "integration", "kernel", "contract", "unit")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several processes (make test) a file's tests share one and its guest; those that start Ray do, too."""
+    """Order the rooms; inside of each all stays as it was."""
     items.sort(key=lambda item: FOLDERS.index(item.path.relative_to(HERE).parts[0]))
-    for item in items:
-        group = "ray" if item.path.name == "test_fleet.py" else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 KERNELS = ("debian", "damoos", "damoos-6.1")
