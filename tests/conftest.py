@@ -26,18 +26,17 @@ def damoos(*words: str | Path, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run([DAMOOS, *words], capture_output=True, text=True, check=False, **options)
 
 
-# A pattern of 3 s that gives a scheme something to do: short enough for tests, long enough for DAMON.
-PATTERN = (
-    "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n2500\nhot, 1, 8, 100\n"
-)
+# A pattern that gives a scheme something to do.
+PATTERN = "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n{}\nhot, 1, 8, 100\n"
 
 
-def short_workload(folder: Path, manual_min_age: str) -> Path:
-    """A workload file of a user's own."""
-    (folder / "short.pattern").write_text(PATTERN)
+def short_workload(folder: Path, manual_min_age: str, work_ms: int = 2500) -> Path:
+    """A workload file of a user's own; its 3 s are short enough for tests, and long enough for DAMON."""
+    (folder / "short.pattern").write_text(PATTERN.format(work_ms))
     file = folder / "short.toml"
     file.write_text(
-        f'description = "short"\n[tune]\nmin_age = "0s:2s"\nmanual_min_age = "{manual_min_age}"\nunit_work = "3s"\n'
+        f'description = "short"\n[tune]\nmin_age = "0s:2s"\nmanual_min_age = "{manual_min_age}"\n'
+        f'unit_work = "{work_ms // 1000 + 1}s"\n'
         '[pattern]\nfile = "short.pattern"\nrate = 10000\n'
     )
     return file
