@@ -197,7 +197,7 @@ def test_a_killed_driver_is_resumed(cluster, env, unbroken, tmp_path: Path, at: 
         env=env, capture_output=True, text=True, check=True,
     )  # fmt: skip
     found = json.loads(resumed.stdout)
-    assert set(found) == {"sweep", "studies", "machines", "failures", "cost"}
+    assert set(found) == {"sweep", "studies", "machines", "failures", "retries", "cost"}
     assert len(found["studies"]) == 6
     assert found["studies"][0]["validation"]
     assert whole(tmp_path) == unbroken
