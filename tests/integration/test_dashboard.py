@@ -206,7 +206,7 @@ def test_with_leave_notes_are_written_and_studies_deleted_but_no_files(store: Pa
         assert (results / NAME / "figure.png").exists()
         assert ask(port, f"/api/studies/{number}", "DELETE", {}, Origin="http://damoos.example")[0] == 403
     finally:
-        server.send_signal(signal.SIGINT)
+        server.send_signal(signal.SIGTERM)  # as Ctrl-C, which a background job would ignore
     assert server.wait(30) == 0
     assert server.stdout
     assert server.stdout.read() == "dashboard: ended\n"
