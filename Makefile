@@ -27,7 +27,8 @@ tune: setup image ## tune a scheme on a real kernel: make tune WORKLOAD=parsec3/
 	$(BIN)/damoos tune --workload $(WORKLOAD) $(ARGS)
 
 test: setup build/.test-packages image kernels lint types ## lint, types, and all tests, those on three real kernels included
-	$(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder --ignore tests/kernel
+	$(BIN)/pytest tests/kernel # alone: bytes per interval of the kernel's clock are counted there
 
 setup: $(VENV)/.installed build ## install what is missing: Debian packages, .venv, the programs below
 
