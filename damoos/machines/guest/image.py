@@ -1,6 +1,7 @@
 """The guest's disk image, built once into the cache. No root is needed.
 
-mmdebstrap makes a Debian tree in a user namespace; ``mke2fs -d`` turns the tree into an ext4 image. The folder is named
+mmdebstrap makes a Debian tree in a user namespace; ``mke2fs -d`` turns the tree into an ext4 image. Where user namespaces
+are forbidden, as in many containers and in any chroot, root builds without one. The folder is named
 by the hash of everything that goes in. Kernels lie elsewhere (`damoos.machines.guest.kernels`): any of them boots it.
 """
 
@@ -36,7 +37,8 @@ TOOLS = {
 }
 _FREE_BYTES = 2 << 30
 _IN_IMAGE = ("rc", "inittab", "sshd_config")
-# Lays the tree out and packs it; runs as the root of a user namespace, so that all files belong to root.
+_NAMESPACE = ("unshare", "--map-root-user")
+# Lays the tree out and packs it; runs as root, be it of a user namespace, so that all files belong to root.
 _PACK = """
 set -eu
 tree=$1 out=$2 rootfs=$3
@@ -140,21 +142,40 @@ def _build(target: Path, more: tuple[str, ...]) -> None:
         draft.mkdir()
         for key in ("host_key", "user_key"):
             _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "damoos", "-f", str(draft / key))
-        _debootstrap(draft / "root.tar", more)
+        as_root = _as_root()
+        _debootstrap(draft / "root.tar", more, "unshare" if as_root else "root")
         tree = work / "tree"
         tree.mkdir()
-        _do("unshare", "--map-root-user", "sh", "-c", _PACK, "pack", str(tree), str(draft), str(ROOTFS))
+        _do(*as_root, "sh", "-c", _PACK, "pack", str(tree), str(draft), str(ROOTFS))
         (draft / "done").touch()
-        _do("unshare", "--map-root-user", "rm", "-rf", str(tree))
+        _do(*as_root, "rm", "-rf", str(tree))
         draft.replace(target)
 
 
-def _debootstrap(tar: Path, more: tuple[str, ...]) -> None:
+def _as_root() -> tuple[str, ...]:
+    """Words before a command that is to run as root: those that make a user namespace, or none.
+
+    Raises
+    ------
+    UnsupportedError : this host forbids user namespaces, and this user is not root
+    """
+    tried = subprocess.run([*_NAMESPACE, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode == 0:
+        return _NAMESPACE
+    if os.geteuid() != 0:
+        raise UnsupportedError(
+            f"building the guest image needs user namespaces, which this host forbids ({tried.stderr.strip()});"
+            " allow them (sysctl user.max_user_namespaces), or run 'damoos setup' once as root with the same DAMOOS_CACHE"
+        )
+    return ()
+
+
+def _debootstrap(tar: Path, more: tuple[str, ...], mode: str) -> None:
     leave_out = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
     _do(
         "mmdebstrap",
         "--quiet",
-        "--mode=unshare",
+        f"--mode={mode}",
         "--variant=minbase",
         f"--include={','.join(PACKAGES + more)}",
         '--aptopt=Apt::Install-Recommends "false"',
