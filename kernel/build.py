@@ -48,18 +48,19 @@ LAST_LINES = 8
 
 
 def main() -> None:
-    """Build one kernel, or say in one line why not."""
+    """Build kernels one after the other, or say in one line why not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     versions = sorted(kernels.OURS.values())
-    parser.add_argument("--version", default="6.12", metavar="|".join(versions), help="6.12 by default")
+    parser.add_argument("--version", default="6.12", metavar="|".join(versions), help="6.12 by default; or all")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compilers at a time (default: all cores)")
     parser.add_argument("--keep", action="store_true", help="keep the built tree (3 GB) for the next change")
     words = parser.parse_args()
     try:
-        if words.version not in versions:
+        if words.version not in ("all", *versions):
             raise ConfigError(f"no kernel of version '{words.version}' here{nearest(words.version, versions)}")
         with places.locked(places.cache() / "kernels/build"):
-            build(words.version, words.jobs, words.keep)
+            for version in versions if words.version == "all" else [words.version]:
+                build(version, words.jobs, words.keep)
     except DamoosError as error:
         sys.exit(_said(error))
     except KeyboardInterrupt:

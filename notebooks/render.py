@@ -34,9 +34,13 @@ def notebooks() -> list[Path]:
     return sorted(HERE.glob("*.ipynb"))
 
 
-def execute(notebook: Path, folder: Path) -> NotebookNode:
+def read(notebook: Path) -> NotebookNode:
+    """A notebook as it lies in git."""
+    return nbformat.read(notebook, as_version=4)
+
+
+def execute(found: NotebookNode, folder: Path) -> NotebookNode:
     """Run a notebook from its first cell to its last in a folder; CellExecutionError where one fails."""
-    found = nbformat.read(notebook, as_version=4)
     where = {"metadata": {"path": str(folder)}}
     return NotebookClient(found, timeout=CELL_LIMIT_S, kernel_name="python3", resources=where).execute()
 
@@ -87,7 +91,7 @@ def render(notebook: Path) -> float:
     """Run a notebook and write its page; the seconds that it took."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        text, pictures = page(execute(notebook, Path(folder)), notebook.stem)
+        text, pictures = page(execute(read(notebook), Path(folder)), notebook.stem)
     PAGES.mkdir(parents=True, exist_ok=True)
     for old in (PAGES / "pictures").glob(f"{notebook.stem}_*"):
         old.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,11 @@ import pytest
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.scheme import Context, Scheme
 from damoos.errors import UnsupportedError
+from damoos.machines.base import Session
 from damoos.machines.catalog import machine
 from damoos.machines.guest import GuestSession, kernels
 from damoos.machines.guest.image import check_tools, image
+from damoos.workloads.base import PatternWorkload, Tuning
 
 HERE = Path(__file__).parent
 DAMOOS = Path(sys.executable).with_name("damoos")
@@ -26,7 +29,7 @@ def damoos(*words: str | Path, **options) -> subprocess.CompletedProcess[str]:
     return subprocess.run([DAMOOS, *words], capture_output=True, text=True, check=False, **options)
 
 
-# A pattern that gives a scheme something to do.
+# A pattern that gives a scheme something to do. It is paced: an emulated guest that waits costs the host nothing.
 PATTERN = "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n{}\nhot, 1, 8, 100\n"
 
 
@@ -37,9 +40,22 @@ def short_workload(folder: Path, manual_min_age: str, work_ms: int = 2500) -> Pa
     file.write_text(
         f'description = "short"\n[tune]\nmin_age = "0s:2s"\nmanual_min_age = "{manual_min_age}"\n'
         f'unit_work = "{work_ms // 1000 + 1}s"\n'
-        '[pattern]\nfile = "short.pattern"\nrate = 10000\n'
+        '[pattern]\nfile = "short.pattern"\nrate = 1000\npaced = true\n'
     )
     return file
+
+
+MIB = 1 << 20
+HOT_COLD = HERE / "hot_cold.pattern"
+HOT_BYTES, COLD_BYTES = 16 * MIB, 48 * MIB
+# Accesses per millisecond: all of the hot part every 4 ms, so that DAMON meets each of its pages in each sample.
+HOT_COLD_RATE = 1250
+
+
+def hot_cold(session: Session, *, paced: bool = True, rate: int = HOT_COLD_RATE) -> list[str]:
+    """A program of 9 s in a guest: some memory is always hot, the rest is touched once."""
+    workload = PatternWorkload("hot-cold", HOT_COLD, rate, 1, 0, Tuning(), paced=paced)
+    return workload.spec(session.copy)["argv"]
 
 
 def prcl(min_age: str) -> dict:
@@ -65,6 +81,25 @@ FOLDERS = ("guest", "integration", "kernel", "contract", "unit")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the rooms; inside of each all stays as it was."""
     items.sort(key=lambda item: FOLDERS.index(item.path.relative_to(HERE).parts[0]))
+
+
+# Seconds of tests that each folder may cost on two idle cores (docs/testing.md); shown after a run, and no failure.
+BUDGET_S = {"guest": 1100, "integration": 350, "kernel": 450, "contract": 20, "unit": 90}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What each folder took, set-up and tear-down included, and its three dearest files."""
+    spent: dict[str, Counter[str]] = {folder: Counter() for folder in FOLDERS}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                folder, file = Path(report.location[0]).parts[-2:]
+                spent.get(folder, Counter())[file] += report.duration
+    terminalreporter.section("seconds of tests by folder")
+    for folder, files in spent.items():
+        if files:
+            dearest = ", ".join(f"{file} {seconds:.0f}" for file, seconds in files.most_common(3))
+            terminalreporter.line(f"{folder:<12} {files.total():5.0f} of {BUDGET_S[folder]:5.0f}   {dearest}")
 
 
 KERNELS = ("debian", "damoos", "damoos-6.1")

@@ -324,7 +324,10 @@ def _print_result(found: TunedStudy, form: str, results: Path) -> None:
 def check_feasible(found: TunedStudy) -> None:
     """A study without a recommendation has an exit code of its own; what it has to say has been printed."""
     if found.best is None and not found.study.config.configs:
-        raise NothingFeasible(f"study '{found.name}': none of its trials kept the limits of the score")
+        raise NothingFeasible(
+            f"study '{found.name}': none of its trials kept the limits of the score. Leave the workload without a"
+            " scheme, or start a new study with wider limits (--limit), another range (--tune), more --trials"
+        )
 
 
 def _compare(found: dict[str, TunedStudy], form: str, results: Path) -> None:

@@ -224,6 +224,8 @@ class PatternWorkload(Workload):
         Accesses that stand for one millisecond of a phase.
     repeats, once : int
         How often the phases are gone through, and how many of them only the first time.
+    paced : bool
+        Whether it waits where the accesses are ahead of the phase's time.
     """
 
     reports = ("ops", "ops_per_s")
@@ -238,10 +240,11 @@ class PatternWorkload(Workload):
         tuning: Tuning,
         variant: str = "real",
         note: str = "",
+        paced: bool = False,
     ) -> None:
         self.name = name
         self._pattern = pattern
-        self._options = ["-r", str(rate), "-n", str(repeats), "-o", str(once)]
+        self._options = [*(["-p"] if paced else []), "-r", str(rate), "-n", str(repeats), "-o", str(once)]
         self.tuning = tuning
         self.variant = variant
         self.note = note

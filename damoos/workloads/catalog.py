@@ -187,12 +187,15 @@ class Pattern(Table):
         How often the phases are gone through.
     once : int
         How many of them, the first ones, only the first time.
+    paced : bool
+        Wait where the accesses are ahead of the phase's time, as a server does between requests.
     """
 
     file: str
     rate: int
     repeats: int = 1
     once: int = 0
+    paced: bool = False
 
 
 class Model(Pattern):
@@ -358,7 +361,7 @@ def _pattern(name: str, path: Path, table: Pattern, tuning: Tuning) -> PatternWo
     pattern = path.parent / table.file
     if not pattern.is_file():
         raise ConfigError(f"{path}: pattern file {pattern} does not exist")
-    return PatternWorkload(name, pattern, table.rate, table.repeats, table.once, tuning)
+    return PatternWorkload(name, pattern, table.rate, table.repeats, table.once, tuning, paced=table.paced)
 
 
 def words_of(text: str, option: str) -> Words:

@@ -8,9 +8,8 @@ import pytest
 
 from damoos import sidebyside
 from damoos.machines.guest import GuestSession
-from tests.conftest import shell
+from tests.conftest import MIB, shell
 
-MIB = 1 << 20
 ENABLED = "/sys/kernel/mm/transparent_hugepage/enabled"
 # One page in 16 of "sparse" is touched: 4 MiB of it, 64 MiB where huge pages hold it.
 PATTERN = """#regions
@@ -37,7 +36,8 @@ command = ["damoos-has-no-such-program"]
 needs = "damoos-has-no-such-program"
 [model]
 file = "own.pattern"
-rate = 10000
+rate = 1000
+paced = true
 time_scale = 10
 memory_scale = 1
 """

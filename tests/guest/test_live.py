@@ -11,7 +11,7 @@ import pytest
 from damoos.machines import catalog as machines
 from damoos.machines.guest import GuestSession
 from damoos.workloads.base import tool
-from tests.conftest import damoos, shell
+from tests.conftest import damoos, require_kernel, shell
 
 KEYS, VALUE_BYTES = 30_000, 1024
 
@@ -19,7 +19,8 @@ KEYS, VALUE_BYTES = 30_000, 1024
 @pytest.fixture(scope="module")
 def host(guest_image: None) -> Iterator[GuestSession]:
     """A host on which redis runs already; damoos's own agent there has gone."""
-    guest = machines.machine("guest", None)
+    require_kernel("damoos")
+    guest = machines.machine("guest", "damoos")
     guest.provide(("redis-server", "redis-tools"), ())
     session = guest.open()
     assert isinstance(session, GuestSession)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from damoos import places
+from damoos.damon.scheme import Scheme
 from damoos.dispatch.lease import Lease
 from damoos.errors import UnsupportedError
 from damoos.machines import catalog as machines
 from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestMachine
-from damoos.policies.base import NonePolicy
+from damoos.policies.base import DamosPolicy, NonePolicy
 from damoos.workloads import catalog
-from tests.conftest import damoos, prcl, require_kernel
+from tests.conftest import COLD_BYTES, damoos, hot_cold, prcl, require_kernel
 
 TREES = Path(__file__).parents[1] / "trees"
 # The smallest study: three trials, one candidate, two rounds.
@@ -36,24 +38,39 @@ def check(result: dict, reports: tuple[str, ...]) -> None:
     assert set(result["validation"]) >= {"baseline", "tuned"}
 
 
-# PostgreSQL's memory is touched only as its load begins, so a run as short as this shows little of what is cold.
-@pytest.mark.parametrize(
-    ("name", "kernel", "saves"),
-    [
-        ("redis/idle:test", "debian", True),
-        ("memcached/idle:test", "damoos", True),
-        ("postgres/idle:test", "damoos", False),
-    ],
-)
-def test_a_server_is_tuned(guest_image: None, tmp_path: Path, name: str, kernel: str, saves: bool) -> None:
-    """Memory is saved within a limit on the slow requests. Two of them on the kernel that is quicker to emulate."""
-    require_kernel(kernel)
+REPORTS = ("ops_per_s", "p50_ms", "p95_ms", "p99_ms")
+
+
+def test_a_server_is_tuned(guest_image: None, tmp_path: Path) -> None:
+    """Memory is saved within a limit on the slow requests."""
     limits = ("--score", "sla", "--minimize", "rss_avg_bytes", "--limit", "p99_ms<=100", "--tune", "min_age=200ms:2s")
-    result = tuned(tmp_path, "--workload", name, "--kernels", kernel, *limits)
-    check(result, ("ops_per_s", "p50_ms", "p95_ms", "p99_ms"))
+    result = tuned(tmp_path, "--workload", "redis/idle:test", *limits)
+    check(result, REPORTS)
     arms = result["validation"]
-    assert not saves or arms["tuned"]["rss_avg_bytes"] < 0.9 * arms["baseline"]["rss_avg_bytes"]
-    assert set(arms["tuned"]["reports"]) == {"ops_per_s", "p50_ms", "p95_ms", "p99_ms"}
+    assert arms["tuned"]["rss_avg_bytes"] < 0.9 * arms["baseline"]["rss_avg_bytes"]
+    assert set(arms["tuned"]["reports"]) == set(REPORTS)
+
+
+@pytest.fixture(scope="module")
+def servers(guest_image: None) -> Iterator[Lease]:
+    """One guest with two servers, on the kernel that is quicker to emulate."""
+    require_kernel("damoos")
+    machine = machines.machine("guest", "damoos")
+    machine.provide(("memcached", "postgresql-15"), ())
+    with Lease(machine) as lease:
+        yield lease
+
+
+# PostgreSQL's memory is touched only as its load begins, so a run as short as this shows little of what is cold.
+@pytest.mark.parametrize(("name", "saves"), [("memcached/idle:test", True), ("postgres/idle:test", False)])
+def test_a_server_runs_with_and_without_a_scheme(servers: Lease, name: str, saves: bool) -> None:
+    workload = catalog.workload(name, servers.which)
+    assert workload.variant == "real"
+    plain, _ = servers.run(workload, NonePolicy(), 120)
+    under, _ = servers.run(workload, DamosPolicy((Scheme.parse("4K max  min min  200ms max  pageout"),)), 120)
+    assert all(one.metric(report) > 0 for one in (plain, under) for report in REPORTS)
+    assert under.damos[0].sz_tried_bytes > 0
+    assert not saves or under.metric("rss_avg_bytes") < 0.9 * plain.metric("rss_avg_bytes")
 
 
 @pytest.fixture
@@ -71,10 +88,13 @@ def test_a_suite_is_built_laid_into_a_guest_and_tuned(guest_image: None, own_tre
     done = damoos("workloads", "install", "splash2x", "--from", TREES / "splash3", "--format", "json")
     assert done.returncode == 0, done.stderr
     about = json.loads(done.stdout)
+    require_kernel("damoos")
     assert (about["suite"], about["built"]) == ("splash3", ["lu_cb"])
     assert "no_such_thing" in about["failed"]["radix"]
     assert about["failed"]["raytrace"] == "inputs is missing"
-    result = tuned(tmp_path, "--workload", "splash2x/lu_cb:test", "--score", "sla", "--limit", "slowdown<=1")
+    result = tuned(
+        tmp_path, "--workload", "splash2x/lu_cb:test", "--kernels", "damoos", "--score", "sla", "--limit", "slowdown<=1"
+    )
     check(result, ("roi_s",))
     assert result["provenance"]["overlays"] == {"splash3": Path(about["path"]).name}
     # The part that did not build is what it was before: a model.
@@ -115,11 +135,11 @@ def test_swap_devices(guest_image: None, kernel: str, kind: str) -> None:
         before = session.agent.call("facts")["swap_bytes"]
         session.agent.call("prepare", **conditions.wanted())
         assert session.agent.call("facts")["swap_bytes"] > before + (120 << 20)
-        argv = catalog.workload("synthetic/hot-cold", lambda program: None).argv(session.copy)
+        argv = hot_cold(session)
         spec = {"env": {}, "limit_s": 300, "sample_s": 0.5, "drop_caches": True, "context": prcl("1s")}
         raw = session.agent.call("run", argv=argv, **spec)
         compressed = max(row[raw["sample_columns"].index("zram_bytes")] for row in raw["samples"])
-        assert raw["counters"]["pswpout"] * 4096 > 50 << 20 if kind == "file" else compressed > 0
+        assert raw["counters"]["pswpout"] * 4096 > 0.7 * COLD_BYTES if kind == "file" else compressed > 0
         asked = ["sh", "-c", "cat /proc/sys/vm/swappiness /proc/sys/kernel/randomize_va_space"]
         spec = {**spec, "context": None}
         assert session.agent.call("run", argv=asked, **spec)["stdout"].split() == ["1", "0"]

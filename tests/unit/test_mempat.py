@@ -39,6 +39,13 @@ def test_the_work_is_fixed(tmp_path: Path) -> None:
     assert report["seconds"] > 0
 
 
+def test_a_paced_run_takes_its_time_and_does_the_same_work(tmp_path: Path) -> None:
+    text = "#regions\na, 64K\n\np\n200\na, 1, 8, 1\n"
+    (paced, free) = (json.loads(run(tmp_path, text, *words).stdout) for words in (("-p",), ()))
+    assert paced["ops"] == free["ops"] == 200_000
+    assert paced["seconds"] >= 0.2 - 1e-6
+
+
 def test_masims_own_defaults_are_understood(tmp_path: Path) -> None:
     text = (
         "#regions\na, 256, none\nb, 64, none\nc, 128, none\n\nexample phase 1\n10\na, 1, 64, 80, wo\n\n"

@@ -13,6 +13,8 @@
  *
  * Unlike masim, a phase does not run for its time: it makes `time * rate` accesses and ends. What a run
  * has to do is therefore the same on every machine and under every memory policy, and the runtime is a measurement.
+ * With -p it also waits where it is ahead of its time, as a server does between requests; then it only ends late where
+ * the machine or the policy cannot keep up.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -27,6 +29,8 @@
 #include <unistd.h>
 
 enum { MAX_REGIONS = 64, MAX_PHASES = 512, MAX_PATTERNS = 64, NAME_LEN = 64, SLOTS = 1 << 12 };
+/* Of a paced run. Below DAMON's usual sampling interval of 5 ms, so that memory in steady use is seen in each sample. */
+enum { BURST_MS = 4 };
 enum mode { RO, WO, RW };
 
 struct region {
@@ -292,19 +296,34 @@ static double now(void)
 	return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-static void run_phase(struct phase *phase, unsigned long rate)
+/* Waits until a point of the monotonic clock; returns at once where it has passed. */
+static void wait_until(double when)
+{
+	struct timespec time = { .tv_sec = (time_t)when, .tv_nsec = (when - (time_t)when) * 1e9 };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
+		;
+}
+
+static void run_phase(struct phase *phase, unsigned long rate, int paced)
 {
 	unsigned char slots[SLOTS];
-	uint64_t ops = phase->time_ms * rate;
+	uint64_t ops = phase->time_ms * rate, burst = paced ? BURST_MS * rate : ops;
 	double start = now();
 
 	if (!phase->ops)
 		phase->start = start;
 	fill_slots(phase, slots);
-	for (uint64_t i = 0; i < ops; i++) {
-		uint64_t random = next_random();
+	for (uint64_t done = 0; done < ops;) {
+		uint64_t upto = ops - done < burst ? ops : done + burst;
 
-		touch(&phase->patterns[slots[random % SLOTS]], random * 0x9e3779b97f4a7c15ULL);
+		for (; done < upto; done++) {
+			uint64_t random = next_random();
+
+			touch(&phase->patterns[slots[random % SLOTS]], random * 0x9e3779b97f4a7c15ULL);
+		}
+		if (paced)
+			wait_until(start + (double)done / rate / 1000);
 	}
 	phase->ops += ops;
 	phase->seconds += now() - start;
@@ -331,7 +350,8 @@ static void print_report(double seconds)
 static void usage(FILE *out)
 {
 	fprintf(out,
-		"usage: mempat [-r RATE] [-n REPEATS] [-o ONCE] [-s SEED] FILE\n"
+		"usage: mempat [-p] [-r RATE] [-n REPEATS] [-o ONCE] [-s SEED] FILE\n"
+		"  -p          wait where the accesses are ahead of the phase's time\n"
 		"  -r RATE     accesses that stand for one millisecond of a phase (default 1000)\n"
 		"  -n REPEATS  how often the phases are gone through (default 1)\n"
 		"  -o ONCE     the first ONCE phases run only the first time (default 0)\n"
@@ -342,11 +362,12 @@ int main(int argc, char **argv)
 {
 	unsigned long rate = 1000, repeats = 1, once = 0;
 	double start;
-	int option;
+	int option, paced = 0;
 
 	random_state = 1;
-	while ((option = getopt(argc, argv, "r:n:o:s:h")) != -1) {
+	while ((option = getopt(argc, argv, "pr:n:o:s:h")) != -1) {
 		switch (option) {
+		case 'p': paced = 1; break;
 		case 'r': rate = parse_number(optarg, "-r"); break;
 		case 'n': repeats = parse_number(optarg, "-n"); break;
 		case 'o': once = parse_number(optarg, "-o"); break;
@@ -366,7 +387,7 @@ int main(int argc, char **argv)
 	start = now();
 	for (unsigned long round = 0; round < repeats; round++)
 		for (int i = round ? once : 0; i < nr_phases; i++)
-			run_phase(&phases[i], rate);
+			run_phase(&phases[i], rate, paced);
 	print_report(now() - start);
 	return 0;
 }

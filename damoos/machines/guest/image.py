@@ -1,8 +1,8 @@
 """The guest's disk image, built once into the cache. No root is needed.
 
-mmdebstrap makes a Debian tree in a user namespace; ``mke2fs -d`` turns the tree into an ext4 image. Where user namespaces
-are forbidden, as in many containers and in any chroot, root builds without one. The folder is named
-by the hash of everything that goes in. Kernels lie elsewhere (`damoos.machines.guest.kernels`): any of them boots it.
+mmdebstrap makes a Debian tree in a user namespace; ``mke2fs -d`` turns the tree into an ext4 image. Where user
+namespaces are forbidden, as in many containers and in any chroot, root builds without one. The folder is named by the
+hash of everything that goes in. Kernels lie elsewhere (`damoos.machines.guest.kernels`): any of them boots it.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ def _as_root() -> tuple[str, ...]:
         return _NAMESPACE
     if os.geteuid() != 0:
         raise UnsupportedError(
-            f"building the guest image needs user namespaces, which this host forbids ({tried.stderr.strip()});"
-            " allow them (sysctl user.max_user_namespaces), or run 'damoos setup' once as root with the same DAMOOS_CACHE"
+            f"building the guest image needs user namespaces, which this host forbids ({tried.stderr.strip()}); allow"
+            " them (sysctl user.max_user_namespaces), or run 'damoos setup' once as root with the same DAMOOS_CACHE"
         )
     return ()
 
