@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from damoos import jobs, listing, runner, verdict
 from damoos.dispatch.base import job
@@ -52,7 +53,12 @@ def conduct(study: Study, watcher: Watcher | None = None) -> dict[str, Any]:
     watcher = watcher or Watcher()
     if result := study.record.result:
         return result
-    with study.record.writing(), Lease(study.config.machine_for(), watcher.say) as lease:
+    # A searcher's matrices have tens of rows. More threads only wait for each other, on CPUs that guests need.
+    with (
+        threadpool_limits(1),
+        study.record.writing(),
+        Lease(study.config.machine_for(), watcher.say) as lease,
+    ):
         return _drive(steps(study, watcher), lease)
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+# Matrices here have tens of rows: more threads only wait for each other, and six times as long.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.scheme import Context, Scheme
 from damoos.errors import UnsupportedError

@@ -56,7 +56,8 @@ def study(found: Study, watcher: Watcher, every_s: float = EVERY_S) -> dict[str,
         Between two looks.
     """
     record = found.record
-    company = _Company(record.artifacts.in_use, found.name, watcher.say)
+    # In this order: whoever ran it stores the result before letting go of the study.
+    company = _Company(lambda: record.artifacts.in_use() or record.result is not None, found.name, watcher.say)
     known: dict[str, Run] | None = None
     while (result := record.result) is None:
         company.look()
@@ -94,7 +95,11 @@ def sweep(found: Sweep, event: Event, every_s: float = EVERY_S) -> dict[str, Any
     every_s : float, seconds
         Between two looks.
     """
-    company = _Company(found.driven, found.name, lambda text: event("say", {"study": "", "text": text}))
+    company = _Company(
+        lambda: found.driven() or found.result is not None,
+        found.name,
+        lambda text: event("say", {"study": "", "text": text}),
+    )
     states: dict[str, str] = {}
     while (result := found.result) is None or found.driven():
         company.look()

@@ -74,12 +74,6 @@ def fake(monkeypatch: pytest.MonkeyPatch):
     return use
 
 
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures take most of a study's time here."""
-    monkeypatch.setattr("damoos.report.tuning.draw", lambda *_: [])
-
-
 def tune(results: Path, **words) -> api.TunedStudy:
     return api.tune(command="true", machine="fake", results=results, **{"trials": 6, "repeats": 2, "seed": 1, **words})
 
@@ -110,7 +104,7 @@ def test_the_first_slot_of_the_search_is_a_recording(fake, tmp_path: Path) -> No
     assert result["verdict"] in ("tuned", "indistinguishable")
 
 
-def test_what_was_predicted_stands_beside_what_was_measured(fake, no_figures, tmp_path: Path) -> None:
+def test_what_was_predicted_stands_beside_what_was_measured(fake, tmp_path: Path) -> None:
     fake(recording_machine())
     found = tune(tmp_path)
     prediction = found.result["prediction"]
@@ -129,7 +123,7 @@ def test_what_was_predicted_stands_beside_what_was_measured(fake, no_figures, tm
     assert text.count("; measured: ") == 5
 
 
-def test_a_recording_that_the_trials_contradict_is_dropped(fake, no_figures, tmp_path: Path) -> None:
+def test_a_recording_that_the_trials_contradict_is_dropped(fake, tmp_path: Path) -> None:
     fake(recording_machine(curve=lambda age_s: (0.095, 0.0), noise=0.0001))
     found = tune(tmp_path)
     assert found.result["prediction"]["kept"] is False
@@ -142,7 +136,7 @@ class Stop(BaseException):
     """As abrupt as a kill, but catchable here."""
 
 
-def test_a_resumed_study_equals_an_unbroken_one(fake, no_figures, tmp_path: Path) -> None:
+def test_a_resumed_study_equals_an_unbroken_one(fake, tmp_path: Path) -> None:
     machine = fake(recording_machine())
     whole = tune(tmp_path / "whole").result
     for at in (RECORD, RECORD + 1, RECORD + 8):
@@ -156,7 +150,7 @@ def test_a_resumed_study_equals_an_unbroken_one(fake, no_figures, tmp_path: Path
             assert resumed.result[part] == whole[part]
 
 
-def test_a_machine_that_is_lost_while_it_records_records_again(fake, no_figures, tmp_path: Path) -> None:
+def test_a_machine_that_is_lost_while_it_records_records_again(fake, tmp_path: Path) -> None:
     machine = fake(recording_machine(failures={RECORD: MachineLost("gone")}))
     found = tune(tmp_path)
     assert machine.nr_opened == 2
@@ -172,7 +166,7 @@ class Ears(Watcher):
         self.heard.append(text)
 
 
-def test_without_being_asked_for_a_recording_may_fail(fake, no_figures, tmp_path: Path) -> None:
+def test_without_being_asked_for_a_recording_may_fail(fake, tmp_path: Path) -> None:
     fake(recording_machine(failures={RECORD: WorkloadError("it crashed")}))
     ears = Ears()
     found = tune(tmp_path, watcher=ears)
@@ -185,7 +179,7 @@ def test_without_being_asked_for_a_recording_may_fail(fake, no_figures, tmp_path
     assert ages(found)[:2] == ages(tune(tmp_path, prior="none"))[:2]
 
 
-def test_one_that_was_asked_for_may_not(fake, no_figures, tmp_path: Path) -> None:
+def test_one_that_was_asked_for_may_not(fake, tmp_path: Path) -> None:
     machine = fake(recording_machine(failures={RECORD: WorkloadError("it crashed")}))
     with pytest.raises(WorkloadError, match="it crashed"):
         tune(tmp_path, prior="record")
@@ -195,7 +189,7 @@ def test_one_that_was_asked_for_may_not(fake, no_figures, tmp_path: Path) -> Non
     assert found.result["prediction"]["kept"]
 
 
-def test_a_machine_that_cannot_record(fake, no_figures, tmp_path: Path) -> None:
+def test_a_machine_that_cannot_record(fake, tmp_path: Path) -> None:
     machine = fake(FakeMachine())
     with pytest.raises(UnsupportedError, match="--prior record: machine 'fake' cannot record what DAMON sees"):
         tune(tmp_path, prior="record")
@@ -203,7 +197,7 @@ def test_a_machine_that_cannot_record(fake, no_figures, tmp_path: Path) -> None:
     assert kinds(tune(tmp_path, trials=4)) == [f"trial-{n:03d}" for n in range(4)]
 
 
-def test_a_recording_that_is_not_wanted_is_not_made(fake, no_figures, tmp_path: Path) -> None:
+def test_a_recording_that_is_not_wanted_is_not_made(fake, tmp_path: Path) -> None:
     fake(recording_machine(curve=cliff_and_fall))
     for words in ({"prior": "none", "trials": 4}, {"trials": 3}):
         found = tune(tmp_path, **words)
@@ -252,7 +246,7 @@ def test_a_machine_that_cannot_record_is_told_apart(fake, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_forecast_of_a_studys_recording(fake, no_figures, tmp_path: Path) -> None:
+def test_the_forecast_of_a_studys_recording(fake, tmp_path: Path) -> None:
     fake(recording_machine(noise=0.0))
     found = tune(tmp_path, trials=4)
     rows = forecast(damo.read(damo.find(found.name, tmp_path)))

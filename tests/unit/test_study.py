@@ -55,6 +55,7 @@ def test_validation_alternates() -> None:
     assert [run.index for one in rounds for run in one] == list(range(10, 22))
 
 
+@pytest.mark.figures
 def test_a_whole_study(fake, tmp_path: Path) -> None:
     machine = fake(FakeMachine(noise=0.002))
     found = tune(tmp_path)
@@ -112,6 +113,22 @@ class Stop(BaseException):
     """As abrupt as a kill, but catchable here."""
 
 
+@pytest.fixture
+def unbroken(fake, tmp_path: Path):
+    """A whole study by each searcher, made once: how many runs it had, and its result."""
+
+    def of(searcher: str) -> tuple[int, dict]:
+        if searcher not in WHOLE:
+            machine = fake(FakeMachine(noise=0.01, seed=6))
+            WHOLE[searcher] = (tune(tmp_path / "whole", searcher=searcher).result, machine.nr_runs)[::-1]
+        return WHOLE[searcher]
+
+    return of
+
+
+WHOLE: dict[str, tuple[int, dict]] = {}
+
+
 @pytest.mark.parametrize(
     ("searcher", "at"),
     [
@@ -120,11 +137,10 @@ class Stop(BaseException):
         ("daos", 9),
     ],
 )
-def test_a_resumed_study_equals_an_unbroken_one(fake, tmp_path: Path, at: int, searcher: str) -> None:
+def test_a_resumed_study_equals_an_unbroken_one(fake, unbroken, tmp_path: Path, at: int, searcher: str) -> None:
     words = {"searcher": searcher}
-    machine = fake(FakeMachine(noise=0.01, seed=6))
-    whole = tune(tmp_path / "whole", **words).result
-    assert machine.nr_runs > 26 or searcher == "daos"  # rounds beyond the planned ones are part of it
+    nr_runs, whole = unbroken(searcher)
+    assert nr_runs > 26 or searcher == "daos"  # rounds beyond the planned ones are part of it
 
     class Breaking(FakeMachine):
         pass
@@ -135,7 +151,7 @@ def test_a_resumed_study_equals_an_unbroken_one(fake, tmp_path: Path, at: int, s
     broken.failures = {}
     broken.nr_runs = at
     resumed = tune(tmp_path / "broken", **words).result
-    assert broken.nr_runs == machine.nr_runs
+    assert broken.nr_runs == nr_runs
     for part in ("trials", "recommended", "validation", "verdict", "baselines"):
         assert resumed[part] == whole[part]
 
@@ -186,6 +202,7 @@ def test_a_broken_baseline_is_tried_again_by_a_resumed_study(fake, tmp_path: Pat
     assert len(result["baselines"]) == 4
 
 
+@pytest.mark.figures
 def test_nothing_feasible_is_a_result(fake, tmp_path: Path) -> None:
     fake(FakeMachine(curve=lambda age_s: (0.5, 0.9)))
     found = tune(tmp_path, trials=4)
@@ -245,6 +262,7 @@ def test_another_parameter_is_tuned_against_the_same_hand_made_scheme(fake, tmp_
     assert found.result["recommended"]["scheme"].endswith("4s max  pageout")
 
 
+@pytest.mark.figures
 def test_several_parameters_at_once(fake, tmp_path: Path) -> None:
     fake(FakeMachine(curve=lambda age_s: (0.02, max(0.0, 0.6 - age_s / 100))))
     words = {"tune": ["min_age=0s:60s", "max_freq=0:20", "action=pageout,cold", "quota_sz=1M:1G"], "trials": 8}
