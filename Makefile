@@ -19,8 +19,8 @@ VERSION ?= 6.12
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
-# Tests run in as many processes as there are CPUs; a file's tests stay in one, since they share a guest.
-PYTEST := $(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# One process more than there are CPUs, as guests reserve CPUs and tests wait; a file's tests stay in one and share a guest.
+PYTEST = $(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior \

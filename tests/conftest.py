@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -27,9 +27,19 @@ HERE = Path(__file__).parent
 DAMOOS = Path(sys.executable).with_name("damoos")
 
 
-def damoos(*words: str | Path, **options) -> subprocess.CompletedProcess[str]:
+# The same command line for studies on guests, without the rounds that close calls get: two rounds, as tests have them,
+# are nearly always close.
+BRIEFLY = (
+    sys.executable, "-c",
+    "from damoos import cli, conduct; conduct.MAX_EXTRA_ROUNDS = 0; cli.main()",
+)  # fmt: skip
+
+
+def damoos(
+    *words: str | Path, program: Sequence[str | Path] = (DAMOOS,), **options
+) -> subprocess.CompletedProcess[str]:
     """Run the command line as a person would."""
-    return subprocess.run([DAMOOS, *words], capture_output=True, text=True, check=False, **options)
+    return subprocess.run([*program, *words], capture_output=True, text=True, check=False, **options)
 
 
 # A pattern that gives a scheme something to do. It is paced: an emulated guest that waits costs the host nothing.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from damoos.machines.guest import GuestSession
-from tests.conftest import DAMOOS, damoos, shell, short_workload
+from tests.conftest import BRIEFLY, damoos, shell, short_workload
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 HOST_KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
@@ -31,7 +31,7 @@ def qemus_of(pid: int) -> list[int]:
 
 def start_tune(short: Path, results: Path) -> subprocess.Popen[str]:
     argv = [
-        DAMOOS,
+        *BRIEFLY,
         "tune",
         "--workload",
         short,
@@ -92,7 +92,7 @@ def test_tune_survives_everything_and_its_result_holds_together(short: Path, tmp
     assert study["state"] == "unfinished"
     assert study["trials"] >= 2
 
-    argv = [DAMOOS, "resume", study["study"], "--results", results, "--format", "json"]
+    argv = [*BRIEFLY, "resume", study["study"], "--results", results, "--format", "json"]
     resumed = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for_line(resumed, "runs, ")
     (qemu,) = qemus_of(resumed.pid)
@@ -161,7 +161,7 @@ def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession,
     words = ["--trials", "2", "--repeats", "2", "--results", results, "--format", "json"]
     # So short a run cannot keep the paper's 10 %: a score of its owner's own.
     score = ["--score", "sla", "--maximize", "net_saving", "--limit", "slowdown<=1"]
-    tuned = damoos("tune", "--workload", short, *score, *words, timeout=300)
+    tuned = damoos("tune", "--workload", short, *score, *words, program=BRIEFLY, timeout=300)
     assert tuned.returncode == 0, tuned.stderr
     study = json.loads(tuned.stdout)["study"]
 

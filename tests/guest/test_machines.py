@@ -108,7 +108,7 @@ def two_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_guests_at_work_have_a_cpu_each_and_one_too_many_waits(guest_image: None, two_cpus: None) -> None:
-    sessions = [open_guest("damoos") for _ in range(3)]
+    sessions = [open_guest() for _ in range(3)]
     try:
         assert len({session.qemu.port for session in sessions}) == 3
         first, second = Running(sessions[0]), Running(sessions[1])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from damoos.machines.guest import kernels
-from tests.conftest import damoos, short_workload
+from tests.conftest import BRIEFLY, damoos, short_workload
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_a_study_on_two_kernels_and_how_they_differ(short: Path, guest_image: No
         "1",
     ]
     limits = ["--score", "weighted", "--weight", "memory_saving=1", "--limit", "slowdown<=0.5"]
-    done = damoos("tune", *words, *limits, "--results", tmp_path, "--format", "json")
+    done = damoos("tune", *words, *limits, "--results", tmp_path, "--format", "json", program=BRIEFLY)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     old, new = found["studies"]
