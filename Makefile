@@ -42,7 +42,7 @@ test: ## lint, types, and all tests, those on three real kernels included
 	$(call phase,kernels and a bare Debian 12; beside them lint; types; tests that need no kernel of ours)
 	@$(MAKE) --no-print-directory --jobs 2 kernels-behind without-kernels
 	$(call phase,tests on these kernels)
-	$(PYTEST) tests/kernel
+	$(BIN)/pytest tests/kernel # one after the other: what DAMON does within an interval is looked at
 	$(call phase,done)
 
 # The emulated guests of the tests wait a good deal; compilers take what they leave. Then the set-up on a bare Debian 12,

@@ -372,7 +372,8 @@ class KernelInterfaceContract:
         """
         hot_bytes = 60 << 20  # of synthetic/hot-cold
         hot = Scheme("stat", AccessPattern(min_freq=Fraction(50)))
-        argv = workload("synthetic/hot-cold", lambda program: None).argv(session.copy)
+        *words, pattern = workload("synthetic/hot-cold", lambda program: None).argv(session.copy)
+        argv = [*words, "-n", "100", "-o", "1", pattern]  # its work again and again, until it has been looked at
         with self._served(session, Context((hot,)), argv) as until:
             looks = [until(within_s=2.0), *(until(within_s=0.1) for _ in range(12))]
         tried = [look["damos"][0]["sz_tried_bytes"] for look in looks]
@@ -422,7 +423,8 @@ class KernelInterfaceContract:
         """Bytes applied per reset interval are within 5 % of the quota while there is more to do.
 
         In its first reset interval 6.12 does not keep a quota, so nothing is old enough before the second. A quota is
-        also spent on holes between mappings, so the process has none (its heap is not moved away at random).
+        also spent on holes between mappings, so the process has none (its heap is not moved away at random). On a busy
+        host several intervals may pass between two looks: then as many quotas are spent.
         """
         quota = Quotas(sz_bytes=4 << 20, reset_interval_ms=1000)
         scheme = replace(Scheme.parse("4K max  min min  2s max  pageout"), quotas=quota)
@@ -434,15 +436,17 @@ class KernelInterfaceContract:
                 windows[-1] = (windows[-1][0], applied)
             elif applied > (windows[-1][1] if windows else 0):
                 windows.append((now_s, applied))
-            return len(windows) == 9
+            return len(windows) == 9 or applied > 0.8 * _COLD_BYTES
 
         argv = ["setarch", "-R", *workload("synthetic/idle", lambda program: None).argv(session.copy)]
         with self._served(session, Context((scheme,)), argv) as until:
             status = until(look)
         # At first little may be old enough, and the last window may have been seen half spent.
-        spent = [after - before for (_, before), (_, after) in itertools.pairwise(windows[2:-1])]
-        assert len(spent) == 5, windows
-        assert all(abs(one - quota.sz_bytes) <= 0.05 * quota.sz_bytes for one in spent), spent
+        seen = windows[2:-1]
+        spent = [(after - before) / quota.sz_bytes for (_, before), (_, after) in itertools.pairwise(seen)]
+        assert len(spent) >= 2, windows
+        assert all(abs(one / max(1, round(one)) - 1) <= 0.05 for one in spent), spent
+        assert abs(sum(spent) - (seen[-1][0] - seen[0][0])) <= 1.5, windows  # a quota a second
         assert status["damos"][0]["qt_exceeds"] > 0
 
     def test_watermarks_decide_when_a_scheme_is_active(self, session: Session) -> None:
