@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 from pathlib import Path
@@ -15,6 +16,9 @@ from damoos.machines.guest.kernels import Kernel
 from damoos.machines.guest.qemu import sweep
 
 
+image_module = importlib.import_module("damoos.machines.guest.image")  # its function hides it
+
+
 def test_what_a_killed_damoos_left_is_swept_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     child = subprocess.Popen(["true"])
@@ -24,6 +28,15 @@ def test_what_a_killed_damoos_left_is_swept_and_nothing_else(tmp_path: Path, mon
     sweep()
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {f"damoos-guest-{os.getpid()}-abc", "damoos-guest-x-abc", "other"}
+
+
+def test_where_user_namespaces_are_forbidden_root_builds_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_module, "_NAMESPACE", ("sh", "-c", "echo Operation not permitted >&2; exit 1"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert image_module._as_root() == ()
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(UnsupportedError, match=r"forbids \(Operation not permitted\); allow them .* as root"):
+        image_module._as_root()
 
 
 @pytest.fixture
