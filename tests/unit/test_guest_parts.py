@@ -15,7 +15,6 @@ from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import Kernel
 from damoos.machines.guest.qemu import sweep
 
-
 image_module = importlib.import_module("damoos.machines.guest.image")  # its function hides it
 
 
