@@ -42,7 +42,7 @@ def damoos(
     return subprocess.run([*program, *words], capture_output=True, text=True, check=False, **options)
 
 
-# A pattern that gives a scheme something to do. It is paced: an emulated guest that waits costs the host nothing.
+# A pattern that gives a scheme something to do. It is paced: an emulated guest that waits costs the host little.
 PATTERN = "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n{}\nhot, 1, 8, 100\n"
 
 

@@ -1,7 +1,7 @@
 """Every notebook runs from its first cell to its last, on real guests; what it asserts of them holds.
 
 `make notebooks` runs them as they are, for their pages. Here they are made smaller: fewer trials, and workloads that
-wait between their accesses, which an emulated guest does for nothing.
+wait between their accesses, which costs an emulated guest little.
 """
 
 from __future__ import annotations
