@@ -19,12 +19,12 @@ VERSION ?= 6.12
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
-# One process more than there are CPUs, as guests reserve CPUs and tests wait; a file's tests stay in one and share a guest.
-PYTEST = $(BIN)/pytest --numprocesses $$(($$(nproc) + 1)) --maxprocesses 5 --dist loadfile --no-loadscope-reorder
+# As many processes as CPUs, since a guest at work reserves one; a file's tests stay in one process and share a guest.
+PYTEST := $(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior \
-	chaos docs clean test-bare kernels-behind without-kernels
+	chaos docs clean test-bare bare-setup
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -39,22 +39,19 @@ test: ## lint, types, and all tests, those on three real kernels included
 	@$(MAKE) --no-print-directory setup build/.test-packages build/.kernel-packages
 	$(call phase,image)
 	@$(MAKE) --no-print-directory image
-	$(call phase,kernels and a bare Debian 12; beside them lint; types; tests that need no kernel of ours)
-	@$(MAKE) --no-print-directory --jobs 2 kernels-behind without-kernels
-	$(call phase,tests on these kernels)
+	$(call phase,lint and types)
+	@$(MAKE) --no-print-directory lint types
+	$(call phase,kernels; beside them the set-up of a bare Debian 12)
+	@$(MAKE) --no-print-directory --jobs 2 kernels bare-setup
+	$(call phase,tests that need no kernel of ours)
+	$(PYTEST) --ignore tests/kernel
+	$(call phase,tests on three kernels)
 	$(BIN)/pytest tests/kernel # one after the other: what DAMON does within an interval is looked at
 	$(call phase,done)
 
-# The emulated guests of the tests wait a good deal; compilers take what they leave. Then the set-up on a bare Debian 12,
-# which wants root; all of make tune there is make test-bare.
-kernels-behind:
-	nice -n 19 $(MAKE) --no-print-directory kernels
-	$(call phase,kernels are there; set-up on a bare Debian 12)
-	if [ "$$(id -u)" = 0 ]; then nice -n 19 tests/bare.sh bookworm setup; else echo "left out: it needs root"; fi
-	$(call phase,bare Debian 12 is set up)
-
-without-kernels: lint types
-	$(PYTEST) --ignore tests/kernel
+# It wants root; all of make tune on a bare Debian is make test-bare.
+bare-setup:
+	@if [ "$$(id -u)" = 0 ]; then tests/bare.sh bookworm setup; else echo "a bare Debian 12 is left out: it needs root"; fi
 
 check: lint types ## lint, types and the tests that need no guest: the inner loop
 	$(PYTEST) tests/unit tests/contract

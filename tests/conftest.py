@@ -65,9 +65,9 @@ HOT_BYTES, COLD_BYTES = 16 * MIB, 48 * MIB
 HOT_COLD_RATE = 1250
 
 
-def hot_cold(session: Session, *, paced: bool = True, rate: int = HOT_COLD_RATE) -> list[str]:
-    """A program of 9 s in a guest: some memory is always hot, the rest is touched once."""
-    workload = PatternWorkload("hot-cold", HOT_COLD, rate, 1, 0, Tuning(), paced=paced)
+def hot_cold(session: Session, *, paced: bool = True, rate: int = HOT_COLD_RATE, repeats: int = 1) -> list[str]:
+    """A program of 9 s in a guest, or of as many times 9: some memory is always hot, the rest is touched once."""
+    workload = PatternWorkload("hot-cold", HOT_COLD, rate, repeats, 1, Tuning(), paced=paced)
     return workload.spec(session.copy)["argv"]
 
 

@@ -51,7 +51,8 @@ def test_thp_is_off_and_swap_is_a_zram_of_ours(guest: GuestSession) -> None:
 def test_damon_sees_the_hot_set(guest: GuestSession) -> None:
     """DAMON's hot bytes are within 10 % of the truth: accessed bits are true under emulation too."""
     pattern = AccessPattern()
-    spec = {"argv": hot_cold(guest), "env": {}, "context": context_to_json(Context((Scheme("stat", pattern),)))}
+    argv = hot_cold(guest, repeats=100)  # until it has been looked at, however busy this host is
+    spec = {"argv": argv, "env": {}, "context": context_to_json(Context((Scheme("stat", pattern),)))}
     guest.agent.call("apply", **spec)
     try:
         deadline = time.monotonic() + 60

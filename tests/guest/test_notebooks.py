@@ -19,7 +19,7 @@ SMALLER = {
     "2-score": {"trials=4": "trials=2"},
     "3-searcher": {"generate(60, seed=0)": "generate(30, seed=0)", "nr_seeds=5": "nr_seeds=2"},
     "4-recording": PACED,
-    "5-paper": {**PACED, '["parsec3/raytrace"]': '["./short.toml"]', "= 4, 2, 3": "= 3, 2, 2"},
+    "5-paper": {**PACED, '["parsec3/raytrace"]': '["./short.toml"]', "= 4, 2, 3": "= 3, 2, 3"},
     "6-fleet": PACED,
 }
 
