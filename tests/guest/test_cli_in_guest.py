@@ -56,7 +56,7 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
 
 
 def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():
@@ -84,7 +84,7 @@ def test_tune_survives_everything_and_its_result_holds_together(short: Path, tmp
     wait_for_line(interrupted, "trial-001")
     (qemu,) = qemus_of(interrupted.pid)
     interrupted.send_signal(signal.SIGTERM)
-    assert interrupted.wait(60) == 130
+    assert interrupted.wait(300) == 130
     assert "resume" in interrupted.stderr.read()  # type: ignore[union-attr]
     assert gone(qemu)
 
@@ -98,7 +98,7 @@ def test_tune_survives_everything_and_its_result_holds_together(short: Path, tmp
     (qemu,) = qemus_of(resumed.pid)
     os.kill(qemu, signal.SIGKILL)
     wait_for_line(resumed, "lost")
-    stdout, stderr = resumed.communicate(timeout=300)
+    stdout, stderr = resumed.communicate(timeout=900)
     assert resumed.returncode == 0, stderr
     check_result(json.loads(stdout), results)
     short.write_text(short.read_text() + "repeats = 1000\n")  # in service it is to run until it is stopped
@@ -142,13 +142,13 @@ def check_apply_and_stop(result: dict, results: Path) -> None:
         if arm in ("manual", "tuned") and not validated["feasible"]:
             refused = damoos("apply", study, "--arm", arm, "--results", results)
             assert (refused.returncode, "broke the limits" in refused.stderr) == (4, True)
-    applied = damoos("apply", study, "--arm", "manual", "--results", results, "--format", "json", timeout=120)
+    applied = damoos("apply", study, "--arm", "manual", "--results", results, "--format", "json", timeout=600)
     assert applied.returncode == 0, applied.stderr
     state = json.loads(applied.stdout)
     again = damoos("apply", study, "--arm", "manual", "--results", results)
     assert (again.returncode, "in service already" in again.stderr) == (2, True)
     (qemu,) = qemus_of(state["keeper_pid"])
-    stopped = damoos("stop", "--results", results, timeout=90)
+    stopped = damoos("stop", "--results", results, timeout=900)
     assert stopped.returncode == 0, stopped.stderr
     assert gone(state["keeper_pid"])
     assert gone(qemu)
@@ -161,7 +161,7 @@ def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession,
     words = ["--trials", "2", "--repeats", "2", "--results", results, "--format", "json"]
     # So short a run cannot keep the paper's 10 %: a score of its owner's own.
     score = ["--score", "sla", "--maximize", "net_saving", "--limit", "slowdown<=1"]
-    tuned = damoos("tune", "--workload", short, *score, *words, program=BRIEFLY, timeout=300)
+    tuned = damoos("tune", "--workload", short, *score, *words, program=BRIEFLY, timeout=900)
     assert tuned.returncode == 0, tuned.stderr
     study = json.loads(tuned.stdout)["study"]
 
@@ -176,7 +176,7 @@ def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession,
     applied = damoos("apply", study, "--pid", pid, *words, "--format", "json")
     assert applied.returncode == 0, applied.stderr
     assert shell(guest, f"cat {KDAMONDS}/0/state {KDAMONDS}/0/contexts/0/targets/0/pid_target").split() == ["on", pid]
-    assert damoos("stop", "--results", results, timeout=90).returncode == 0
+    assert damoos("stop", "--results", results, timeout=900).returncode == 0
     assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds; ls -d /proc/{pid} | wc -l").split() == ["0", "1"]
 
     absent = damoos("apply", study, "--pid", "999999", *words)
@@ -189,12 +189,12 @@ def test_failing_workloads_end_a_study_in_one_line(tmp_path: Path, guest_image: 
         ("false", "without any scheme: false ended with exit status 1"),
         ("no-such", "cannot start"),
     ):
-        done = damoos("tune", "--command", command, "--results", tmp_path, timeout=120)
+        done = damoos("tune", "--command", command, "--results", tmp_path, timeout=600)
         assert done.returncode == 5
         assert message in done.stderr.splitlines()[-1]
 
 
 def test_a_model_is_refused_when_the_real_thing_is_required(tmp_path: Path, guest_image: None) -> None:
-    done = damoos("tune", "--workload", "parsec3/raytrace", "--require-real", "--results", tmp_path, timeout=120)
+    done = damoos("tune", "--workload", "parsec3/raytrace", "--require-real", "--results", tmp_path, timeout=600)
     assert done.returncode == 3
     assert "parsec3/raytrace is not installed on the machine" in done.stderr.splitlines()[-1]

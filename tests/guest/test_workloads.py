@@ -100,7 +100,7 @@ def test_a_suite_is_built_laid_into_a_guest_and_tuned(guest_image: None, own_tre
 
 
 def test_a_model_is_held_against_what_has_been_published(guest_image: None) -> None:
-    done = damoos("workloads", "check-models", "--workloads", "parsec3/vips", "--format", "json", timeout=300)
+    done = damoos("workloads", "check-models", "--workloads", "parsec3/vips", "--format", "json", timeout=900)
     assert done.returncode == 0, done.stderr
     rows = {row["what"]: row for row in json.loads(done.stdout)["parsec3/vips"]}
     assert rows["runtime, s"]["published"] == 58.879

@@ -62,7 +62,7 @@ def sweep(env: dict[str, str], results: Path, *words: str) -> subprocess.Popen[s
 
 def ended(process: subprocess.Popen[str]) -> list[dict]:
     """Events of a sweep that has to end well."""
-    out, err = process.communicate(timeout=200)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return [json.loads(line) for line in out.splitlines()]
 
@@ -214,14 +214,14 @@ def test_status_of_a_sweep_under_way(env, tmp_path: Path) -> None:
     assert {row["state"] for row in said["studies"]} <= {"running", "waiting", "done"}
     assert sum(row["runs"] for row in said["studies"]) >= 6
     process.terminate()
-    process.communicate(timeout=60)
+    process.communicate(timeout=900)
 
 
 def test_interrupting_leaves_a_sweep_that_goes_on(env, unbroken, tmp_path: Path) -> None:
     process = sweep(env, tmp_path)
     after(process, 10)
     process.send_signal(signal.SIGTERM)  # as Ctrl-C, which a background job may have been told to ignore
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=900)
     assert process.returncode == 130
     assert "goes on" in err
     ended(sweep(env, tmp_path))
@@ -291,7 +291,7 @@ def test_a_sweep_in_postgresql(env, unbroken, database: str, tmp_path: Path) -> 
 )
 def test_wrong_words_of_a_sweep(env, tmp_path: Path, words: list[str], message: str) -> None:
     argv = [DAMOOS, *SHORT, "--results", tmp_path, *words]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 2, done.stderr
     assert message in done.stderr.splitlines()[-1]
     assert not list(tmp_path.glob("sweep-1-*"))
@@ -338,7 +338,7 @@ def test_a_machine_that_no_node_offers_is_given_up(cluster, env) -> None:
         "print(repr(outcome.error))\n"
         "dispatcher.close()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.strip().splitlines()
     assert first.startswith("no node of the cluster offers machine 'fake:d' yet (there are: fake:a, fake:b, fake:c)")
@@ -361,7 +361,7 @@ def test_the_table_on_a_terminal(env, tmp_path: Path) -> None:
         except OSError:  # nobody has the other side any more
             break
     os.close(terminal)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=900)
     assert process.returncode == 0, shown[-2000:]
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
     assert "running" in text

@@ -62,24 +62,24 @@ def test_on_a_terminal_there_is_a_table_until_the_end(begin: Begin, tmp_path: Pa
     assert lookers[1].stderr
     assert lookers[1].stderr.readline().startswith("damoos: machine fake:a: ")
     lookers[1].send_signal(signal.SIGTERM)  # as Ctrl-C; the other one, and the study, go on
-    assert lookers[1].communicate(timeout=60)[1].endswith(f"no longer looking on; {STUDY} goes on without that\n")
+    assert lookers[1].communicate(timeout=900)[1].endswith(f"no longer looking on; {STUDY} goes on without that\n")
     assert lookers[1].returncode == 130
     runner.send_signal(signal.SIGCONT)
     last = read(ours).rpartition(b"parameter")[2]
     os.close(ours)
     assert last.count(b"trial-00") == 3
     assert b"validation-001-base" in last
-    out = lookers[0].communicate(timeout=60)[0]
+    out = lookers[0].communicate(timeout=900)[0]
     assert "verdict: " in out
-    assert runner.communicate(timeout=60)[0].startswith(out)  # the runner says besides where its figure is
+    assert runner.communicate(timeout=900)[0].startswith(out)  # the runner says besides where its figure is
     assert runner.returncode == lookers[0].returncode == 0
 
 
 def test_the_exit_code_is_the_studys(begin: Begin, tmp_path: Path) -> None:
     runner = tune(begin, "--score", "sla", "--limit", "memory_saving>=99%")
-    runner.communicate(timeout=120)
+    runner.communicate(timeout=600)
     looking = begin("watch", STUDY, "--format", "json")
-    out, err = looking.communicate(timeout=60)
+    out, err = looking.communicate(timeout=900)
     assert looking.returncode == runner.returncode == 4
     assert json.loads(out) == json.loads((tmp_path / "results" / STUDY / "result.json").read_text())
     assert err.startswith(f"damoos: study '{STUDY}': none of its trials kept the limits of the score. Leave")
