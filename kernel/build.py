@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import shlex
@@ -124,10 +125,7 @@ def configure(tree: Path, version: str) -> list[str]:
     ------
     MachineError : an option that the version knows was not taken, so something that it needs is missing
     """
-    fragments = [HERE / f"fragments/{name}.config" for name in (*FRAGMENTS, version)]
-    wanted: dict[str, str] = {}
-    for fragment in fragments:
-        wanted |= options(fragment.read_text())
+    wanted = _wanted(version)
     before = (tree / ".config").read_bytes() if (tree / ".config").exists() else None
     _make(tree, "tinyconfig")
     with open(tree / ".config", "a") as config:
@@ -178,10 +176,18 @@ def _patches(version: str) -> list[Path]:
     return [HERE / "patches" / one["file"] for one in fits]
 
 
+def _wanted(version: str) -> dict[str, str]:
+    """The options of all fragments, the version's own last."""
+    wanted: dict[str, str] = {}
+    for name in (*FRAGMENTS, version):
+        wanted |= options((HERE / f"fragments/{name}.config").read_text())
+    return wanted
+
+
 def _recipe(version: str) -> str:
-    """Hash of everything in this folder that decides what is built."""
-    files = [*(HERE / f"fragments/{name}.config" for name in (*FRAGMENTS, version)), *_patches(version)]
-    return _sha256(b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in files))[:16]
+    """Hash of everything in this folder that decides what is built; comments do not."""
+    patches = b"".join(patch.name.encode() + b"\0" + patch.read_bytes() for patch in _patches(version))
+    return _sha256(json.dumps(_wanted(version), sort_keys=True).encode() + patches)[:16]
 
 
 def _check_needs() -> None:
