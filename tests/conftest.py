@@ -106,7 +106,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
-                folder, file = Path(report.location[0]).parts[-2:]
+                folder, file = Path(report.nodeid.split("::")[0]).parts[-2:]
                 spent.get(folder, Counter())[file] += report.duration
     terminalreporter.section("seconds of tests by folder")
     for folder, files in spent.items():
