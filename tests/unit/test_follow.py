@@ -36,7 +36,6 @@ class Slow(FakeMachine):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("damoos.report.tuning.draw", lambda *_: [])
     monkeypatch.setattr("damoos.drive.STATUS_EVERY_S", 0.05)
     monkeypatch.setattr(follow, "ALONE_S", 0.0)
 
