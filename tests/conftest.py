@@ -118,14 +118,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 KERNELS = ("debian", "damoos", "damoos-6.1")
 
 
-def require_kernel(kernel: str) -> None:
+def require_kernel(kernel: str | None) -> None:
     """Skip (with DAMOOS_REQUIRE_GUEST: let it fail) where a kernel has not been built."""
-    if kernel != "debian" and kernel not in kernels.names() and not os.environ.get("DAMOOS_REQUIRE_GUEST"):
+    if kernel not in (None, "debian") and kernel not in kernels.names() and not os.environ.get("DAMOOS_REQUIRE_GUEST"):
         pytest.skip(f"kernel '{kernel}' is not built here: make kernels")
 
 
-def open_guest(kernel: str = "debian") -> GuestSession:
-    """A booted guest with swap; a skip (with DAMOOS_REQUIRE_GUEST a failure) where its kernel has not been built."""
+def open_guest(kernel: str | None = None) -> GuestSession:
+    """A booted guest with swap; a skip (with DAMOOS_REQUIRE_GUEST a failure) where its kernel has not been built.
+
+    Without a name it is the one that `damoos.machines.catalog.KERNEL` says.
+    """
     require_kernel(kernel)
     chosen = machine("guest", kernel)
     session = chosen.open()

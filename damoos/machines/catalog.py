@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from pydantic import model_validator
@@ -12,6 +13,9 @@ from damoos.machines.base import Conditions, Machine
 from damoos.machines.ssh import SshEndpoint, SshMachine
 from damoos.tomlfile import Table
 from damoos.units import format_bytes, parse_bytes
+
+KERNEL = "DAMOOS_KERNEL"
+"""Environment variable with the kernel of guests for which neither the command nor the machine file names one."""
 
 
 class Guest(Table):
@@ -26,7 +30,8 @@ class Guest(Table):
     accel : str
         auto (KVM if a kernel has been seen to boot on it, else emulation), kvm or tcg.
     kernel : str
-        debian, damoos, damoos-6.1, one that ``damoos kernel add`` has added, or the path of a bzImage.
+        debian, damoos, damoos-6.1, one that ``damoos kernel add`` has added, or the path of a bzImage. None is the
+        environment's ``DAMOOS_KERNEL``, and debian where that is not set.
     nodes : int
         Memory nodes, each with an equal part.
     cmdline : str
@@ -36,7 +41,7 @@ class Guest(Table):
     vcpus: int = 1
     memory: str
     accel: str = "auto"
-    kernel: str = "debian"
+    kernel: str | None = None
     nodes: int = 1
     cmdline: str = ""
 
@@ -63,7 +68,7 @@ class PaperGuest(Table):
     host_memory: str
     scale: int
     accel: str = "auto"
-    kernel: str = "debian"
+    kernel: str | None = None
 
     def scaled(self) -> tuple[int, int]:
         """Virtual CPUs and bytes of memory of the scaled guest."""
@@ -184,11 +189,12 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
         _refuse_kernel(name, kernel)
         return SshMachine(name, file.description, file.ssh, file.conditions)
     from damoos.machines.guest import GuestMachine
+    from damoos.machines.guest.kernels import DEBIAN
 
     guest = file.as_guest()
     made = GuestMachine(
         name, _description(file), guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
-        kernel or guest.kernel, guest.nodes, guest.cmdline,
+        kernel or guest.kernel or os.environ.get(KERNEL) or DEBIAN, guest.nodes, guest.cmdline,
     )  # fmt: skip
     if file.image:
         for one in file.image.overlays:

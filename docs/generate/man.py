@@ -25,6 +25,10 @@ FILES = (
     ("results/", "Studies and raw data of the folder in which damoos was started; --results names another one."),
     ("~/.cache/damoos/", "Kernels, images and suites, which can be made again; DAMOOS_CACHE names another folder."),
 )
+ENVIRONMENT = (
+    ("DAMOOS_CACHE", "Folder of kernels, images and suites."),
+    ("DAMOOS_KERNEL", "Kernel of guests for which neither the command nor the machine file names one."),
+)
 
 
 def page() -> str:
@@ -43,7 +47,8 @@ def _lines() -> Iterator[str]:
         yield f".SH {task.title.upper()}"
         for command in commands:
             yield from _section(command)
-    yield from (".SH EXIT STATUS", *_rows(EXIT_CODES), ".SH FILES", *_rows(FILES))
+    yield from (".SH EXIT STATUS", *_rows(EXIT_CODES), ".SH ENVIRONMENT", *_rows(ENVIRONMENT))
+    yield from (".SH FILES", *_rows(FILES))
     yield from (
         ".SH SEE ALSO",
         "Linux's Documentation/admin-guide/mm/damon/usage.rst, and damo, the DAMON user-space tool.",

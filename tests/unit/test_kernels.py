@@ -56,6 +56,24 @@ def test_a_kernel_of_ones_own_is_kept_by_its_content_and_found_by_its_name(tmp_p
     assert kernels.kernel("mine").bootable.exists()
 
 
+def test_the_environment_names_the_kernel_of_guests_for_which_nothing_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def boots(*words: str) -> str:
+        return catalog.machine(*words)._kernel  # type: ignore[attr-defined]
+
+    kernels.add(bzimage(tmp_path / "bzImage"), None, "mine")
+    (tmp_path / "own.toml").write_text('description = "own"\n[guest]\nmemory = "1G"\nkernel = "debian"\n')
+    assert boots("guest") == "debian"
+    monkeypatch.setenv(catalog.KERNEL, "mine")
+    assert [boots("guest"), boots("i3"), boots(str(tmp_path / "own.toml")), boots("guest", "debian")] == [
+        "mine", "mine", "debian", "debian",
+    ]  # fmt: skip
+    monkeypatch.setenv(catalog.KERNEL, "mien")
+    with pytest.raises(ConfigError, match="unknown kernel 'mien'; did you mean 'mine'"):
+        boots("guest")
+
+
 def test_the_same_name_again_is_the_new_kernel_and_a_name_can_be_forgotten(tmp_path: Path) -> None:
     first = kernels.add(bzimage(tmp_path / "one"), None, "mine")
     second = kernels.add(bzimage(tmp_path / "two", b"\x7fELF damon.flush_tlb\0"), None, "mine")
