@@ -19,8 +19,10 @@ VERSION ?= 6.12
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
-# As many processes as CPUs, since a guest at work reserves one; a file's tests stay in one process and share a guest.
-PYTEST := $(BIN)/pytest --numprocesses logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Tests that share a guest stay in one process (tests/conftest.py). Guests wait for most of their time, so there are two
+# processes for a CPU; each of them is a Python of its own, so there are no more than four.
+PROCESSES := $(shell echo $$(( $$(nproc) > 2 ? 4 : 2 * $$(nproc) )))
+PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior \
@@ -44,7 +46,7 @@ test: ## lint, types, and all tests, those on three real kernels included
 	$(call phase,kernels; beside them the set-up of a bare Debian 12)
 	@$(MAKE) --no-print-directory --jobs 2 kernels bare-setup
 	$(call phase,tests that need no kernel of ours)
-	$(PYTEST) --ignore tests/kernel
+	$(PYTEST) --numprocesses $(PROCESSES) --ignore tests/kernel
 	$(call phase,tests on three kernels)
 	$(BIN)/pytest tests/kernel # one after the other: what DAMON does within an interval is looked at
 	$(call phase,done)
@@ -54,7 +56,7 @@ bare-setup:
 	@if [ "$$(id -u)" = 0 ]; then tests/bare.sh bookworm setup; else echo "a bare Debian 12 is left out: it needs root"; fi
 
 check: lint types ## lint, types and the tests that need no guest: the inner loop
-	$(PYTEST) tests/unit tests/contract
+	$(PYTEST) --numprocesses logical --maxprocesses 4 tests/unit tests/contract
 
 test-bare: setup ## make tune on a bare Debian 12 and a bare Debian 13; needs root, 10 minutes each
 	$(SUDO) tests/bare.sh bookworm tune
@@ -125,7 +127,7 @@ types: setup ## mypy --strict
 	$(BIN)/mypy docs/generate
 
 guest: setup image ## only the tests on a real kernel
-	$(PYTEST) tests/guest
+	$(PYTEST) --numprocesses $(PROCESSES) tests/guest
 
 notebooks: setup image ## run the notebooks on real guests and render their pages into docs/notebooks
 	$(BIN)/python notebooks/render.py

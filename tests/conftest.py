@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +14,22 @@ import pytest
 
 # Matrices here have tens of rows: more threads only wait for each other, and six times as long.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+
+def _own_reservations() -> None:
+    """Keep reservations apart where there are more test processes than CPUs (make test).
+
+    A guest has reserved a CPU also while its workload waits, which is most of the time here. So each set of processes,
+    as many as CPUs, has a temporary folder of its own, where the reservations lie.
+    """
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    if beyond := number // len(os.sched_getaffinity(0)):
+        folder = Path(tempfile.gettempdir()) / f"damoos-tests-{os.getuid()}-{beyond}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
+_own_reservations()
 
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.scheme import Context, Scheme
@@ -92,8 +109,17 @@ FOLDERS = ("guest", "integration", "kernel", "contract", "unit")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the rooms; inside of each all stays as it was."""
+    """Order the rooms; inside of each all stays as it was. Of guests' tests only those that share one stay together."""
     items.sort(key=lambda item: FOLDERS.index(item.path.relative_to(HERE).parts[0]))
+    for item in items:
+        if item.path.parent.name != "guest" or _shares_a_guest(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
+
+
+def _shares_a_guest(item: pytest.Item) -> bool:
+    assert isinstance(item, pytest.Function)
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    return any(one[-1].scope in ("class", "module") for one in fixtures)
 
 
 # Seconds of tests that each folder may cost on two idle cores (docs/testing.md); shown after a run, and no failure.
