@@ -14,15 +14,15 @@ APT := qemu-system-x86 mmdebstrap uidmap e2fsprogs kmod cpio xz-utils zstd opens
 # which reads the manual page.
 APT_TEST := postgresql file chromium chromium-driver groff-base
 # To build kernels.
-APT_KERNEL := make gcc flex bison bc perl patch libelf-dev libssl-dev xz-utils zstd
+APT_KERNEL := make gcc flex bison bc perl patch libelf-dev libssl-dev xz-utils
 VERSION ?= 6.12
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
-# Tests that share a guest stay in one process (tests/conftest.py). Guests wait for most of their time, so there are two
-# processes for a CPU; each of them is a Python of its own, so there are no more than four.
-PROCESSES := $(shell echo $$(( $$(nproc) > 2 ? 4 : 2 * $$(nproc) )))
-PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder
+# How many processes comes behind it: one for a CPU, or two for tests whose guests wait for most of their time. Each is a
+# Python of its own, so there are no more than four. Tests that share a guest stay in one (tests/conftest.py).
+PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --maxprocesses 4 --numprocesses
+TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior \
@@ -45,10 +45,10 @@ test: ## lint, types, and all tests, those on three real kernels included
 	@$(MAKE) --no-print-directory lint types
 	$(call phase,kernels; beside them the set-up of a bare Debian 12)
 	@$(MAKE) --no-print-directory --jobs 2 kernels bare-setup
-	$(call phase,tests that need no kernel of ours)
-	$(PYTEST) --numprocesses $(PROCESSES) --ignore tests/kernel
+	$(call phase,tests of everything but the kernels)
+	$(PYTEST) $(TWO_FOR_A_CPU) --ignore tests/kernel
 	$(call phase,tests on three kernels)
-	$(BIN)/pytest tests/kernel # one after the other: what DAMON does within an interval is looked at
+	$(PYTEST) logical tests/kernel # what DAMON does within an interval is looked at
 	$(call phase,done)
 
 # It wants root; all of make tune on a bare Debian is make test-bare.
@@ -56,7 +56,7 @@ bare-setup:
 	@if [ "$$(id -u)" = 0 ]; then tests/bare.sh bookworm setup; else echo "a bare Debian 12 is left out: it needs root"; fi
 
 check: lint types ## lint, types and the tests that need no guest: the inner loop
-	$(PYTEST) --numprocesses logical --maxprocesses 4 tests/unit tests/contract
+	$(PYTEST) logical tests/unit tests/contract
 
 test-bare: setup ## make tune on a bare Debian 12 and a bare Debian 13; needs root, 10 minutes each
 	$(SUDO) tests/bare.sh bookworm tune
@@ -111,7 +111,7 @@ kernels: image build/.kernel-packages ## build all of damoos's kernels that the 
 kernel-test: setup image kernels ## DAMON's own KUnit tests, then damoos's, on three kernels
 	$(BIN)/damoos kernel test damoos
 	$(BIN)/damoos kernel test damoos-6.1
-	$(BIN)/pytest tests/kernel
+	$(PYTEST) logical tests/kernel
 
 lint: setup ## ruff, import-linter, shellcheck
 	$(BIN)/ruff check .
@@ -127,7 +127,7 @@ types: setup ## mypy --strict
 	$(BIN)/mypy docs/generate
 
 guest: setup image ## only the tests on a real kernel
-	$(PYTEST) --numprocesses $(PROCESSES) tests/guest
+	$(PYTEST) $(TWO_FOR_A_CPU) tests/guest
 
 notebooks: setup image ## run the notebooks on real guests and render their pages into docs/notebooks
 	$(BIN)/python notebooks/render.py

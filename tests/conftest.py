@@ -109,17 +109,23 @@ FOLDERS = ("guest", "integration", "kernel", "contract", "unit")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the rooms; inside of each all stays as it was. Of guests' tests only those that share one stay together."""
+    """Order the rooms; inside of each all stays as it was. What is in one group is run by one process."""
     items.sort(key=lambda item: FOLDERS.index(item.path.relative_to(HERE).parts[0]))
     for item in items:
-        if item.path.parent.name != "guest" or _shares_a_guest(item):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
+        if group := _group(item):
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
-def _shares_a_guest(item: pytest.Item) -> bool:
+def _group(item: pytest.Item) -> str:
+    """A file's tests are a group; of tests on guests only those that share one, each kernel's for itself."""
     assert isinstance(item, pytest.Function)
+    if item.path.parent.name not in ("guest", "kernel"):
+        return item.path.name
     fixtures = item._fixtureinfo.name2fixturedefs.values()
-    return any(one[-1].scope in ("class", "module") for one in fixtures)
+    if not any(one[-1].scope in ("class", "module") for one in fixtures):
+        return ""
+    params = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return "-".join([item.path.name, *(value for value in params if value in KERNELS)])
 
 
 # Seconds of tests that each folder may cost on two idle cores (docs/testing.md); shown after a run, and no failure.
