@@ -253,7 +253,7 @@ def check(said: dict[str, Any], listed: bool) -> None:
     if not listed and all(row["score"] is None for row in said["studies"]):
         raise NothingFeasible(
             f"sweep '{said['sweep']}': no study has a scheme that kept the limits of the score. Leave the workloads"
-            " without a scheme, or start a new sweep with wider limits (--limit), other ranges (--tune), more --trials"
+            " without a scheme, or start a new sweep with wider limits (--limit), other ranges (--tune) or more trials"
         )
 
 

@@ -326,7 +326,7 @@ def check_feasible(found: TunedStudy) -> None:
     if found.best is None and not found.study.config.configs:
         raise NothingFeasible(
             f"study '{found.name}': none of its trials kept the limits of the score. Leave the workload without a"
-            " scheme, or start a new study with wider limits (--limit), another range (--tune), more --trials"
+            " scheme, or start a new study with wider limits (--limit), another range (--tune) or more trials"
         )
 
 

@@ -14,6 +14,7 @@ from damoos.dispatch.lease import Lease
 from damoos.errors import UnsupportedError
 from damoos.machines import catalog as machines
 from damoos.machines.base import Conditions, Swap
+from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestMachine
 from damoos.policies.base import DamosPolicy, NonePolicy
 from damoos.workloads import catalog
@@ -82,8 +83,14 @@ def own_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DAMOOS_CACHE", str(ours))
 
 
-def test_a_suite_is_built_laid_into_a_guest_and_tuned(guest_image: None, own_trees: None, tmp_path: Path) -> None:
-    """A tree in the form of Splash-3's, under the names of SPLASH-2x; what does not build leaves the rest usable."""
+def test_a_suite_is_built_laid_into_a_guest_and_tuned(
+    guest_image: None, own_trees: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tree in the form of Splash-3's, under the names of SPLASH-2x; what does not build leaves the rest usable.
+
+    The study is the one that runs on the kernel that people have at first.
+    """
+    monkeypatch.setenv(KERNEL, "debian")
     done = damoos("workloads", "install", "splash2x", "--from", TREES / "splash3", "--format", "json")
     assert done.returncode == 0, done.stderr
     about = json.loads(done.stdout)
@@ -92,6 +99,7 @@ def test_a_suite_is_built_laid_into_a_guest_and_tuned(guest_image: None, own_tre
     assert about["failed"]["raytrace"] == "inputs is missing"
     result = tuned(tmp_path, "--workload", "splash2x/lu_cb:test", "--score", "sla", "--limit", "slowdown<=1")
     check(result, ("roi_s",))
+    assert result["machine"]["kernel_name"] == "debian"
     assert result["provenance"]["overlays"] == {"splash3": Path(about["path"]).name}
     # The part that did not build is what it was before: a model.
     refused = damoos("tune", "--workload", "splash2x/radix:test", "--require-real", *SMALL, cwd=tmp_path)
