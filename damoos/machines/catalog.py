@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from damoos import places, plugins, tomlfile
 from damoos.errors import ConfigError, nearest
@@ -16,6 +16,10 @@ from damoos.units import format_bytes, parse_bytes
 
 KERNEL = "DAMOOS_KERNEL"
 """Environment variable with the kernel of guests for which neither the command nor the machine file names one."""
+
+
+def _kernel() -> str:
+    return os.environ.get(KERNEL) or "debian"
 
 
 class Guest(Table):
@@ -30,8 +34,8 @@ class Guest(Table):
     accel : str
         auto (KVM if a kernel has been seen to boot on it, else emulation), kvm or tcg.
     kernel : str
-        debian, damoos, damoos-6.1, one that ``damoos kernel add`` has added, or the path of a bzImage. None is the
-        environment's ``DAMOOS_KERNEL``, and debian where that is not set.
+        debian, damoos, damoos-6.1, one that ``damoos kernel add`` has added, or the path of a bzImage. By
+        default the environment's ``DAMOOS_KERNEL``, and debian where that is not set.
     nodes : int
         Memory nodes, each with an equal part.
     cmdline : str
@@ -41,7 +45,7 @@ class Guest(Table):
     vcpus: int = 1
     memory: str
     accel: str = "auto"
-    kernel: str | None = None
+    kernel: str = Field(default_factory=_kernel)
     nodes: int = 1
     cmdline: str = ""
 
@@ -68,7 +72,7 @@ class PaperGuest(Table):
     host_memory: str
     scale: int
     accel: str = "auto"
-    kernel: str | None = None
+    kernel: str = Field(default_factory=_kernel)
 
     def scaled(self) -> tuple[int, int]:
         """Virtual CPUs and bytes of memory of the scaled guest."""
@@ -189,12 +193,11 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
         _refuse_kernel(name, kernel)
         return SshMachine(name, file.description, file.ssh, file.conditions)
     from damoos.machines.guest import GuestMachine
-    from damoos.machines.guest.kernels import DEBIAN
 
     guest = file.as_guest()
     made = GuestMachine(
         name, _description(file), guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
-        kernel or guest.kernel or os.environ.get(KERNEL) or DEBIAN, guest.nodes, guest.cmdline,
+        kernel or guest.kernel, guest.nodes, guest.cmdline,
     )  # fmt: skip
     if file.image:
         for one in file.image.overlays:
