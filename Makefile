@@ -48,7 +48,7 @@ test: ## lint, types, and all tests, those on three real kernels included
 	$(call phase,tests of everything but the kernels)
 	$(PYTEST) $(TWO_FOR_A_CPU) --ignore tests/kernel
 	$(call phase,tests on three kernels)
-	$(PYTEST) logical tests/kernel # what DAMON does within an interval is looked at
+	$(BIN)/pytest tests/kernel # one after the other: what DAMON does within an interval is looked at
 	$(call phase,done)
 
 # It wants root; all of make tune on a bare Debian is make test-bare.
@@ -111,7 +111,7 @@ kernels: image build/.kernel-packages ## build all of damoos's kernels that the 
 kernel-test: setup image kernels ## DAMON's own KUnit tests, then damoos's, on three kernels
 	$(BIN)/damoos kernel test damoos
 	$(BIN)/damoos kernel test damoos-6.1
-	$(PYTEST) logical tests/kernel
+	$(BIN)/pytest tests/kernel
 
 lint: setup ## ruff, import-linter, shellcheck
 	$(BIN)/ruff check .

@@ -69,10 +69,12 @@ def test_damo_reads_what_we_write_and_we_read_what_damo_writes(tmp_path: Path, g
     context = Context((FULL,), attrs=Attrs(goal=goal))
     ours = tmp_path / "scheme.json"
     ours.write_text(json.dumps(context_to_json(context)))
-    damo = Path(sys.executable).with_name("damo")
+    # damo wants to be root for this as well, which needs no rights: an ordinary user is told that he is.
+    damo = "import os; os.geteuid = lambda: 0; from damo.damo import main; main()"
     done = subprocess.run(
-        [damo, "args", "damon", ours, "--format", "json"], capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", damo, "args", "damon", ours, "--format", "json"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     theirs = json.loads(done.stdout[done.stdout.index("{") :])
     assert context_from_json(theirs) == context
