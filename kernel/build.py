@@ -49,7 +49,7 @@ UNUSED = (
     "Documentation", "sound", "tools/testing", "drivers/gpu", "drivers/iio", "drivers/infiniband", "drivers/media",
     "drivers/net/ethernet", "drivers/net/wireless", "drivers/scsi", "drivers/staging",
 )  # fmt: skip
-"""Folders of which only the Makefiles and the options are unpacked: half of all files."""
+"""Folders of which a build needs only the Makefiles and the options."""
 LAST_LINES = 8
 
 

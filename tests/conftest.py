@@ -19,8 +19,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 def _own_reservations() -> None:
     """Keep reservations apart where there are more test processes than CPUs (make test).
 
-    A guest has reserved a CPU also while its workload waits, which is most of the time here. So each set of processes,
-    as many as CPUs, has a temporary folder of its own, where the reservations lie.
+    A guest holds its CPU while its workload waits, which is most of the time here. The lock files lie in the temporary
+    folder, so each group of as many processes as CPUs gets a temporary folder of its own.
     """
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     if beyond := number // len(os.sched_getaffinity(0)):

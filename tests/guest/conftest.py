@@ -12,9 +12,9 @@ from damoos.machines.guest import kernels
 
 @pytest.fixture(scope="package", autouse=True)
 def cheap_kernel() -> Iterator[None]:
-    """Ours where it is built, as ``make test`` does first: emulated, it costs a third less than Debian's.
+    """Boot our kernel where it is built, as ``make test`` does first: emulated, it costs half of Debian's.
 
-    What is to be seen on Debian's, which is what people have at first, names it.
+    A test that needs Debian's kernel, the default for users, sets the variable itself.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(KERNEL, "damoos" if "damoos" in kernels.names() else kernels.DEBIAN)

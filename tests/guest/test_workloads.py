@@ -88,7 +88,7 @@ def test_a_suite_is_built_laid_into_a_guest_and_tuned(
 ) -> None:
     """A tree in the form of Splash-3's, under the names of SPLASH-2x; what does not build leaves the rest usable.
 
-    The study is the one that runs on the kernel that people have at first.
+    This study runs on Debian's kernel, the default for users.
     """
     monkeypatch.setenv(KERNEL, "debian")
     done = damoos("workloads", "install", "splash2x", "--from", TREES / "splash3", "--format", "json")
