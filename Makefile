@@ -10,11 +10,11 @@ ARGS ?=
 # What the host must have: to build guests and to compile the access program; shellcheck for make lint.
 APT := qemu-system-x86 mmdebstrap uidmap e2fsprogs kmod cpio xz-utils zstd openssh-client gcc libc6-dev python3-venv \
 	debian-archive-keyring procps shellcheck make m4 git
-# Servers that tests start for themselves; file, which damo asks what it is given; a browser that opens reports; groff,
-# which reads the manual page.
-APT_TEST := postgresql file chromium chromium-driver groff-base
 # To build kernels.
 APT_KERNEL := make gcc flex bison bc perl patch libelf-dev libssl-dev xz-utils
+# For tests: kernels; servers that they start for themselves; file, which damo asks what it is given; a browser that opens
+# reports; groff, which reads the manual page.
+APT_TEST := $(APT_KERNEL) postgresql file chromium chromium-driver groff-base
 VERSION ?= 6.12
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
@@ -38,17 +38,13 @@ tune: setup image ## tune a scheme on a real kernel: make tune WORKLOAD=parsec3/
 
 test: ## lint, types, and all tests, those on three real kernels included
 	$(call phase,set-up)
-	@$(MAKE) --no-print-directory setup build/.test-packages build/.kernel-packages
-	$(call phase,image)
-	@$(MAKE) --no-print-directory image
-	$(call phase,lint and types)
-	@$(MAKE) --no-print-directory lint types
+	@$(MAKE) --no-print-directory --jobs 2 setup build/.test-packages
+	$(call phase,image; beside it lint and types)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync image lint types
 	$(call phase,kernels; beside them the set-up of a bare Debian 12)
 	@$(MAKE) --no-print-directory --jobs 2 kernels bare-setup
-	$(call phase,tests of everything but the kernels)
-	$(PYTEST) $(TWO_FOR_A_CPU) --ignore tests/kernel
-	$(call phase,tests on three kernels)
-	$(BIN)/pytest tests/kernel # one after the other: what DAMON does within an interval is looked at
+	$(call phase,tests)
+	$(PYTEST) $(TWO_FOR_A_CPU)
 	$(call phase,done)
 
 # It wants root; all of make tune on a bare Debian is make test-bare.
@@ -76,14 +72,15 @@ build/mempat build/kvload:
 $(VENV)/.installed: requirements.txt pyproject.toml | build/.packages
 	@$(if $(PYTHON),,echo "damoos needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; exit 2)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --no-deps --no-compile --requirement requirements.txt # the whole set: tests/unit/test_pins.py
-	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib # by all cores, which pip does by one
+	# The whole set: tests/unit/test_pins.py. Most of its modules are never imported, so none is compiled beforehand.
+	$(BIN)/pip install --quiet --no-deps --no-compile --requirement requirements.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 build/.packages: packages := $(APT)
 build/.kernel-packages: packages := $(APT_KERNEL)
 build/.test-packages: packages := $(APT_TEST)
+build/.kernel-packages build/.test-packages: | build/.packages # apt works for one at a time
 # Debian would make a database and start its server with the package: tests want the programs only.
 NO_CLUSTER := /etc/postgresql-common/createcluster.d/damoos.conf
 build/.test-packages: before := $(SUDO) mkdir -p $(dir $(NO_CLUSTER)) && echo create_main_cluster = false | $(SUDO) tee $(NO_CLUSTER) >/dev/null &&

@@ -38,6 +38,7 @@ from damoos.machines.base import Session
 from damoos.machines.catalog import machine
 from damoos.machines.guest import GuestSession, kernels
 from damoos.machines.guest.image import check_tools, image
+from damoos.workloads import catalog
 from damoos.workloads.base import PatternWorkload, Tuning
 
 HERE = Path(__file__).parent
@@ -63,15 +64,25 @@ def damoos(
 PATTERN = "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n{}\nhot, 1, 8, 100\n"
 
 
-def short_workload(folder: Path, manual_min_age: str, work_ms: int = 2500) -> Path:
+def short_workload(folder: Path, manual_min_age: str, work_ms: int = 2500, *, paced: bool = True) -> Path:
     """A workload file of a user's own; its 3 s are short enough for tests, and long enough for DAMON."""
     (folder / "short.pattern").write_text(PATTERN.format(work_ms))
     file = folder / "short.toml"
     file.write_text(
         f'description = "short"\n[tune]\nmin_age = "0s:2s"\nmanual_min_age = "{manual_min_age}"\n'
         f'unit_work = "{work_ms // 1000 + 1}s"\n'
-        '[pattern]\nfile = "short.pattern"\nrate = 1000\npaced = true\n'
+        '[pattern]\nfile = "short.pattern"\nrate = 1000\n'
+        f"paced = {str(paced).lower()}\n"
     )
+    return file
+
+
+def small_redis(folder: Path) -> Path:
+    """The catalogue's server that is mostly idle, with 8 MiB of values, asked for about 3 s."""
+    path, _ = catalog.find("redis/idle")
+    text = path.read_text().replace('input = "small"', 'input = "tiny"')
+    file = folder / "idle.toml"
+    file.write_text(text.replace("[real.inputs]", '[real.inputs]\ntiny = ["-r", "8000", "-h", "800", "-n", "2000"]'))
     return file
 
 

@@ -13,7 +13,7 @@ from damoos.machines.guest import GuestSession
 from damoos.workloads.base import tool
 from tests.conftest import BRIEFLY, damoos, shell
 
-KEYS, VALUE_BYTES = 30_000, 1024
+KEYS, VALUE_BYTES = 10_000, 1024
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Every notebook runs from its first cell to its last, on real guests; what it asserts of them holds.
 
-`make notebooks` runs them as they are, for their pages. Here they are made smaller: fewer trials, no rounds for close
-calls, and workloads that wait between their accesses, which costs an emulated guest little.
+`make notebooks` runs them as they are, for their pages. Here they are made smaller: fewer trials and machines, no
+rounds for close calls, and workloads that wait between their accesses, which costs an emulated guest little.
 """
 
 from __future__ import annotations
@@ -12,16 +12,23 @@ import pytest
 from nbformat.v4 import new_code_cell
 
 from notebooks.render import execute, notebooks, read
-from tests.conftest import short_workload
+from tests.conftest import short_workload, small_redis
 
 PACED = {"rate = 10000": "rate = 1000\npaced = true"}
+ONE_MACHINE = {'["i3", "z1d"]': '["i3"]'}
 SMALLER = {
-    "1-tune": {**PACED, "trials=6": "trials=3", "repeats = 9": "repeats = 6"},
-    "2-score": {"trials=4": "trials=2"},
+    "1-tune": {**PACED, "trials=6,": "trials=3, candidates=1,", "repeats = 9": "repeats = 6"},
+    "2-score": {"trials=4": "trials=2", "redis/idle:test": "./idle.toml"},
     "3-searcher": {"generate(60, seed=0)": "generate(30, seed=0)", "nr_seeds=5": "nr_seeds=2"},
     "4-recording": PACED,
-    "5-paper": {**PACED, '["parsec3/raytrace"]': '["./short.toml"]', "= 4, 2, 3": "= 3, 2, 3"},
-    "6-fleet": PACED,
+    "5-paper": {
+        **PACED,
+        **ONE_MACHINE,
+        '["parsec3/raytrace"]': '["./short.toml"]',
+        '["rec", "thp",': '["thp",',
+        "= 4, 2, 3": "= 3, 2, 2",
+    },
+    "6-fleet": {**PACED, **ONE_MACHINE, "len(sweep.studies) == 4": "len(sweep.studies) == 2"},
 }
 
 
@@ -30,6 +37,7 @@ SMALLER = {
 @pytest.mark.parametrize("notebook", notebooks(), ids=lambda one: one.stem)
 def test_a_notebook_runs(tmp_path: Path, notebook: Path) -> None:
     short_workload(tmp_path, manual_min_age="500ms")
+    small_redis(tmp_path)
     found = read(notebook)
     found.cells.insert(0, new_code_cell("from damoos import conduct\n\nconduct.MAX_EXTRA_ROUNDS = 0"))
     for before, after in SMALLER[notebook.stem].items():

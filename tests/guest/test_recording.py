@@ -125,7 +125,7 @@ def test_a_server_and_a_model_are_recorded_and_predicted(guest_image: None, tmp_
 
 
 def test_a_recording_that_is_killed_is_there_as_far_as_it_came(guest_image: None, tmp_path: Path) -> None:
-    argv = [DAMOOS, "record", "--workload", "synthetic/hot-cold"]
+    argv = [DAMOOS, "record", "--workload", short_workload(tmp_path, manual_min_age="1s", work_ms=60_000)]
     with subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         give_up = time.monotonic() + 240
         while (

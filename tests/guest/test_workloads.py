@@ -18,14 +18,14 @@ from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestMachine
 from damoos.policies.base import DamosPolicy, NonePolicy
 from damoos.workloads import catalog
-from tests.conftest import BRIEFLY, damoos
+from tests.conftest import BRIEFLY, damoos, small_redis
 
 TREES = Path(__file__).parents[1] / "trees"
 # The smallest study: three trials, one candidate, two rounds.
 SMALL = ("--trials", "3", "--repeats", "2", "--candidates", "1", "--format", "json")
 
 
-def tuned(folder: Path, *words: str) -> dict:
+def tuned(folder: Path, *words: str | Path) -> dict:
     done = damoos("tune", *words, *SMALL, program=BRIEFLY, cwd=folder, timeout=900)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -45,7 +45,7 @@ REPORTS = ("ops_per_s", "p50_ms", "p95_ms", "p99_ms")
 def test_a_server_is_tuned(guest_image: None, tmp_path: Path) -> None:
     """Memory is saved within a limit on the slow requests."""
     limits = ("--score", "sla", "--minimize", "rss_avg_bytes", "--limit", "p99_ms<=100", "--tune", "min_age=200ms:2s")
-    result = tuned(tmp_path, "--workload", "redis/idle:test", *limits)
+    result = tuned(tmp_path, "--workload", small_redis(tmp_path), *limits)
     check(result, REPORTS)
     arms = result["validation"]
     assert arms["tuned"]["rss_avg_bytes"] < 0.9 * arms["baseline"]["rss_avg_bytes"]

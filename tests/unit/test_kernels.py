@@ -178,14 +178,15 @@ def test_modules_are_laid_out_in_load_order(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "modules/virtio_blk.ko").read_bytes() == b"virtio_blk.ko.xz"
 
 
-def test_what_keeps_accessed_bits_true_depends_on_the_kernel() -> None:
+def test_parameters_of_an_emulated_guest_depend_on_its_kernel_and_cpus() -> None:
     tcg = Accelerator("tcg", (), "instructions", emulated=True)
     kvm = Accelerator("kvm", (), "host", emulated=False)
     plain = kernels.Kernel("debian", Path("a"), "6.12", flush_tlb=False)
     ours = kernels.Kernel("damoos", Path("b"), "6.12", flush_tlb=True)
-    assert tcg.cmdline(plain) == "pti=on"
-    assert tcg.cmdline(ours) == "damon.flush_tlb=1 pti=off"
-    assert kvm.cmdline(plain) == kvm.cmdline(ours) == ""
+    assert tcg.cmdline(plain, vcpus=2) == "pti=on"
+    assert tcg.cmdline(plain, vcpus=1) == "pti=on nolapic_timer"
+    assert tcg.cmdline(ours, vcpus=1) == "damon.flush_tlb=1 pti=off nolapic_timer"
+    assert kvm.cmdline(plain, vcpus=1) == kvm.cmdline(ours, vcpus=2) == ""
 
 
 CONSOLE = """\

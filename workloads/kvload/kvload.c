@@ -22,7 +22,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEPS = 64, STEP_BITS = 6, MAX_CONNECTIONS = 256, VALUE_MAX = 1 << 20, REPLY_MAX = VALUE_MAX + 256 };
+enum {
+	STEPS = 64,
+	STEP_BITS = 6,
+	MAX_CONNECTIONS = 256,
+	VALUE_MAX = 1 << 20,
+	REPLY_MAX = VALUE_MAX + 256,
+	BATCH = 32, /* requests that are under way at once while the server is filled */
+	POOL = 1 << 18, /* bytes of text that values are cut from */
+};
 
 struct connection {
 	int fd;
@@ -39,7 +47,7 @@ static uint64_t histogram[STEPS * 64], nr_latencies, max_ns;
 static const char *socket_path;
 static int port, is_redis = -1, nr_connections = 1;
 static unsigned long nr_keys = 10000, nr_hot, value_len = 1024, set_percent = 10, pause_us;
-static char *request;
+static char *requests, *pool; /* room for a batch of requests; POOL bytes and the longest value behind them */
 static uint64_t nr_gets, nr_sets, nr_misses;
 
 static void die(const char *format, ...)
@@ -136,32 +144,48 @@ static void send_all(int fd, const char *data, size_t len)
 	}
 }
 
-static void ask(struct connection *one, uint64_t key, int is_set)
+/* Text that does not compress to nothing, as what a service holds does not. */
+static void fill_pool(void)
+{
+	pool = malloc(POOL + value_len);
+	if (!pool)
+		die("no memory");
+	for (unsigned long i = 0; i < POOL + value_len; i++)
+		pool[i] = i % 2 ? 'a' + next_random() % 26 : 'x';
+}
+
+/* Writes a request to where it is told; returns its length. */
+static size_t put_request(char *to, uint64_t key, int is_set)
 {
 	char name[32];
 	int name_len = snprintf(name, sizeof(name), "key:%012llu", (unsigned long long)key);
 	size_t len;
 
 	if (is_set && is_redis)
-		len = sprintf(request, "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%lu\r\n", name_len, name, value_len);
+		len = sprintf(to, "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%lu\r\n", name_len, name, value_len);
 	else if (is_set)
-		len = sprintf(request, "set %s 0 0 %lu\r\n", name, value_len);
+		len = sprintf(to, "set %s 0 0 %lu\r\n", name, value_len);
 	else if (is_redis)
-		len = sprintf(request, "*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n", name_len, name);
+		len = sprintf(to, "*2\r\n$3\r\nGET\r\n$%d\r\n%s\r\n", name_len, name);
 	else
-		len = sprintf(request, "get %s\r\n", name);
+		len = sprintf(to, "get %s\r\n", name);
 	if (is_set) {
-		/* Values that do not compress to nothing, as those of a service do not. */
-		for (unsigned long i = 0; i < value_len; i++)
-			request[len + i] = i % 2 ? 'a' + next_random() % 26 : 'x';
-		memcpy(request + len + value_len, "\r\n", 2);
+		memcpy(to + len, pool + next_random() % POOL, value_len);
+		memcpy(to + len + value_len, "\r\n", 2);
 		len += value_len + 2;
 	}
+	return len;
+}
+
+static void ask(struct connection *one, uint64_t key, int is_set)
+{
+	size_t len = put_request(requests, key, is_set);
+
 	one->is_set = is_set;
 	one->len = 0;
 	one->busy = 1;
 	one->asked_ns = now_ns();
-	send_all(one->fd, request, len);
+	send_all(one->fd, requests, len);
 }
 
 /* Whether the whole answer has come. */
@@ -224,10 +248,13 @@ static void fill(void)
 	size_t ok_len = strlen(ok);
 
 	for (uint64_t key = 0; key < nr_keys;) {
-		uint64_t batch = nr_keys - key < 32 ? nr_keys - key : 32;
+		uint64_t batch = nr_keys - key < BATCH ? nr_keys - key : BATCH;
+		size_t len = 0;
 
 		for (uint64_t i = 0; i < batch; i++)
-			ask(one, key++, 1);
+			len += put_request(requests + len, key++, 1);
+		one->len = 0;
+		send_all(one->fd, requests, len);
 		while (one->len < batch * ok_len) {
 			ssize_t got = read(one->fd, one->reply + one->len, REPLY_MAX - one->len);
 
@@ -239,7 +266,6 @@ static void fill(void)
 			if (memcmp(one->reply + i * ok_len, ok, ok_len))
 				die("the server refused a value: %.40s", one->reply + i * ok_len);
 		nr_sets += batch;
-		one->busy = 0;
 	}
 }
 
@@ -335,9 +361,10 @@ int main(int argc, char **argv)
 	if (!nr_keys || nr_hot > nr_keys || value_len > VALUE_MAX || !random_state || nr_connections < 1 ||
 	    nr_connections > MAX_CONNECTIONS)
 		die("-r, -h, -d, -S or -c is out of range");
-	request = malloc(value_len + 256);
-	if (!request)
+	requests = malloc(BATCH * (value_len + 256));
+	if (!requests)
 		die("no memory");
+	fill_pool();
 	for (int i = 0; i < nr_connections; i++)
 		connections[i].fd = connected();
 	start = now_ns();
