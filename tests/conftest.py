@@ -61,18 +61,32 @@ def damoos(
 
 
 # A pattern that gives a scheme something to do. It is paced: an emulated guest that waits costs the host little.
-PATTERN = "#regions\nhot, 4M\ncold, 24M\n\nfill\n100\nhot, 0, 4096, 10\ncold, 0, 4096, 90\n\nwork\n{}\nhot, 1, 8, 100\n"
+PATTERN = """#regions
+hot, 2M
+cold, 12M
+
+fill
+100
+hot, 0, 4096, 10
+cold, 0, 4096, 90
+
+work
+{}
+hot, 0, 4096, 100
+"""
+SHORT_RATE = 128  # accesses per millisecond: all of the hot part every 4 ms
 
 
-def short_workload(folder: Path, manual_min_age: str, work_ms: int = 2500, *, paced: bool = True) -> Path:
+def short_workload(
+    folder: Path, manual_min_age: str, work_ms: int = 2500, *, rate: int = SHORT_RATE, paced: bool = True
+) -> Path:
     """A workload file of a user's own; its 3 s are short enough for tests, and long enough for DAMON."""
     (folder / "short.pattern").write_text(PATTERN.format(work_ms))
     file = folder / "short.toml"
     file.write_text(
         f'description = "short"\n[tune]\nmin_age = "0s:2s"\nmanual_min_age = "{manual_min_age}"\n'
         f'unit_work = "{work_ms // 1000 + 1}s"\n'
-        '[pattern]\nfile = "short.pattern"\nrate = 1000\n'
-        f"paced = {str(paced).lower()}\n"
+        f'[pattern]\nfile = "short.pattern"\nrate = {rate}\npaced = {str(paced).lower()}\n'
     )
     return file
 

@@ -25,7 +25,7 @@ cold, 0, 4096, 75, wo
 
 work
 4500
-hot, 1, 8, 100
+hot, 0, 4096, 100
 """
 # A model, so that the 5 s of prcl are 0.5 s of a run that lasts for 4.
 WORKLOAD = """description = "one page in 16 of most of it"

@@ -24,7 +24,7 @@ def mine(guest_image: None) -> str:
 
 def test_a_kernel_does_not_differ_from_itself(mine: str, tmp_path: Path) -> None:
     """The workload never waits, so that its runtime counts its instructions: waits end late on a busy host."""
-    short = short_workload(tmp_path, manual_min_age="500ms", work_ms=1000, paced=False)
+    short = short_workload(tmp_path, manual_min_age="500ms", work_ms=1000, rate=20_000, paced=False)
     words = ["--workload", short, "--kernels", f"damoos,{mine}", "--repeats", "3", "--tolerance", "5%"]
     words += ["--scheme", "4K max  min min  100ms max  pageout"]  # a short workload's pages are old enough soon
     done = damoos("evaluate", *words, "--results", tmp_path, "--format", "json")
