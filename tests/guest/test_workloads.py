@@ -62,7 +62,7 @@ def servers(guest_image: None) -> Iterator[Lease]:
 
 
 # PostgreSQL's memory is touched only as its load begins, so a run as short as this shows little of what is cold.
-@pytest.mark.parametrize(("name", "saves"), [("memcached/idle", True), ("postgres/idle:test", False)])
+@pytest.mark.parametrize(("name", "saves"), [("memcached/idle:test", True), ("postgres/idle:test", False)])
 def test_a_server_runs_with_and_without_a_scheme(servers: Lease, name: str, saves: bool) -> None:
     workload = catalog.workload(name, servers.which)
     assert workload.variant == "real"
