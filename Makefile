@@ -65,7 +65,7 @@ build: build/mempat build/kvload ## compile damoos's own programs: one makes acc
 
 build/mempat: workloads/mempat/mempat.c
 build/kvload: workloads/kvload/kvload.c
-build/mempat build/kvload:
+build/mempat build/kvload: | build/.packages # the compiler is one of them
 	mkdir -p build
 	$(CC) -O2 -Wall -Wextra -Werror -static -s -o $@ $<
 

@@ -57,7 +57,7 @@ class Accelerator:
 
     def cmdline(self, kernel: Kernel, vcpus: int) -> str:
         """Kernel parameters for a guest of so many CPUs; docs/decisions/0001 has the measurements."""
-        # Measuring the clock of the local APIC takes 2 s of a host's CPU at each boot. Several CPUs need that timer.
+        # Measuring the clock of the local APIC takes 3 s of a host's CPU at each boot. Several CPUs need that timer.
         alone = " nolapic_timer" if self.emulated and vcpus == 1 else ""
         return self._accessed_bits(kernel) + alone
 
