@@ -43,10 +43,8 @@ test: ## lint, types, and all tests, those on three real kernels included
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync image lint types
 	$(call phase,kernels; beside them the set-up of a bare Debian 12)
 	@$(MAKE) --no-print-directory --jobs 2 kernels bare-setup
-	$(call phase,tests of everything but the kernels)
-	$(PYTEST) $(TWO_FOR_A_CPU) --ignore tests/kernel
-	$(call phase,tests on three kernels)
-	$(BIN)/pytest tests/kernel # one after the other: what DAMON does within an interval is looked at
+	$(call phase,tests)
+	$(PYTEST) $(TWO_FOR_A_CPU)
 	$(call phase,done)
 
 # It wants root; all of make tune on a bare Debian is make test-bare.

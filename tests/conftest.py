@@ -11,6 +11,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# An example that takes long on a busy host is no failure.
+settings.register_profile("damoos", deadline=None)
+settings.load_profile("damoos")
 
 # Matrices here have tens of rows: more threads only wait for each other, and six times as long.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"

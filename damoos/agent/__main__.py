@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import json
 import os
-import platform
 import queue
 import select
 import shutil
@@ -114,10 +113,10 @@ class Agent:
         """What this machine is, for the provenance of every result."""
         memory = proc.meminfo()
         return {
-            "kernel": platform.release(),
-            "kernel_version": platform.version(),
-            "arch": platform.machine(),
-            "hostname": platform.node(),
+            "kernel": os.uname().release,
+            "kernel_version": os.uname().version,
+            "arch": os.uname().machine,
+            "hostname": os.uname().nodename,
             "vcpus": os.cpu_count(),
             "mem_bytes": memory["MemTotal"],
             "swap_bytes": memory["SwapTotal"],

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,7 +157,7 @@ def _make_swap(device: str, sz_bytes: int) -> None:
     """Write a swap header (version 1), as mkswap does; saves a dependency on the target."""
     header = bytearray(PAGE)
     struct.pack_into("<III", header, 1024, 1, sz_bytes // PAGE - 1, 0)
-    header[1036:1052] = uuid.uuid4().bytes
+    header[1036:1052] = os.urandom(16)  # the device's UUID
     header[PAGE - 10 :] = _SWAP_MAGIC
     with open(device, "r+b") as disk:
         disk.write(header)

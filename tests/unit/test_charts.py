@@ -133,7 +133,7 @@ def test_a_table_holds_what_is_drawn() -> None:
 numbers = st.floats(-1e6, 1e6, width=32)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.tuples(numbers, numbers, st.floats(0, 1e3, width=32)), min_size=1, max_size=20))
 def test_page_and_table_have_the_same_numbers(rows: list[tuple[float, float, float]]) -> None:
     x, y, reach = (np.array(column) for column in zip(*rows, strict=True))

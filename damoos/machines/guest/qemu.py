@@ -33,6 +33,9 @@ _PR_SET_PDEATHSIG = 1
 _PREFIX = "damoos-guest-"
 # A kernel without an initial RAM disk mounts the root disk and makes its zram devices by itself, by these words.
 _CMDLINE = "console=ttyS0 quiet panic=-1 tsc=reliable root=/dev/vda rw zram.num_devices=0"
+# The kernel would replace the names of enums in the formats of all its trace events, which only humans and perf read.
+# Under emulation this takes half a second of a host's CPU at each boot.
+_NO_ENUM_NAMES = "initcall_blacklist=trace_eval_init"
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,16 @@ class Accelerator:
 
     def cmdline(self, kernel: Kernel, vcpus: int) -> str:
         """Kernel parameters for a guest of so many CPUs; docs/decisions/0001 has the measurements."""
-        # Measuring the clock of the local APIC takes 3 s of a host's CPU at each boot. Several CPUs need that timer.
-        alone = " nolapic_timer" if self.emulated and vcpus == 1 else ""
-        return self._accessed_bits(kernel) + alone
-
-    def _accessed_bits(self, kernel: Kernel) -> str:
-        """Kernel parameters that keep accessed bits true."""
         if not self.emulated:
             return ""
+        words = [self._accessed_bits(kernel), _NO_ENUM_NAMES]
+        if vcpus == 1:
+            # Measuring the clock of the local APIC takes 3 s of a host's CPU at each boot; several CPUs need it.
+            words.append("nolapic_timer")
+        return " ".join(words)
+
+    def _accessed_bits(self, kernel: Kernel) -> str:
+        """Kernel parameters that keep accessed bits true under emulation."""
         # pti=on makes each return to user space load CR3, which empties QEMU's TLB: an access after DAMON has cleared
         # a page's accessed bit then sets it again, as on hardware. A kernel with our patch flushes just the page.
         return "damon.flush_tlb=1 pti=off" if kernel.flush_tlb else "pti=on"
@@ -123,7 +128,8 @@ class QemuProcess:
             cmdline += f" damoos.overlays={','.join(overlays)}"
             argv = [
                 "qemu-system-x86_64",
-                *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35"),
+                # The firmware would wait for SATA disks, of which there are none.
+                *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35,sata=off"),
                 *accelerator.options,
                 *("-smp", str(vcpus), "-m", f"size={mem_bytes // (1 << 20)}M"),
                 *options,
