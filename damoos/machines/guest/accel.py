@@ -20,8 +20,8 @@ BOOT_TEST_OK = "damoos-boot-test-ok"
 KVM = Accelerator("kvm", ("-accel", "kvm", "-cpu", "host"), "host", emulated=False)
 
 # One instruction is 2 ns of guest time (-icount shift=1): runtimes count instructions, whatever the host is doing.
-# Without "enhanced rep movsb" (erms) a kernel clears and copies pages by 8 bytes an instruction; QEMU executes rep movsb
-# byte by byte.
+# Without "enhanced rep movsb" (erms), which QEMU executes byte by byte, a kernel clears and copies pages by
+# 8 bytes an instruction.
 TCG = Accelerator(
     "tcg",
     ("-accel", "tcg", "-cpu", "max,-erms", "-icount", "shift=1,sleep=on"),
