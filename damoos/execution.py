@@ -13,7 +13,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from damoos import jobs, places
+from damoos import jobs
+from damoos.common import paths
 from damoos.dispatch.base import Job, job
 from damoos.errors import ConfigError, MeasurementError, WorkloadError
 from damoos.model.trial import Measurement, Run, Score
@@ -120,7 +121,7 @@ class Execution(ABC):
                 params=space_of(self._config, workload.tuning).params,
                 manual_us=workload.tuning.manual_us,
                 facts=self._found.facts,
-                commit=places.commit(),
+                commit=paths.commit(),
                 reports=tuple(workload.reports),
                 record=self._can_record(),
             )

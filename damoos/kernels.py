@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from damoos import __version__, places
+from damoos import __version__
+from damoos.common import paths
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.damon.text import parse_schemes
 from damoos.dispatch.lease import Lease
@@ -121,7 +122,7 @@ class Evaluation:
             "machine": self.config.machine,
             "rounds": self.repeats,
             "started": started.isoformat(timespec="seconds"),
-            "provenance": {"damoos": __version__, "commit": places.commit()},
+            "provenance": {"damoos": __version__, "commit": paths.commit()},
             "kernels": [_kernel_json(name, facts[name], policies[name], runs[name]) for name in self.kernels],
             "differences": _differences(self.kernels, runs),
         }

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from damoos import places
+from damoos.common import paths
 from damoos.errors import ConfigError, DamoosError, MachineError, UnsupportedError, nearest
 from damoos.machines.guest import debian, kernels
 from damoos.machines.guest.image import image
@@ -79,7 +79,7 @@ def main() -> None:
 
 def build(version: str, jobs: int, keep: bool) -> None:
     """Everything from the signed package to the named kernel; nothing if that is there and was made so."""
-    with places.locked(places.cache() / f"kernels/build/{version}"):
+    with paths.locked(paths.cache() / f"kernels/build/{version}"):
         _build(version, jobs, keep)
 
 
@@ -91,8 +91,8 @@ def _build(version: str, jobs: int, keep: bool) -> None:
         return
     _check_needs()
     started = time.monotonic()
-    place = places.cache() / "kernels/build"
-    with places.locked(place):
+    place = paths.cache() / "kernels/build"
+    with paths.locked(place):
         say(f"fetching linux-source-{version} from Debian")
         debian.refresh(image(say).sources)
         package = debian.fetch(f"linux-source-{version}", place / version)
@@ -208,8 +208,8 @@ def _check_needs() -> None:
     missing = sorted({package for need, package in NEEDS.items() if not (shutil.which(need) or Path(need).is_file())})
     if missing:
         raise UnsupportedError(f"building a kernel needs packages: apt-get install {' '.join(missing)}")
-    if shutil.disk_usage(places.cache()).free < FREE_BYTES:
-        raise MachineError(f"{places.cache()}: less than 6 GB free to build in; set DAMOOS_CACHE elsewhere")
+    if shutil.disk_usage(paths.cache()).free < FREE_BYTES:
+        raise MachineError(f"{paths.cache()}: less than 6 GB free to build in; set DAMOOS_CACHE elsewhere")
 
 
 def _unpack(package: Path, version: str, tree: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from damoos import places
+from damoos.common import paths
 
 Names = Callable[[typer.Context, str], list[str]]
 # As in damoos.searchers and damoos.scorers, whose import takes longer than people wait for a Tab (a test compares).
@@ -17,13 +17,13 @@ SCORERS = ("cost", "daos", "psi", "sla", "weighted")
 
 def workloads(context: typer.Context, incomplete: str) -> list[str]:
     """Workloads of the catalogue."""
-    folder = places.data("workloads")
+    folder = paths.data("workloads")
     return _fitting((str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.toml")), incomplete)
 
 
 def machines(context: typer.Context, incomplete: str) -> list[str]:
     """Machines that come with damoos."""
-    return _fitting([*(path.stem for path in places.data("machines").glob("*.toml")), "local"], incomplete)
+    return _fitting([*(path.stem for path in paths.data("machines").glob("*.toml")), "local"], incomplete)
 
 
 def searchers(context: typer.Context, incomplete: str) -> list[str]:

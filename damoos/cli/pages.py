@@ -44,7 +44,7 @@ def html(
 
     Example: damoos report html sweep-1 -o report.html
     """
-    from damoos import tomlfile
+    from damoos.common import toml_file
     from damoos.report.html import write
     from damoos.scorers.cost import Prices
 
@@ -53,7 +53,7 @@ def html(
         raise ConfigError(f"{output}: a report is an .html file; its figures are also written as .svg and .csv")
     if prices is not None and not prices.is_file():
         raise ConfigError(f"--prices {prices}: there is no such file")
-    worth = None if prices is None else tomlfile.load(prices, Prices)
+    worth = None if prices is None else toml_file.load(prices, Prices)
     page, *figures = write(name, results, storage, output, worth)
     if form == "json":
         print(json.dumps({"page": str(page), "figures": [str(one) for one in figures]}))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from damoos import places
+from damoos.common import paths
 from damoos.errors import ConfigError, MachineError, UnsupportedError
 from damoos.machines import catalog as machines
 
@@ -29,7 +29,7 @@ _OF_DASHBOARD = ("aiohttp", "aiohttp_cors", "opencensus", "prometheus_client")
 
 
 def _file() -> Path:
-    return places.cache() / "cluster.json"
+    return paths.cache() / "cluster.json"
 
 
 def state() -> dict[str, Any] | None:

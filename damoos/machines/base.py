@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 from pydantic import field_validator, model_validator
 
 from damoos import errors
-from damoos.tomlfile import Table
+from damoos.common.toml_file import Table
 from damoos.units import parse_bytes
 
 PING_S = 5.0

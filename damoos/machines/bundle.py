@@ -14,7 +14,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from damoos import places
+from damoos.common import paths
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _PARTS = ("__init__.py", "errors.py", "units.py", "damon/*.py", "agent/*.py")
@@ -27,7 +27,7 @@ def agent_bundle() -> Path:
     hashed = hashlib.sha256(importlib.util.MAGIC_NUMBER)
     for name, text in sources.items():
         hashed.update(f"{name}\0{text}\0".encode())
-    path = places.cache() / "agent" / f"damoos-agent-{hashed.hexdigest()[:16]}.pyz"
+    path = paths.cache() / "agent" / f"damoos-agent-{hashed.hexdigest()[:16]}.pyz"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(f".{os.getpid()}")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
-from damoos import places, plugins, tomlfile
+from damoos.common import paths, plugins, toml_file
 from damoos.errors import ConfigError, nearest
 from damoos.machines.base import Conditions, Machine
 from damoos.machines.ssh import SshEndpoint, SshMachine
-from damoos.tomlfile import Table
+from damoos.common.toml_file import Table
 from damoos.units import format_bytes, parse_bytes
 
 KERNEL = "DAMOOS_KERNEL"
@@ -143,7 +143,7 @@ class MachineFile(Conditions):
 
 def names() -> list[str]:
     """Machines that come with damoos."""
-    return sorted([*(path.stem for path in places.data("machines").glob("*.toml")), "local"])
+    return sorted([*(path.stem for path in paths.data("machines").glob("*.toml")), "local"])
 
 
 def machine(name: str, kernel: str | None = None) -> Machine:
@@ -177,10 +177,10 @@ def find(name: str) -> tuple[Path, MachineFile]:
     ------
     ConfigError : there is no such file, or it is wrong
     """
-    path = Path(name) if name.endswith(".toml") else places.data("machines") / f"{name}.toml"
+    path = Path(name) if name.endswith(".toml") else paths.data("machines") / f"{name}.toml"
     if not path.exists():
         raise ConfigError(f"unknown machine '{name}'{nearest(name, names())}")
-    return path, tomlfile.load(path, MachineFile)
+    return path, toml_file.load(path, MachineFile)
 
 
 def _refuse_kernel(name: str, kernel: str | None) -> None:
@@ -201,7 +201,7 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
     )  # fmt: skip
     if file.image:
         for one in file.image.overlays:
-            if places.tree(one) is None:
+            if paths.tree(one) is None:
                 raise ConfigError(
                     f"machine '{name}': there is no suite '{one}'; damoos workloads install {one} --from ..."
                 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import field_validator
 
 from damoos.errors import ConfigError, DamoosError, MachineTransientError
-from damoos.tomlfile import Table
+from damoos.common.toml_file import Table
 
 if TYPE_CHECKING:
     from fabric import Connection

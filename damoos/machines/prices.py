@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from damoos import places, tomlfile
-from damoos.tomlfile import Table
+from damoos.common import paths, toml_file
+from damoos.common.toml_file import Table
 
 
 class InstancePrice(Table):
@@ -65,7 +65,7 @@ def price_hour(name: str, file: Path | None = None) -> float | None:
     ------
     ConfigError : the file is wrong
     """
-    prices = _read(file or places.data("machines") / "aws/prices.toml")
+    prices = _read(file or paths.data("machines") / "aws/prices.toml")
     instance = prices.instances.get(name)
     if instance is None:
         return None
@@ -74,7 +74,7 @@ def price_hour(name: str, file: Path | None = None) -> float | None:
 
 @cache
 def _read(file: Path) -> PriceFile:
-    return tomlfile.load(file, PriceFile)
+    return toml_file.load(file, PriceFile)
 
 
 def cost(spent_s: Mapping[str, float], file: Path | None = None) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from damoos import places
+from damoos.common import paths
 from damoos.damon.scheme import Scheme
 from damoos.damon.text import parse_schemes
 from damoos.errors import ConfigError, SchemeError, nearest
@@ -33,7 +33,7 @@ _OF_THP = ("hugepage", "nohugepage")
 
 def names() -> list[str]:
     """Every name that ships with damoos."""
-    return [*_BUILT_IN, *sorted(path.stem for path in places.data("schemes").glob(f"*{ENDING}"))]
+    return [*_BUILT_IN, *sorted(path.stem for path in paths.data("schemes").glob(f"*{ENDING}"))]
 
 
 def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[str, str]]:
@@ -89,7 +89,7 @@ def _of_file(word: str, operations: str) -> dict[str, str]:
     if not word.endswith(ENDING):
         if word not in names():
             raise ConfigError(f"unknown configuration '{word}'{nearest(word, [*names(), f'FILE{ENDING}'])}")
-        path = places.data("schemes") / f"{word}{ENDING}"
+        path = paths.data("schemes") / f"{word}{ENDING}"
     elif path.stem in _BUILT_IN:
         raise ConfigError(f"{path}: '{path.stem}' is a configuration of damoos's own; give the file another name")
     try:

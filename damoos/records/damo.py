@@ -14,7 +14,7 @@ from pathlib import Path
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, StoreError
 from damoos.records import damo_json, journal, trace
-from damoos.records.draft import fill
+from damoos.common.atomic_file import fill
 from damoos.records.recording import Recording
 
 # What a recording's folder has.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from damoos import plugins
+from damoos.common import plugins
 from damoos.errors import ConfigError, nearest
 from damoos.scorers.base import Scorer
 from damoos.scorers.cost import CostScorer

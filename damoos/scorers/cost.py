@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from damoos import tomlfile
+from damoos.common import toml_file
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Scorer, finite
 from damoos.scorers.terms import Limits
-from damoos.tomlfile import Table
+from damoos.common.toml_file import Table
 
 GIB = 1 << 30
 
@@ -54,7 +54,7 @@ class CostScorer(Scorer):
             raise ConfigError("score 'cost' needs --prices FILE, a TOML file with gib_hour and core_hour")
         if not Path(prices).is_file():
             raise ConfigError(f"--prices {prices}: there is no such file")
-        self._prices = tomlfile.load(Path(prices), Prices)
+        self._prices = toml_file.load(Path(prices), Prices)
         self._limits = Limits(limits)
         self.unit = f"{self._prices.currency} per hour of the workload"
         self.needs = tuple(dict.fromkeys([*CostScorer.needs, *self._limits.needs]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from damoos import plugins
+from damoos.common import plugins
 from damoos.model.space import Space
 from damoos.searchers.anneal import AnnealSearcher
 from damoos.searchers.auto import AutoSearcher

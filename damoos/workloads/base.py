@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from damoos import places
+from damoos.common import paths
 from damoos.errors import ConfigError, MeasurementError
 from damoos.workloads.metrics import Metric
 
@@ -208,7 +208,7 @@ _PLACEHOLDER = re.compile(r"\{(vcpus|mempat|kvload|file:([^}]+))\}")
 
 def tool(name: str) -> Path:
     """A program of damoos's own, built by ``make build``: mempat makes accesses, kvload asks key-value servers."""
-    path = places.data("build") / name
+    path = paths.data("build") / name
     if not path.is_file():
         raise ConfigError(f"{path} is not built; run 'make build'")
     return path

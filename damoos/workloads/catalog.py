@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from damoos import places, tomlfile
+from damoos.common import paths, toml_file
 from damoos.errors import ConfigError, UnsupportedError, nearest
-from damoos.tomlfile import Table
+from damoos.common.toml_file import Table
 from damoos.units import parse_us
 from damoos.workloads import base
 from damoos.workloads.base import PatternWorkload, Program, ProgramWorkload, Tuning, Words, Workload
@@ -283,7 +283,7 @@ class Wanted:
 
 def names() -> list[str]:
     """Workloads that come with damoos."""
-    folder = places.data("workloads")
+    folder = paths.data("workloads")
     return sorted(str(path.relative_to(folder).with_suffix("")) for path in folder.glob("*/*.toml"))
 
 
@@ -295,10 +295,10 @@ def find(name: str) -> tuple[Path, WorkloadFile]:
     ConfigError : no such workload or input, or its file is wrong
     """
     stem, chosen = split(name)
-    path = Path(stem) if stem.endswith(".toml") else places.data("workloads") / f"{stem}.toml"
+    path = Path(stem) if stem.endswith(".toml") else paths.data("workloads") / f"{stem}.toml"
     if not path.is_file():
         raise ConfigError(f"unknown workload '{stem}'{nearest(stem, names())}")
-    file = tomlfile.load(path, WorkloadFile)
+    file = toml_file.load(path, WorkloadFile)
     known = sorted({one for real in file.real for one in real.inputs})
     if chosen is not None and chosen not in known:
         hint = nearest(chosen, known) if known else "; it has only one"

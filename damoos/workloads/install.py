@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from damoos import places
+from damoos.common import paths
 from damoos.errors import ConfigError, UnsupportedError, WorkloadError, nearest
 
 Say = Callable[[str], None]
@@ -136,8 +136,8 @@ def install(name: str, source: str, say: Say = lambda _: None) -> dict[str, Any]
     """
     suite_name = _suite_of(name, source)
     suite = SUITES[suite_name]
-    base = places.cache() / "trees"
-    with places.locked(base), tempfile.TemporaryDirectory(prefix="build-", dir=base) as work_name:
+    base = paths.cache() / "trees"
+    with paths.locked(base), tempfile.TemporaryDirectory(prefix="build-", dir=base) as work_name:
         work = Path(work_name)
         root, commit = _fetched(source, suite_name, work, say)
         out = work / "out"
@@ -314,7 +314,7 @@ def installed() -> dict[str, dict[str, Any]]:
     """What there is: ``about.json`` of each suite that has been built, by its name."""
     found = {}
     for name in SUITES:
-        place = places.tree(name)
+        place = paths.tree(name)
         if place:
             found[name] = json.loads((place / "about.json").read_text())
     return found

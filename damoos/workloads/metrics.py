@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from damoos.agent.reading import at_path
 from damoos.errors import MeasurementError
-from damoos.tomlfile import Table
+from damoos.common.toml_file import Table
 
 SOURCES = ("regex", "json", "hgrm", "hdr", "values")
 

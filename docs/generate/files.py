@@ -8,7 +8,7 @@ from typing import Any, get_args
 from damoos.machines.catalog import MachineFile
 from damoos.machines.prices import PriceFile
 from damoos.scorers.cost import Prices
-from damoos.tomlfile import Table
+from damoos.common.toml_file import Table
 from damoos.workloads.catalog import WorkloadFile
 from generate.docstrings import Described, head, parameters
 

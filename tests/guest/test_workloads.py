@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos import places
+from damoos.common import paths
 from damoos.damon.scheme import Scheme
 from damoos.dispatch.lease import Lease
 from damoos.errors import UnsupportedError
@@ -76,7 +76,7 @@ def test_a_server_runs_with_and_without_a_scheme(servers: Lease, name: str, save
 @pytest.fixture
 def own_trees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache with the images and kernels of the real one, and suites of the test's own."""
-    real, ours = places.cache(), tmp_path / "cache"
+    real, ours = paths.cache(), tmp_path / "cache"
     ours.mkdir()
     for name in ("agent", "apt", "guest", "kernels"):
         (ours / name).symlink_to(real / name)

@@ -9,12 +9,12 @@ import pytest
 import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from damoos import places
+from damoos.common import paths
 from damoos.errors import ConfigError
 from damoos.machines import catalog, prices
 from damoos.units import parse_bytes
 
-AWS = places.data("machines") / "aws"
+AWS = paths.data("machines") / "aws"
 METALS = {"i3.metal": (18, 32 << 30), "m5d.metal": (24, 24 << 30), "z1d.metal": (12, 24 << 30)}
 
 

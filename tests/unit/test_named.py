@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos import places
+from damoos.common import paths
 from damoos.damon.scheme import AccessPattern, Scheme
 from damoos.damon.text import parse_schemes
 from damoos.errors import ConfigError
@@ -48,13 +48,13 @@ PUBLISHED = {
 
 @pytest.mark.parametrize("name", sorted(PUBLISHED))
 def test_a_shipped_file_says_what_its_source_says(name: str) -> None:
-    text = (places.data("schemes") / f"{name}.damos").read_text()
+    text = (paths.data("schemes") / f"{name}.damos").read_text()
     assert list(parse_schemes(text)) == PUBLISHED[name]
     assert "Source: " in text
 
 
 def test_every_shipped_file_is_held_against_its_source() -> None:
-    assert {path.stem for path in places.data("schemes").iterdir()} == set(PUBLISHED)
+    assert {path.stem for path in paths.data("schemes").iterdir()} == set(PUBLISHED)
 
 
 def test_the_six_configurations() -> None:

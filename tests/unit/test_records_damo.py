@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, StoreError
-from damoos.records import damo, damo_json, draft
+from damoos.records import damo, damo_json
+from damoos.common import atomic_file
 from damoos.records.quantities import COUNTS, SIZES, TIMES_NS, column, quantity
 from damoos.records.recording import Recording
 from tests.records import ABOUT, MIB, assert_same, recording, stairs
@@ -64,7 +65,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        draft.fill(path, parts())
+        atomic_file.fill(path, parts())
     assert_same(damo.read(path), stairs())
     assert os.listdir(tmp_path) == ["one.damo"]
     (tmp_path / "file").touch()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from damoos import places
+from damoos.common import paths
 from damoos.errors import UnsupportedError
 from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine, Sink
 from damoos.machines.guest.accel import choose
@@ -118,13 +118,13 @@ class GuestMachine(Machine):
     def provide(self, packages: Sequence[str], trees: Sequence[str]) -> None:
         """Take an image with these packages, and lay suites into it, those of them that are built."""
         self._packages |= set(packages)
-        self._trees |= {name for name in trees if places.tree(name)}
+        self._trees |= {name for name in trees if paths.tree(name)}
 
     def open(self, say: Callable[[str], None] = lambda _: None) -> GuestSession:
         """Build the image if need be, boot, log in."""
         check_tools()
         built = image(say, self._packages)
-        overlays = {name: found for name in sorted(self._trees) if (found := places.tree(name))}
+        overlays = {name: found for name in sorted(self._trees) if (found := paths.tree(name))}
         boots = kernel(self._kernel, say)
         accelerator = choose(self._accel, built, say)
         qemu = QemuProcess(

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
-from damoos import places
+from damoos.common import paths
 from damoos.errors import ConfigError, MachineLost, UnsupportedError, nearest
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import DEBIAN, Kernel, kernel
@@ -55,7 +55,7 @@ def kvm_boots(image: Image, say: Callable[[str], None]) -> bool:
     """Whether Debian's kernel boots under KVM here; tried once per guest kernel and host kernel, then remembered."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
-    memory = places.cache() / "guest/kvm.json"
+    memory = paths.cache() / "guest/kvm.json"
     boots = kernel(DEBIAN, say)
     key = f"{boots.identity} {platform.release()} {platform.node()}"
     answers = _remembered(memory)

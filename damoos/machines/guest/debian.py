@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from damoos import places
+from damoos.common import paths
 from damoos.errors import MachineError, UnsupportedError
 
 
@@ -67,7 +67,7 @@ def refresh(sources: str) -> None:
 
 
 def _place() -> Path:
-    return places.cache() / "apt"
+    return paths.cache() / "apt"
 
 
 def _apt(*argv: str, cwd: Path | None = None) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from damoos import places
+from damoos.common import paths
 from damoos.errors import MachineError, UnsupportedError
 
 ROOTFS = Path(__file__).parent / "rootfs"
@@ -116,11 +116,11 @@ def check_tools() -> None:
 
 def image(say: Callable[[str], None] = lambda _: None, packages: Collection[str] = ()) -> Image:
     """The image with some more of Debian's packages, built if the cache has none that fits."""
-    base = places.cache() / "guest"
+    base = paths.cache() / "guest"
     more = tuple(sorted(packages))
     target = base / f"{SUITE}-{_recipe_hash(more)}"
     if not (target / "done").exists():
-        with places.locked(base):  # a second damoos waits for the first one's image
+        with paths.locked(base):  # a second damoos waits for the first one's image
             if not (target / "done").exists():
                 having = f" with {', '.join(more)}" if more else ""
                 say(f"building the guest image, a small Debian{having}: once, about a minute")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from damoos import places
+from damoos.common import paths
 from damoos.errors import ConfigError, MachineError, nearest
 from damoos.machines.guest import debian, initrd
 from damoos.machines.guest.image import image
@@ -205,7 +205,7 @@ def unpack(bzimage: bytes) -> bytes | None:
 def _debian(say: Callable[[str], None]) -> Kernel:
     link = _names() / DEBIAN
     if not link.exists():
-        with places.locked(_place()):  # a second damoos waits for the first one's kernel
+        with paths.locked(_place()):  # a second damoos waits for the first one's kernel
             if not link.exists():
                 say("fetching Debian's 6.12 cloud kernel, once")
                 _fetch_debian()
@@ -242,7 +242,7 @@ def _link(name: str, target: Path) -> None:
 
 
 def _place() -> Path:
-    return places.cache() / "kernels"
+    return paths.cache() / "kernels"
 
 
 def _names() -> Path:

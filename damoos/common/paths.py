@@ -14,14 +14,14 @@ from pathlib import Path
 
 def data(name: str) -> Path:
     """A folder of shipped data (``workloads``, ``machines``): of the checkout, or of an installed package."""
-    checkout = Path(__file__).resolve().parent.parent / name
+    checkout = Path(__file__).resolve().parents[2] / name
     return checkout if checkout.is_dir() else Path(sys.prefix) / "share/damoos" / name
 
 
 @cached
 def commit() -> str | None:
     """The checkout's git commit, ``+`` behind it if files have changed since; None for an installed package."""
-    checkout = Path(__file__).resolve().parent.parent
+    checkout = Path(__file__).resolve().parents[2]
     if not (checkout / ".git").exists():
         return None
 
