@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos import errors
-from damoos.agent import proc, record, setting
+from damoos.agent import proc, record, machine_setup
 from damoos.agent.cgroup import machine_metrics
 from damoos.agent.features import features
 from damoos.agent.folders import Folders
@@ -32,9 +32,9 @@ from damoos.agent.live import Live
 from damoos.agent.run import Run
 from damoos.agent.service import Service
 from damoos.agent.state import state
-from damoos.agent.steadiness import Measured, steadiness
-from damoos.agent.swapcost import swap_cost
-from damoos.agent.tryout import tryout
+from damoos.agent.timing_noise import Measured, steadiness
+from damoos.agent.paging_cost import swap_cost
+from damoos.agent.action_probe import tryout
 from damoos.agent.undo import UndoLog
 from damoos.damon import interface
 
@@ -104,7 +104,7 @@ class Agent:
     def __init__(self, link: Link, log: UndoLog) -> None:
         self._link = link
         self._log = log
-        self._swap: setting.Swap | None = None
+        self._swap: machine_setup.Swap | None = None
         self._folders = Folders(log, self._interrupted)
         self._live: Live | None = None
         self._service: Service | None = None
@@ -124,7 +124,7 @@ class Agent:
             "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
             "damon_in_use": _damon_in_use(),
             "flushes_tlb": proc.flushes_tlb(),
-            "has_thp": setting.THP_ENABLED.exists(),
+            "has_thp": machine_setup.THP_ENABLED.exists(),
             "metrics": machine_metrics(),
             "records": record.source(),
         }
@@ -163,7 +163,7 @@ class Agent:
 
     def prepare(self, **wanted: Any) -> None:
         """Set swap, THP and the like as the study wants them."""
-        self._swap = setting.prepare(wanted, self._log)
+        self._swap = machine_setup.prepare(wanted, self._log)
 
     def run(self, **spec: Any) -> dict[str, Any]:
         """Run a workload once and return the raw measurements."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from damoos.agent import cgroup, proc
-from damoos.agent.tryout import tryout
+from damoos.agent.action_probe import tryout
 from damoos.agent.undo import UndoLog
 from damoos.damon import interface
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, proc
-from damoos.agent.setting import Swap
+from damoos.agent.machine_setup import Swap
 
 SAMPLE_COLUMNS = (
     "t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs", "anon_huge_bytes",

@@ -18,7 +18,7 @@ from damoos.agent.folders import Folders
 from damoos.agent.meter import Meter
 from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
-from damoos.agent.setting import Swap, drop_caches, set_thp
+from damoos.agent.machine_setup import Swap, drop_caches, set_thp
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.damon.damo_json import context_from_json
 from damoos.errors import WorkloadError

@@ -69,7 +69,7 @@ class Reclaim:
 
 @dataclass(frozen=True)
 class Cost:
-    """What paging costs on a machine, as its agent has measured it (`damoos.agent.swapcost`).
+    """What paging costs on a machine, as its agent has measured it (`damoos.agent.paging_cost`).
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from damoos.agent.reading import at_path
+from damoos.agent.metric_source import at_path
 from damoos.errors import MeasurementError
 from damoos.common.toml_file import Table
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos.agent import proc, setting
+from damoos.agent import proc, machine_setup
 from damoos.agent.meter import SAMPLE_COLUMNS, Meter
 from damoos.agent.undo import UndoLog
 from damoos.errors import UnsupportedError
@@ -17,13 +17,13 @@ from damoos.errors import UnsupportedError
 def enabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "enabled"
     path.write_text("always madvise [never]\n")
-    monkeypatch.setattr(setting, "THP_ENABLED", path)
+    monkeypatch.setattr(machine_setup, "THP_ENABLED", path)
     return path
 
 
 def test_a_mode_is_set_and_undone(enabled: Path, tmp_path: Path) -> None:
     log = UndoLog(tmp_path / "undo.json")
-    setting.set_thp("always", log)
+    machine_setup.set_thp("always", log)
     assert enabled.read_text() == "always\n"
     assert log.undo() == []
     assert enabled.read_text() == "never\n"
@@ -31,18 +31,18 @@ def test_a_mode_is_set_and_undone(enabled: Path, tmp_path: Path) -> None:
 
 def test_a_mode_in_force_is_no_change(enabled: Path, tmp_path: Path) -> None:
     log = UndoLog(tmp_path / "undo.json")
-    setting.set_thp("never", log)
+    machine_setup.set_thp("never", log)
     assert len(log) == 0
 
 
 def test_what_cannot_be_is_said(enabled: Path, tmp_path: Path) -> None:
     log = UndoLog(tmp_path / "undo.json")
     with pytest.raises(UnsupportedError, match="no THP mode 'alway'; did you mean 'always'"):
-        setting.set_thp("alway", log)
+        machine_setup.set_thp("alway", log)
     enabled.unlink()
     with pytest.raises(UnsupportedError, match="no transparent huge pages"):
-        setting.set_thp("always", log)
-    setting.prepare({"thp": "never"}, log)  # a machine without THP is one with "never"
+        machine_setup.set_thp("always", log)
+    machine_setup.prepare({"thp": "never"}, log)  # a machine without THP is one with "never"
     assert len(log) == 0
 
 
