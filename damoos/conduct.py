@@ -30,8 +30,8 @@ from damoos.execution import Execution, Part, Step, Steps, Watcher
 from damoos.model.space import Params
 from damoos.model.trial import Run, Score, Trial
 from damoos.policies.base import NonePolicy, Policy, RecordPolicy
-from damoos.prior import Prediction
-from damoos.records import damo as records
+from damoos.prediction.prior import Prediction
+from damoos.recordings import files as records
 from damoos.result import result_of
 from damoos.study import MAX_EXTRA_ROUNDS, Study, feasible_scores, plan, score_trials, space_of, validation_round
 

@@ -15,9 +15,9 @@ from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy, Policy, RecordPolicy
-from damoos.records.journal import Journal
-from damoos.records.predict import Cost
-from damoos.records.recording import Recording
+from damoos.recordings.journal import Journal
+from damoos.prediction.reclaim import Cost
+from damoos.recordings.recording import Recording
 from damoos.study import StudyConfig, policy_of, space_of
 from damoos.workloads.base import Tuning, Workload
 

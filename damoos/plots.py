@@ -13,7 +13,7 @@ from damoos import arms
 from damoos.api import TunedStudy, TunedSweep
 from damoos.api.recordings import Predicted
 from damoos.errors import ConfigError
-from damoos.records.recording import Recording
+from damoos.recordings.recording import Recording
 from damoos.report import arms as bars
 from damoos.report import configs, forecasts, memory, recordings, sweeps, tuning
 from damoos.report.charts import Chart
@@ -103,7 +103,7 @@ def plot_configs(evaluation: Evaluated) -> Chart:
 
 
 def plot_heatmap(recording: Recording, target: int | None = None, address: tuple[int, int] | None = None) -> Chart:
-    """When which addresses were accessed how often; see `damoos.records.heat.heatmap`."""
+    """When which addresses were accessed how often; see `damoos.recordings.heatmap.heatmap`."""
     return recordings.heatmap(recording, target, address)
 
 

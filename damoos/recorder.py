@@ -15,11 +15,11 @@ from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement
 from damoos.policies.base import RecordPolicy
-from damoos.prior import PREDICTED, Prediction, RecordedPrior
-from damoos.records import damo
-from damoos.records.journal import Journal
-from damoos.records.predict import Cost
-from damoos.records.recording import Recording
+from damoos.prediction.prior import PREDICTED, Prediction, RecordedPrior
+from damoos.recordings import files
+from damoos.recordings.journal import Journal
+from damoos.prediction.reclaim import Cost
+from damoos.recordings.recording import Recording
 from damoos.store.artifacts import Artifacts
 from damoos.study import StudyConfig
 
@@ -49,13 +49,13 @@ def record(config: StudyConfig, policy: RecordPolicy, results: Path, say: Say) -
         workload = config.workload_on(lease.which)
         about: dict[str, Any] = {"workload": workload.name, "variant": workload.variant, "machine": config.machine}
         about |= {"low_us": workload.tuning.low_us, "high_us": workload.tuning.high_us}
-        journal = Journal(policy.operations, policy.attrs, about, folder / damo.JOURNAL)
+        journal = Journal(policy.operations, policy.attrs, about, folder / files.JOURNAL)
         measurement, samples, recording, _ = jobs.record(lease, workload, policy, workload.tuning.limit_s, journal)
     artifacts = Artifacts(folder)
     artifacts.write_json("run.json", measurement.to_json())
     artifacts.write_samples("run", samples)
-    path = damo.write(recording, folder / damo.FILE_NAME)
-    (folder / damo.JOURNAL).unlink()
+    path = files.write(recording, folder / files.FILE_NAME)
+    (folder / files.JOURNAL).unlink()
     if measurement.provenance["record"]["full"]:
         say(f"the recording reached its {policy.sz_bytes >> 20} MiB (--size) before the run ended")
     if lost := measurement.provenance["record"]["lost_events"]:

@@ -89,7 +89,7 @@ def run_once(
     Parameters
     ----------
     sink : callable or None
-        Given what a recording policy has sent, see `damoos.records.journal`.
+        Given what a recording policy has sent, see `damoos.recordings.journal`.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from damoos.machines.base import Machine
 from damoos.model.space import Param, Params, Space, parse_param
 from damoos.model.trial import History, Run, Score, Trial
 from damoos.policies.base import DamosPolicy
-from damoos.prior import Prediction, RecordedPrior, can_predict
+from damoos.prediction.prior import Prediction, RecordedPrior, can_predict
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher, feasible, value
 from damoos.store.studies import StudyRecord

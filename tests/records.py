@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from damoos.damon.scheme import Attrs
-from damoos.records.recording import Recording
+from damoos.recordings.recording import Recording
 
 MIB = 1 << 20
 ATTRS = Attrs(5_000, 100_000, 1_000_000, 10, 1_000)

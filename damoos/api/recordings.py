@@ -10,7 +10,7 @@ from damoos.api.studies import RESULTS
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, nearest
 from damoos.policies.base import RecordPolicy
-from damoos.records.recording import Recording
+from damoos.recordings.recording import Recording
 from damoos.report import notebook, prediction
 from damoos.study import StudyConfig
 
@@ -153,7 +153,7 @@ def predict(
 
 
 def load_recording(name: str | Path, *, results: Path = RESULTS) -> Recording:
-    """A recording of memory accesses, for the functions of `damoos.records`.
+    """A recording of memory accesses, for the functions of `damoos.recordings`.
 
     Parameters
     ----------
@@ -165,6 +165,6 @@ def load_recording(name: str | Path, *, results: Path = RESULTS) -> Recording:
     ------
     ConfigError : no such recording, or not one
     """
-    from damoos.records import damo
+    from damoos.recordings import files
 
-    return damo.read(damo.find(name, results))
+    return files.read(files.find(name, results))

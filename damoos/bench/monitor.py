@@ -15,9 +15,9 @@ from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy, RecordPolicy
-from damoos.records.journal import Journal
-from damoos.records.recording import Recording
-from damoos.records.region_count import region_count
+from damoos.recordings.journal import Journal
+from damoos.recordings.recording import Recording
+from damoos.recordings.region_count import region_count
 from damoos.study import StudyConfig
 from damoos.verdict import interval
 from damoos.workloads import catalog

@@ -14,7 +14,7 @@ from damoos.cli.common import RESULTS, Format, Results, check_format, say
 from damoos.errors import ConfigError
 
 if TYPE_CHECKING:
-    from damoos.records.recording import Recording
+    from damoos.recordings.recording import Recording
 
 app = typer.Typer()
 

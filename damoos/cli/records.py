@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from damoos.damon.scheme import Attrs
-    from damoos.records.recording import Recording
+    from damoos.recordings.recording import Recording
     from damoos.report.charts import Chart
 
 report = typer.Typer(
@@ -172,9 +172,9 @@ def _recording(
     name: str, results: Path, intervals: str | None, target: int | None, time: str | None, address: str | None
 ) -> tuple[Recording, float]:
     """The part of a recording that is asked for, and how many seconds after the recording it begins."""
-    from damoos.records import crop, damo
+    from damoos.recordings import crop, files
 
-    recording = damo.read(damo.find(name, results), None if intervals is None else _attrs(intervals))
+    recording = files.read(files.find(name, results), None if intervals is None else _attrs(intervals))
     begin_s = recording.span_s[0]
     if target is not None:
         recording = crop.of_target(recording, target)

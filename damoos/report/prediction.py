@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from damoos import markup
-from damoos.records.recording import Recording
+from damoos.recordings.recording import Recording
 from damoos.units import show_score
 
 if TYPE_CHECKING:

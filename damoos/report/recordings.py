@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from damoos.records.heat import heatmap as heat_of
-from damoos.records.idle import idle_time as idle_time_of
-from damoos.records.idle import recency as recency_of
-from damoos.records.moments import Moments
-from damoos.records.recording import Floats, Recording
-from damoos.records.region_count import region_count
-from damoos.records.working_set import working_set
+from damoos.recordings.heatmap import heatmap as heat_of
+from damoos.recordings.idle import idle_time as idle_time_of
+from damoos.recordings.idle import recency as recency_of
+from damoos.recordings.aggregations import Moments
+from damoos.recordings.recording import Floats, Recording
+from damoos.recordings.region_count import region_count
+from damoos.recordings.working_set import working_set
 from damoos.report.charts import Axis, Bars, Cells, Chart, Layer, Level, Panel, Stack, Steps
 from damoos.report.charts.style import GREY, ORANGE, nth
 from damoos.units import MIB, show_bytes
@@ -42,7 +42,7 @@ def heatmap(
     nr_times: int = 400,
     nr_addresses: int = 256,
 ) -> Chart:
-    """When which addresses were accessed how often; see `damoos.records.heat.heatmap`."""
+    """When which addresses were accessed how often; see `damoos.recordings.heatmap.heatmap`."""
     heat = heat_of(recording, target=target, address=address, nr_times=nr_times, nr_addresses=nr_addresses)
     where, frequency = heat.subspace, heat.frequency
     share = heat.accessed_byte_s.sum() / heat.seen_byte_s.sum()

@@ -31,7 +31,7 @@ from damoos.machines.base import Machine, Session
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Score, Trial
 from damoos.policies.base import Policy, RecordPolicy
-from damoos.records.journal import Journal
+from damoos.recordings.journal import Journal
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher
 from damoos.workloads.base import Workload

@@ -19,7 +19,7 @@ from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import ACTIONS
 from damoos.errors import DamoosError
 from damoos.machines.base import Machine, Session, Sink
-from damoos.records.recording import Recording
+from damoos.recordings.recording import Recording
 
 Curve = Callable[[float], tuple[float, float]]
 RUNTIME_S = 10.0

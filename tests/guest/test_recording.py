@@ -19,9 +19,9 @@ from damoos.bench.monitor import ToldWorkload, accuracy, truth
 from damoos.dispatch.lease import Lease
 from damoos.machines import catalog as machines
 from damoos.policies.base import NonePolicy, RecordPolicy
-from damoos.records import damo
-from damoos.records.heat import heatmap
-from damoos.records.journal import Journal
+from damoos.recordings import files
+from damoos.recordings.heatmap import heatmap
+from damoos.recordings.journal import Journal
 from damoos.workloads import catalog
 from damoos.workloads.base import Tuning
 from tests.conftest import BRIEFLY, DAMOOS, HOT_COLD, HOT_COLD_RATE, damoos, short_workload
@@ -102,7 +102,7 @@ def test_a_server_and_a_model_are_recorded_and_predicted(guest_image: None, tmp_
     found = json.loads(done.stdout)
     file = tmp_path / found["file"]
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert not (file.parent / damo.JOURNAL).exists()
+    assert not (file.parent / files.JOURNAL).exists()
     for report in ("heatmap", "wss", "regions", "recency", "idle-time"):
         shown = damoos("report", report, found["recording"], cwd=tmp_path, env={**os.environ, "NO_COLOR": "1"})
         assert shown.returncode == 0, shown.stderr
@@ -139,7 +139,7 @@ def test_a_recording_that_is_killed_is_there_as_far_as_it_came(guest_image: None
     assert stat.S_IMODE(journals[0].stat().st_mode) == 0o600
     shown = damoos("report", "wss", folder.name, "--format", "json", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
-    assert damo.read(damo.find(folder.name, tmp_path / "results")).nr_snapshots > 10
+    assert files.read(files.find(folder.name, tmp_path / "results")).nr_snapshots > 10
 
 
 def test_a_recording_tells_the_search_what_to_expect(guest_image: None, tmp_path: Path) -> None:
@@ -157,4 +157,4 @@ def test_a_recording_tells_the_search_what_to_expect(guest_image: None, tmp_path
     assert abs(first["predicted"]["memory_saving"] - first["measured"]["memory_saving"]) < 0.15
     assert abs(first["predicted"]["slowdown"] - first["measured"]["slowdown"]) < 0.15
     assert first["measured"]["memory_saving"] > 0.15
-    assert (tmp_path / "results" / result["study"] / damo.FILE_NAME).is_file()
+    assert (tmp_path / "results" / result["study"] / files.FILE_NAME).is_file()

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from damoos.damon.scheme import Attrs
-from damoos.records import damo
-from damoos.records.crop import by_address, of_target
-from damoos.records.heat import heatmap
-from damoos.records.recording import Recording
-from damoos.records.region_count import region_count
-from damoos.records.subspace import subspaces
-from damoos.records.working_set import working_set
+from damoos.recordings import files
+from damoos.recordings.crop import by_address, of_target
+from damoos.recordings.heatmap import heatmap
+from damoos.recordings.recording import Recording
+from damoos.recordings.region_count import region_count
+from damoos.recordings.subspace import subspaces
+from damoos.recordings.working_set import working_set
 from tests.records import HEAP, MIB, STACK, assert_same, recording, stairs
 
 DAMO = Path(sys.executable).with_name("damo")
@@ -53,7 +53,7 @@ def two_targets(nr_aggregations: int = 12) -> Recording:
 @pytest.fixture(params=[stairs, two_targets])
 def ours(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Recording, Path]:
     made = request.param()
-    return made, damo.write(made, tmp_path / "ours.damo")
+    return made, files.write(made, tmp_path / "ours.damo")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -61,17 +61,17 @@ def test_we_read_what_damo_writes(ours: tuple[Recording, Path], form: str, tmp_p
     made, path = ours
     theirs = tmp_path / f"theirs.{form}"
     run("convert_record_format", "--record_file", path, "--format", form, "--output_file", theirs)
-    found = damo.read(theirs, Attrs() if form == "perf_script" else None)
+    found = files.read(theirs, Attrs() if form == "perf_script" else None)
     assert_same(found, made)
     assert "nr_regions" in found.about["assumed"]  # damo passed over what is ours alone
 
 
 def test_a_lone_snapshot_comes_back(tmp_path: Path) -> None:
     made = recording((5.0, 5.1, [(HEAP, HEAP + MIB, 7, 3)]))
-    path, theirs = damo.write(made, tmp_path / "ours.damo"), tmp_path / "theirs"
+    path, theirs = files.write(made, tmp_path / "ours.damo"), tmp_path / "theirs"
     run("convert_record_format", "--record_file", path, "--format", "perf_script", "--output_file", theirs)
     assert len(theirs.read_text().splitlines()) == 2  # damo adds a snapshot that is none
-    assert_same(damo.read(theirs, Attrs()), made)
+    assert_same(files.read(theirs, Attrs()), made)
 
 
 def test_we_read_numbers_for_people(ours: tuple[Recording, Path], tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_we_read_numbers_for_people(ours: tuple[Recording, Path], tmp_path: Path
     theirs.write_text(run("report", "access", "--input_file", path, "--json", "--dont_merge_regions"))
     assert '"5 ms"' in theirs.read_text()
     assert re.search(r'"start": "\d+,\d+', theirs.read_text())
-    assert_same(damo.read(theirs), made)
+    assert_same(files.read(theirs), made)
 
 
 def test_the_same_working_sets_and_regions(ours: tuple[Recording, Path]) -> None:
@@ -97,7 +97,7 @@ def test_the_same_working_sets_and_regions(ours: tuple[Recording, Path]) -> None
 def test_the_same_numbers_of_regions(tmp_path: Path) -> None:
     """damo counts the regions of each target alone, and leaves out the first 20 snapshots."""
     made = of_target(two_targets(40), 0)
-    path = damo.write(made, tmp_path / "ours.damo")
+    path = files.write(made, tmp_path / "ours.damo")
     # Every fifth percentile of the time that the other 20 take: one number each.
     words = ("--sortby", "time", "--range", 0, 100, 5)
     lines = run("report", "nr_regions", "--input", path, *words).splitlines()
@@ -110,7 +110,7 @@ def test_the_same_numbers_of_regions(tmp_path: Path) -> None:
 def test_the_same_heatmap(tmp_path: Path) -> None:
     """At the resolution of the aggregations, where damo's carrying back of ages changes nothing."""
     made = two_targets()
-    path = damo.write(made, tmp_path / "ours.damo")
+    path = files.write(made, tmp_path / "ours.damo")
     for target, low in enumerate((HEAP, STACK)):
         high = low + 4096 * 5000
         span = ("--time_range", 50 * 10**9, round(51.2e9), "--address_range", low, high)
@@ -126,7 +126,7 @@ def test_the_same_heatmap(tmp_path: Path) -> None:
 
 def test_the_same_parts_of_the_address_space(tmp_path: Path) -> None:
     made = stairs()
-    out = run("report", "heatmap", "--input", damo.write(made, tmp_path / "ours.damo"), "--guide")
+    out = run("report", "heatmap", "--input", files.write(made, tmp_path / "ours.damo"), "--guide")
     theirs = [(int(low), int(high)) for low, high in re.findall(r"region\s+\d+: \[(\d+), (\d+)\)", out)]
     assert theirs == [(one.low, one.high) for one in subspaces(made, 0)]
     assert by_address(made, *theirs[0]).nr_snapshots == made.nr_snapshots
@@ -134,7 +134,7 @@ def test_the_same_parts_of_the_address_space(tmp_path: Path) -> None:
 
 def test_plain_json_is_for_a_damo_whose_file_knows_it(tmp_path: Path) -> None:
     """damo 3.4 wants the words "JSON data", and some versions of the command 'file' say "JSON text data"."""
-    path = damo.write(stairs(), tmp_path / "ours.json")
+    path = files.write(stairs(), tmp_path / "ours.json")
     said = subprocess.run(["file", "-b", path], capture_output=True, text=True, check=True).stdout.strip()
     done = subprocess.run([DAMO, "report", "wss", "--input", path], capture_output=True, text=True, check=False)
     assert (done.returncode == 0) == (said == "JSON data"), (said, done.stdout)
@@ -142,7 +142,7 @@ def test_plain_json_is_for_a_damo_whose_file_knows_it(tmp_path: Path) -> None:
 
 def test_damo_without_the_file_command_says_so(tmp_path: Path) -> None:
     """Why `file` is among the packages of the tests."""
-    path = damo.write(stairs(), tmp_path / "ours.damo")
+    path = files.write(stairs(), tmp_path / "ours.damo")
     words = [sys.executable, DAMO, "report", "wss", "--input", path]
     done = subprocess.run(
         words, capture_output=True, text=True, check=False, env={"PATH": str(tmp_path), "HOME": str(tmp_path)}

@@ -14,8 +14,8 @@ import pytest
 
 from damoos.damon.scheme import Attrs, IntervalsGoal
 from damoos.errors import ConfigError, MeasurementError, StoreError
-from damoos.records import damo, journal
-from damoos.records.journal import Journal
+from damoos.recordings import files, journal
+from damoos.recordings.journal import Journal
 from tests.records import ATTRS, MIB, Row, assert_same, recording
 from tests.trace_pages import FORM, PAGE_FORM, pages
 
@@ -90,7 +90,7 @@ def test_looks_at_what_a_scheme_shows() -> None:
 
 
 def test_to_begin_again_replaces_what_was(tmp_path: Path) -> None:
-    path = tmp_path / damo.JOURNAL
+    path = tmp_path / files.JOURNAL
     made = filled(path)
     made(begin(LOOKS))
     made(looked(5.0, FIRST))
@@ -102,7 +102,7 @@ def test_to_begin_again_replaces_what_was(tmp_path: Path) -> None:
 
 
 def test_the_file_is_its_owners_and_says_the_same(tmp_path: Path) -> None:
-    made = filled(tmp_path / "new" / damo.JOURNAL)
+    made = filled(tmp_path / "new" / files.JOURNAL)
     assert made.path
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
     found = journal.read(made.path)  # nobody had closed it
@@ -111,7 +111,7 @@ def test_the_file_is_its_owners_and_says_the_same(tmp_path: Path) -> None:
 
 
 def test_a_last_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
-    path = tmp_path / damo.JOURNAL
+    path = tmp_path / files.JOURNAL
     filled(path).close()
     whole = path.read_bytes()
     last = len(whole.splitlines(keepends=True)[-1])
@@ -137,7 +137,7 @@ def test_a_last_line_that_was_cut_off_is_dropped(tmp_path: Path) -> None:
     ],
 )
 def test_another_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / damo.JOURNAL
+    path = tmp_path / files.JOURNAL
     path.write_bytes(content)
     with pytest.raises(ConfigError, match="not a journal of 'damoos record'") as refusal:
         journal.read(path)
@@ -156,7 +156,7 @@ def test_another_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> 
     ],
 )
 def test_a_line_that_no_agent_sent_is_refused_in_one_line(tmp_path: Path, line: bytes) -> None:
-    path = tmp_path / damo.JOURNAL
+    path = tmp_path / files.JOURNAL
     made = Journal("vaddr", ATTRS, path=path)
     made(begin(LOOKS))
     made(looked(1.0, FIRST))
@@ -168,16 +168,16 @@ def test_a_line_that_no_agent_sent_is_refused_in_one_line(tmp_path: Path, line: 
 
 def test_a_file_that_is_missing_or_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"recording\.journal: No such file"):
-        journal.read(tmp_path / damo.JOURNAL)
+        journal.read(tmp_path / files.JOURNAL)
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match=r"file/recording\.journal"):
-        filled(tmp_path / "file" / damo.JOURNAL)
+        filled(tmp_path / "file" / files.JOURNAL)
 
 
 def test_nothing_that_came_is_no_recording(tmp_path: Path) -> None:
-    (tmp_path / damo.JOURNAL).touch()
+    (tmp_path / files.JOURNAL).touch()
     with pytest.raises(MeasurementError, match="empty"):
-        journal.read(tmp_path / damo.JOURNAL)
+        journal.read(tmp_path / files.JOURNAL)
     made = Journal("vaddr", ATTRS)
     with pytest.raises(MeasurementError, match="empty"):
         made.recording({})
@@ -192,18 +192,18 @@ def test_nothing_that_came_is_no_recording(tmp_path: Path) -> None:
 
 
 def test_a_folder_with_only_a_journal_is_a_recording(tmp_path: Path) -> None:
-    filled(tmp_path / "one" / damo.JOURNAL).close()
+    filled(tmp_path / "one" / files.JOURNAL).close()
     for name in (tmp_path / "one", "one"):
-        path = damo.find(name, tmp_path)
-        assert path.name == damo.JOURNAL
-        assert_same(damo.read(path), WANTED)
-    damo.write(recording((0, 1, FIRST)), tmp_path / "one" / damo.FILE_NAME)
-    assert damo.find("one", tmp_path).name == damo.FILE_NAME
+        path = files.find(name, tmp_path)
+        assert path.name == files.JOURNAL
+        assert_same(files.read(path), WANTED)
+    files.write(recording((0, 1, FIRST)), tmp_path / "one" / files.FILE_NAME)
+    assert files.find("one", tmp_path).name == files.FILE_NAME
 
 
 def test_a_file_of_damos_keeps_what_the_journal_knows(tmp_path: Path) -> None:
     whole = filled().recording({"metrics": {"runtime_s": 2.5}})
-    found = damo.read(damo.write(whole, tmp_path / damo.FILE_NAME))
+    found = files.read(files.write(whole, tmp_path / files.FILE_NAME))
     assert_same(found, whole)
     assert found.about == whole.about
     assert found.about["resident"] == RESIDENT
@@ -211,14 +211,14 @@ def test_a_file_of_damos_keeps_what_the_journal_knows(tmp_path: Path) -> None:
 
 def test_intervals_that_the_kernel_tunes_are_kept(tmp_path: Path) -> None:
     attrs = Attrs(goal=IntervalsGoal(aggrs=5))
-    path = tmp_path / damo.JOURNAL
+    path = tmp_path / files.JOURNAL
     made = Journal("vaddr", attrs, path=path)
     made(begin(LOOKS))
     made(looked(1.0, FIRST))
     assert made.recording({}).attrs == attrs
     assert journal.read(path).attrs == attrs
-    written = damo.write(made.recording({}), tmp_path / damo.FILE_NAME)
-    assert damo.read(written).attrs == attrs
+    written = files.write(made.recording({}), tmp_path / files.FILE_NAME)
+    assert files.read(written).attrs == attrs
 
 
 def test_an_aggregation_begins_when_the_one_before_has_ended() -> None:

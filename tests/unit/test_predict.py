@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damoos.records.predict import Cost, Reclaim, reclaim
-from damoos.records.recording import Recording
+from damoos.prediction.reclaim import Cost, Reclaim, reclaim
+from damoos.recordings.recording import Recording
 from tests.records import MIB, Row, recording
 
 S = 1_000_000

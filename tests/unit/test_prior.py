@@ -12,8 +12,8 @@ from damoos import scorers
 from damoos.errors import ConfigError
 from damoos.model.space import Params, Space, parse_param
 from damoos.model.trial import History, Measurement, Score, Trial
-from damoos.prior import Prediction, RecordedPrior, can_predict
-from damoos.records.predict import Cost, Reclaim
+from damoos.prediction.prior import Prediction, RecordedPrior, can_predict
+from damoos.prediction.reclaim import Cost, Reclaim
 from damoos.searchers.auto import AutoSearcher
 from damoos.searchers.base import Expectation, Prior
 from damoos.study import PRCL, StudyConfig, plan, space_of

@@ -18,9 +18,9 @@ from damoos.errors import ConfigError, MachineLost, UnsupportedError, WorkloadEr
 from damoos.machines import catalog
 from damoos.policies.base import RecordPolicy
 from damoos.recorder import forecast, record, rightsize
-from damoos.records import damo
-from damoos.records.predict import Cost, reclaim
-from damoos.records.recording import Recording
+from damoos.recordings import files
+from damoos.prediction.reclaim import Cost, reclaim
+from damoos.recordings.recording import Recording
 from damoos.report.text import summary
 from damoos.study import StudyConfig
 from damoos.testing.fake import FAULT_US, PAGEOUT_US, RSS_BYTES, RUNTIME_S, FakeMachine, cliff_and_fall
@@ -95,10 +95,10 @@ def test_the_first_slot_of_the_search_is_a_recording(fake, tmp_path: Path) -> No
     assert machine.nr_runs == 6 + len(result["baselines"]) + validated
     assert found.study.runs()[RECORD].key == "record-000"
     folder = tmp_path / found.name
-    for name in ("record-000.parquet", damo.FILE_NAME):
+    for name in ("record-000.parquet", files.FILE_NAME):
         assert (folder / name).stat().st_size > 0
-    assert stat.S_IMODE((folder / damo.FILE_NAME).stat().st_mode) == 0o600
-    assert_same(damo.read(folder / damo.FILE_NAME), seen())
+    assert stat.S_IMODE((folder / files.FILE_NAME).stat().st_mode) == 0o600
+    assert_same(files.read(folder / files.FILE_NAME), seen())
     # What is accessed every 4 s is asked for again below; above nothing is, and less is saved.
     assert all(3.5 < age_s < 20 for age_s in ages(found)[:2])
     assert result["verdict"] in ("tuned", "indistinguishable")
@@ -155,7 +155,7 @@ def test_a_machine_that_is_lost_while_it_records_records_again(fake, tmp_path: P
     found = tune(tmp_path)
     assert machine.nr_opened == 2
     assert found.result["prediction"]["kept"]
-    assert_same(damo.read(tmp_path / found.name / damo.FILE_NAME), seen())
+    assert_same(files.read(tmp_path / found.name / files.FILE_NAME), seen())
 
 
 class Ears(Watcher):
@@ -216,8 +216,8 @@ def test_a_recording_of_its_own(fake, tmp_path: Path) -> None:
     assert found.path is not None
     folder = found.path.parent
     assert (machine.nr_runs, machine.nr_closed, said) == (1, 1, [])
-    assert sorted(path.name for path in folder.iterdir()) == [damo.FILE_NAME, "run.json", "run.parquet"]
-    stored = damo.read(damo.find(folder.name, tmp_path))
+    assert sorted(path.name for path in folder.iterdir()) == [files.FILE_NAME, "run.json", "run.parquet"]
+    stored = files.read(files.find(folder.name, tmp_path))
     for one in (found, stored):
         assert_same(one, seen())
         assert one.about["workload"] == "true"
@@ -231,8 +231,8 @@ def test_of_a_recording_that_was_killed_the_journal_is_left(fake, tmp_path: Path
     with pytest.raises(Stop):
         made(tmp_path)
     (folder,) = tmp_path.iterdir()
-    assert [path.name for path in folder.iterdir()] == [damo.JOURNAL]
-    found = damo.read(damo.find(folder.name, tmp_path))
+    assert [path.name for path in folder.iterdir()] == [files.JOURNAL]
+    found = files.read(files.find(folder.name, tmp_path))
     assert_same(found, seen())
     with pytest.raises(ConfigError, match="does not say what its run measured"):
         forecast(found)
@@ -249,7 +249,7 @@ def test_a_machine_that_cannot_record_is_told_apart(fake, tmp_path: Path) -> Non
 def test_the_forecast_of_a_studys_recording(fake, tmp_path: Path) -> None:
     fake(recording_machine(noise=0.0))
     found = tune(tmp_path, trials=4)
-    rows = forecast(damo.read(damo.find(found.name, tmp_path)))
+    rows = forecast(files.read(files.find(found.name, tmp_path)))
     assert len(rows) == 12
     assert all(a.min_age_s < b.min_age_s for a, b in itertools.pairwise(rows))
     assert all(a.memory_saving >= b.memory_saving for a, b in itertools.pairwise(rows))

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from damoos.errors import ConfigError, MeasurementError
-from damoos.records import crop
-from damoos.records.heat import heatmap
-from damoos.records.idle import classes, idle_time, recency
-from damoos.records.moments import moments, percentiles
-from damoos.records.recording import Recording
-from damoos.records.region_count import region_count
-from damoos.records.subspace import accessed_byte_s, most_active, subspaces
-from damoos.records.working_set import working_set
+from damoos.recordings import crop
+from damoos.recordings.heatmap import heatmap
+from damoos.recordings.idle import classes, idle_time, recency
+from damoos.recordings.aggregations import moments, percentiles
+from damoos.recordings.recording import Recording
+from damoos.recordings.region_count import region_count
+from damoos.recordings.subspace import accessed_byte_s, most_active, subspaces
+from damoos.recordings.working_set import working_set
 from tests.records import HEAP, MIB, STACK, recording, stairs
 
 from .test_records_damo import recordings

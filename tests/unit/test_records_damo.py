@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, StoreError
-from damoos.records import damo, damo_json
+from damoos.recordings import files, damo_json
 from damoos.common import atomic_file
-from damoos.records.quantities import COUNTS, SIZES, TIMES_NS, column, quantity
-from damoos.records.recording import Recording
+from damoos.recordings.damo_units import COUNTS, SIZES, TIMES_NS, column, quantity
+from damoos.recordings.recording import Recording
 from tests.records import ABOUT, MIB, assert_same, recording, stairs
 
 
@@ -49,16 +49,16 @@ def test_a_recording_survives_a_round_trip(wanted: Recording) -> None:
 
 @pytest.mark.parametrize("name", ["stairs.json", "stairs.damo", "recording.damo"])
 def test_files(tmp_path: Path, name: str) -> None:
-    path = damo.write(stairs(), tmp_path / "new" / name)
-    assert_same(damo.read(path), stairs())
-    assert damo.read(path).about == ABOUT
+    path = files.write(stairs(), tmp_path / "new" / name)
+    assert_same(files.read(path), stairs())
+    assert files.read(path).about == ABOUT
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert (path.read_bytes()[:1] == b"[") == name.endswith(".json")
     assert os.listdir(path.parent) == [name]
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    path = damo.write(stairs(), tmp_path / "one.damo")
+    path = files.write(stairs(), tmp_path / "one.damo")
 
     def parts():
         yield b"half"
@@ -66,11 +66,11 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="No space"):
         atomic_file.fill(path, parts())
-    assert_same(damo.read(path), stairs())
+    assert_same(files.read(path), stairs())
     assert os.listdir(tmp_path) == ["one.damo"]
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="file"):
-        damo.write(stairs(), tmp_path / "file" / "one.damo")
+        files.write(stairs(), tmp_path / "file" / "one.damo")
 
 
 def theirs(**changes: object) -> list[dict]:
@@ -93,7 +93,7 @@ def read(tmp_path: Path, content: object, attrs: Attrs | None = None) -> Recordi
         path.write_bytes(content)
     else:
         path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return damo.read(path, attrs)
+    return files.read(path, attrs)
 
 
 def test_units_and_commas(tmp_path: Path) -> None:
@@ -227,14 +227,14 @@ def test_a_trace_without_ages_is_refused(tmp_path: Path) -> None:
 
 
 def test_finding_a_recording(tmp_path: Path) -> None:
-    path = damo.write(stairs(), tmp_path / "results" / "one" / damo.FILE_NAME)
+    path = files.write(stairs(), tmp_path / "results" / "one" / files.FILE_NAME)
     for name in (path, path.parent, "one"):
-        assert damo.find(name, tmp_path / "results") == path
+        assert files.find(name, tmp_path / "results") == path
     with pytest.raises(ConfigError, match="no such file"):
-        damo.find("two", tmp_path / "results")
+        files.find("two", tmp_path / "results")
     (tmp_path / "results" / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"recording\.damo"):
-        damo.find("empty", tmp_path / "results")
+        files.find("empty", tmp_path / "results")
 
 
 @given(st.integers(0, 1 << 62))

@@ -20,7 +20,7 @@ from rich.console import Console
 import damoos as package
 from damoos.cli import main
 from damoos.errors import ConfigError, StoreError
-from damoos.records import damo
+from damoos.recordings import files
 from damoos.report import recordings
 from damoos.report.charts import Chart, terminal
 from tests.records import ABOUT, HEAP, MIB, assert_same, recording, stairs
@@ -36,7 +36,7 @@ CHARTS = {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return damo.write(stairs(), tmp_path / "results" / "stairs" / damo.FILE_NAME)
+    return files.write(stairs(), tmp_path / "results" / "stairs" / files.FILE_NAME)
 
 
 @pytest.mark.parametrize("name", CHARTS)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from damoos.errors import MeasurementError
-from damoos.records.ring_buffer import dtype_of, event_id, events, snapshots
+from damoos.recordings.ring_buffer import dtype_of, event_id, events, snapshots
 from tests.trace_pages import (
     FORM,
     HEAD,

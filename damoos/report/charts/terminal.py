@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from damoos.records.recording import Floats
+from damoos.recordings.recording import Floats
 from damoos.report.charts.chart import Chart
 from damoos.report.charts.layers import Bars, Cells, Layer, Stack, Steps
 from damoos.report.charts.style import HOT_TO_COLD, NOTHING

@@ -9,7 +9,7 @@ from typing import Any
 
 from damoos.errors import ConfigError
 from damoos.recorder import forecast
-from damoos.records import damo
+from damoos.recordings import files
 from damoos.report import forecasts, memory, recordings, tuning
 from damoos.report.html import document, provenance, shown, trials
 from damoos.report.html.document import Figure
@@ -43,7 +43,7 @@ def figures(study: Study) -> list[Figure]:
     predicted = study.record.artifacts.path / "recording.damo"
     if (study.record.result or {}).get("prediction") and predicted.exists():
         with suppress(ConfigError):  # a recording of another version may say too little
-            recording = damo.read(predicted)
+            recording = files.read(predicted)
             rows = forecast(recording, study.config.scorer, study.config.scorer_options)
             chart = forecasts.chart(recordings.title(recording), rows, study)
             found.append(Figure("prediction", "What the recording predicted", _PREDICTION, chart))

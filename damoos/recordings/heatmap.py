@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from damoos.errors import ConfigError, MeasurementError
-from damoos.records.crop import by_address, of_target
-from damoos.records.recording import Floats, Recording
-from damoos.records.subspace import Subspace, most_active
+from damoos.recordings.crop import by_address, of_target
+from damoos.recordings.recording import Floats, Recording
+from damoos.recordings.subspace import Subspace, most_active
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, StoreError
-from damoos.records import damo_json, journal, trace
+from damoos.recordings import damo_json, journal, trace
 from damoos.common.atomic_file import fill
-from damoos.records.recording import Recording
+from damoos.recordings.recording import Recording
 
 # What a recording's folder has.
 FILE_NAME = "recording.damo"

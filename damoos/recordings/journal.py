@@ -19,8 +19,8 @@ import numpy as np
 
 from damoos.damon.scheme import Attrs, IntervalsGoal
 from damoos.errors import ConfigError, MeasurementError, StoreError
-from damoos.records.recording import Recording
-from damoos.records.ring_buffer import events, snapshots
+from damoos.recordings.recording import Recording
+from damoos.recordings.ring_buffer import events, snapshots
 
 MODE = 0o600
 _COLUMNS = ("start", "end", "nr_accesses", "age")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from damoos.damon.scheme import Attrs
-from damoos.records.recording import Recording
-from damoos.records.shots import NS, Shot, assemble
+from damoos.recordings.recording import Recording
+from damoos.recordings.snapshots import NS, Shot, assemble
 
 # kdamond.0  4452 [000] 82877.315633: damon:damon_aggregated: target_id=1 nr_regions=17 4096-8192: 0 3
 EVENT = "damon_aggregated:"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damoos.errors import ConfigError
-from damoos.records.recording import Recording
+from damoos.recordings.recording import Recording
 
 
 def targets(recording: Recording) -> list[int]:

@@ -21,8 +21,8 @@ from damoos.damon.text import fill_template, parse_schemes
 from damoos.errors import SchemeError
 from damoos.model.space import Params, Space
 from damoos.model.trial import History, Measurement, Trial
-from damoos.records.predict import Cost, Reclaim, reclaim
-from damoos.records.recording import Recording
+from damoos.prediction.reclaim import Cost, Reclaim, reclaim
+from damoos.recordings.recording import Recording
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Expectation, Prior
 

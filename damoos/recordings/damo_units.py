@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from damoos.records.recording import Ints
+from damoos.recordings.recording import Ints
 
 Units = Mapping[str, int]
 # damo has nanoseconds and sums such as "1 s 200 ms", which the texts of people in `damoos.units` have not.

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from damoos.records.moments import moments, percentiles
-from damoos.records.recording import Recording
+from damoos.recordings.aggregations import moments, percentiles
+from damoos.recordings.recording import Recording
 
 PAGE = 4096
 BLOCK = 256 * PAGE  # in which the agent counts what is resident

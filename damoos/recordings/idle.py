@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from damoos.records.moments import Moments, mean, moments, percentiles
-from damoos.records.recording import Floats, Recording
+from damoos.recordings.aggregations import Moments, mean, moments, percentiles
+from damoos.recordings.recording import Floats, Recording
 
 if TYPE_CHECKING:
     import pandas as pd

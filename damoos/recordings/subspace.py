@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from damoos.errors import MeasurementError
-from damoos.records.crop import of_target, targets
-from damoos.records.recording import Floats, Ints, Recording
+from damoos.recordings.crop import of_target, targets
+from damoos.recordings.recording import Floats, Ints, Recording
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from damoos.damon.scheme import Attrs
-from damoos.records.recording import Floats, Ints, Recording
+from damoos.recordings.recording import Floats, Ints, Recording
 
 # Virtual addresses of 64-bit programs (stack, mmap) lie above; no machine has as much physical memory.
 _VIRTUAL = 1 << 46

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from damoos.damon.scheme import OPERATIONS, Attrs, IntervalsGoal
-from damoos.records.quantities import COUNTS, PERCENTS, SIZES, TIMES_NS, column, quantity
-from damoos.records.recording import Ints, Recording
-from damoos.records.shots import NS, Shot, assemble
+from damoos.recordings.damo_units import COUNTS, PERCENTS, SIZES, TIMES_NS, column, quantity
+from damoos.recordings.recording import Ints, Recording
+from damoos.recordings.snapshots import NS, Shot, assemble
 
 Json = dict[str, Any]
 _US = 1_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from damoos.errors import MeasurementError
-from damoos.records.recording import Floats, Ints, Recording
+from damoos.recordings.recording import Floats, Ints, Recording
 
 # What reports show.
 PERCENTS = (0, 25, 50, 75, 100)

@@ -1,0 +1,1 @@
+"""What a recording lets us expect of a scheme: nothing is run."""
