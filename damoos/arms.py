@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from damoos import verdict
+from damoos.statistics import verdict
 from damoos.errors import ConfigError
 from damoos.normalised import Quantity, told
 from damoos.store.studies import Store
 from damoos.study import Study, feasible_scores
 from damoos.sweeps import Sweep
-from damoos.verdict import BASELINE, MANUAL, TUNED
+from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 
 # What the paper reports of its three machines (section 4.3), as fractions: averages over 24 workloads, scores / 100.
 PAPER: dict[str, dict[str, Any]] = {

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from damoos import jobs, listing, runner, verdict
+from damoos import jobs, listing
+from damoos.dispatch import run
+from damoos.statistics import verdict
 from damoos.dispatch.base import job
 from damoos.dispatch.lease import Lease
 from damoos.errors import (
@@ -114,7 +116,7 @@ class _Search(Execution):
                 f"score '{self._config.scorer}' limits the slowdown, and '{workload.name}' runs for as long as it is"
                 " told to; use --score psi, or --score sla with --limit on a --metric"
             )
-        reported = {*runner.METRICS, *self._found.facts.get("metrics", ()), *workload.reports}
+        reported = {*run.METRICS, *self._found.facts.get("metrics", ()), *workload.reports}
         for name in self._study.scorer.needs:
             if name not in reported:
                 raise ConfigError(

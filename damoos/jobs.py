@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from damoos import __version__, doctor, runner
+from damoos import __version__, doctor
+from damoos.dispatch import run
 from damoos.damon.scheme import Scheme
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
@@ -58,7 +59,7 @@ def survey(lease: Lease, config: StudyConfig) -> Survey:
     _check_thp(lease, config)
     for operations, schemes in _schemes(config, workload.tuning).items():
         asked = DamosPolicy(tuple({scheme.action: scheme for scheme in schemes}.values()), operations)
-        runner.check_schemes(lease.call, lease.machine.name, asked)
+        run.check_schemes(lease.call, lease.machine.name, asked)
     return Survey(workload, {**lease.facts, **lease.machine.conditions.model_dump()}, lease.machine.name)
 
 
@@ -96,7 +97,7 @@ def _check_thp(lease: Lease, config: StudyConfig) -> None:
 def execute(
     lease: Lease, workload: Workload, policy: Policy, limit_s: float, abort_s: float | None
 ) -> tuple[Measurement, RawSamples]:
-    """One run; errors as `damoos.runner.run_once` has them."""
+    """One run; errors as `damoos.dispatch.run.run_once` has them."""
     return lease.run(workload, policy, limit_s, abort_s)
 
 

@@ -24,10 +24,10 @@ from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement
 from damoos.policies.base import DamosPolicy, NonePolicy
-from damoos.runner import check_schemes
+from damoos.dispatch.run import check_schemes
 from damoos.store.artifacts import Artifacts
 from damoos.study import Study, StudyConfig, manual_policy
-from damoos.verdict import ALPHA, interval
+from damoos.statistics.verdict import ALPHA, interval
 from damoos.workloads.base import Tuning, Workload
 
 WITHOUT, UNDER = "without", "under"

@@ -12,7 +12,7 @@ from damoos.errors import MeasurementError
 from damoos.model.trial import Measurement, Run
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy
-from damoos.verdict import interval, interval_of_average, mean_measurement
+from damoos.statistics.verdict import interval, interval_of_average, mean_measurement
 
 Block = Mapping[str, Run]
 Quantity = dict[str, Any]

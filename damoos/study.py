@@ -10,7 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from damoos import scorers, searchers, verdict
+from damoos import scorers, searchers
+from damoos.statistics import verdict
 from damoos.damon.scheme import Attrs, Quotas
 from damoos.damon.text import fill_template, parse_schemes
 from damoos.errors import ConfigError, MeasurementError, nearest
@@ -24,7 +25,7 @@ from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher, feasible, value
 from damoos.store.studies import StudyRecord
 from damoos.units import format_us
-from damoos.verdict import mean_measurement
+from damoos.statistics.verdict import mean_measurement
 from damoos.workloads import catalog as workloads
 from damoos.workloads.base import LiveWorkload, Tuning, Workload
 

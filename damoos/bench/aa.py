@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from damoos import verdict
+from damoos.statistics import verdict
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement

@@ -12,7 +12,7 @@ from damoos.errors import DamoosError, MachineTransientError
 from damoos.machines.base import Machine, Session, Sink
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies.base import Policy
-from damoos.runner import run_once
+from damoos.dispatch.run import run_once
 from damoos.workloads.base import Workload
 
 ATTEMPTS = 3

@@ -17,7 +17,7 @@ from damoos.report.tables import change, percent, to_csv
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import slug
 from damoos.units import show_score
-from damoos.verdict import MANUAL, TUNED
+from damoos.statistics.verdict import MANUAL, TUNED
 
 Machine = Mapping[str, Any]
 _TITLES = {"slowdown": "slowdown", "saving": "RSS saving", "score": "score"}

@@ -10,7 +10,7 @@ from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Points
 from damoos.report.charts.style import BLUE, ORANGE, RED
 from damoos.scorers.terms import term
 from damoos.study import Study
-from damoos.verdict import mean_measurement
+from damoos.statistics.verdict import mean_measurement
 
 if TYPE_CHECKING:
     from damoos.recorder import Forecast

@@ -13,7 +13,7 @@ from damoos.report.charts.style import BLUE, GREY, ORANGE
 from damoos.report.tuning import title
 from damoos.study import Study, feasible_scores
 from damoos.units import MIB
-from damoos.verdict import BASELINE, MANUAL, TUNED, rounds_of, settle
+from damoos.statistics.verdict import BASELINE, MANUAL, TUNED, rounds_of, settle
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from damoos.report.charts.style import nth
 from damoos.report.names import short
 from damoos.report.tuning import axis, estimate, measured
 from damoos.study import Study
-from damoos.verdict import MANUAL, TUNED
+from damoos.statistics.verdict import MANUAL, TUNED
 
 Machine = Mapping[str, Any]
 # Machines beside each other that have room for numbers.

@@ -28,7 +28,7 @@ from damoos.errors import (
 from damoos.machines.guest import GuestSession
 from damoos.machines.ssh import SshEndpoint, SshMachine, SshSession
 from damoos.policies.base import NonePolicy
-from damoos.runner import run_once
+from damoos.dispatch.run import run_once
 from damoos.workloads.base import Program, ProgramWorkload, Tuning
 from tests.conftest import open_guest, shell
 

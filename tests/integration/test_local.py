@@ -18,7 +18,7 @@ from damoos.errors import MachineLost, MeasurementError, UnsupportedError, Workl
 from damoos.machines.catalog import machine
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
-from damoos.runner import METRICS, run_once
+from damoos.dispatch.run import METRICS, run_once
 from damoos.workloads.base import LiveWorkload, Load, Program, ProgramWorkload, Tuning
 from damoos.workloads.catalog import reading
 from damoos.workloads.metrics import Metric

@@ -17,7 +17,7 @@ from damoos.machines.guest import GuestMachine, GuestSession
 from damoos.machines.guest.features import features
 from damoos.machines.guest.kunit import run as run_kunit
 from damoos.policies.base import DamosPolicy
-from damoos.runner import check_schemes
+from damoos.dispatch.run import check_schemes
 from damoos.testing.contracts import until
 from damoos.workloads.catalog import workload
 from tests.conftest import KERNELS, open_guest, prcl, shell

@@ -21,7 +21,7 @@ from damoos.report.configs import text
 from damoos.study import StudyConfig
 from damoos.sweeps import Sweep, estimate
 from damoos.testing.fake import MADVISED, THP_BLOAT, THP_GAIN, FakeMachine, FakeSession
-from damoos.verdict import interval, interval_of_average
+from damoos.statistics.verdict import interval, interval_of_average
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
 

@@ -9,7 +9,7 @@ from damoos.bench.aa import false_winners
 from damoos.model.trial import Measurement
 from damoos.scorers.daos import DaosScorer
 from damoos.scorers.sla import SlaScorer
-from damoos.verdict import arms, in_question, interval, judge, scheme_noise, settle
+from damoos.statistics.verdict import arms, in_question, interval, judge, scheme_noise, settle
 
 
 def rounds(**arm_values: list[tuple[float, float]]) -> list[dict[str, Measurement]]:

@@ -12,7 +12,7 @@ from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.study import Study
 from damoos.sweeps import Sweep
-from damoos.verdict import BASELINE, MANUAL, TUNED
+from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 
 Result = Mapping[str, Any]
 

@@ -16,7 +16,7 @@ from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.study import Study
 from damoos.units import show_bytes, show_score
-from damoos.verdict import BASELINE, MANUAL, TUNED
+from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 
 Result = Mapping[str, Any]
 ARMS = {BASELINE: "no scheme", MANUAL: "hand-made", TUNED: "tuned", "runner-up": "runner-up"}

@@ -19,7 +19,7 @@ from damoos.scorers.cost import Prices
 from damoos.store.studies import slug
 from damoos.sweeps import Sweep
 from damoos.units import show_bytes
-from damoos.verdict import BASELINE, MANUAL, TUNED
+from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 
 # The verdicts in the words of a table.
 VERDICTS = {TUNED: "tuned is best", MANUAL: "hand-made is best", BASELINE: "leave it alone"}

@@ -11,7 +11,7 @@ from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.study import Study
 from damoos.units import format_us
-from damoos.verdict import mean_measurement
+from damoos.statistics.verdict import mean_measurement
 
 
 def point_text(study: Study, point: Mapping[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""From repeated runs to numbers with intervals, and to a verdict."""
