@@ -12,7 +12,7 @@ from damoos.statistics import verdict
 from damoos.errors import ConfigError
 from damoos.normalised import Quantity, told
 from damoos.store.studies import Store
-from damoos.study import Study, feasible_scores
+from damoos.study.config import Study, feasible_scores
 from damoos.sweeps import Sweep
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 

@@ -19,15 +19,16 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from damoos import doctor, jobs
-from damoos.conduct import Step, Steps, Watcher, steps
+from damoos import doctor
+from damoos.study import jobs
+from damoos.study.search import Step, Steps, Watcher, steps
 from damoos.dispatch.base import Dispatcher, Job, Order, Outcome, Slot, job
 from damoos.dispatch.retries import Strikes
 from damoos.errors import DamoosError, MachineError, StoreError, UnsupportedError
 from damoos.machines import prices
 from damoos.model.trial import Run, Score
-from damoos.result import write
-from damoos.study import Study, StudyConfig
+from damoos.study.result import write
+from damoos.study.config import Study, StudyConfig
 from damoos.sweeps import RESULT, STATUS, Sweep
 
 STATUS_EVERY_S = 2.0

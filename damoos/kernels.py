@@ -26,7 +26,7 @@ from damoos.model.trial import Measurement
 from damoos.policies.base import DamosPolicy, NonePolicy
 from damoos.dispatch.run import check_schemes
 from damoos.store.artifacts import Artifacts
-from damoos.study import Study, StudyConfig, manual_policy
+from damoos.study.config import Study, StudyConfig, manual_policy
 from damoos.statistics.verdict import ALPHA, interval
 from damoos.workloads.base import Tuning, Workload
 

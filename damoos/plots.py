@@ -18,7 +18,7 @@ from damoos.report import arms as bars
 from damoos.report import configs, forecasts, memory, recordings, sweeps, tuning
 from damoos.report.charts import Chart
 from damoos.sidebyside import Compared, Evaluated
-from damoos.study import Study
+from damoos.study.config import Study
 
 Studies: TypeAlias = TunedSweep | Sequence[TunedStudy]
 

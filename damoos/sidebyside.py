@@ -13,7 +13,7 @@ from damoos.normalised import evaluation, rows
 from damoos.policies import named
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
-from damoos.study import Study
+from damoos.study.config import Study
 from damoos.sweeps import Sweep, SweepConfig
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def evaluate(
     event : callable or None
         Told of each thing that happens, see `damoos.drive.drive`.
     **settings
-        Further fields of `damoos.study.StudyConfig`: ``seed``, ``operations``, ``require_real``, ``run_limit_s``.
+        Further fields of `damoos.study.config.StudyConfig`: ``seed``, ``operations``, ``require_real``, ``run_limit_s``.
 
     Returns
     -------

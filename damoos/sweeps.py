@@ -17,7 +17,7 @@ from damoos.machines import catalog as machines
 from damoos.machines import prices
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
-from damoos.study import Study, StudyConfig, plain
+from damoos.study.config import Study, StudyConfig, plain
 from damoos.workloads import catalog as workloads
 
 PREFIX = "sweep-"
@@ -35,7 +35,7 @@ class SweepConfig:
     nr_samples : int
         Trials of each study; 0 where the studies are listed ones.
     settings : dict
-        Further fields of `damoos.study.StudyConfig`, for all studies alike.
+        Further fields of `damoos.study.config.StudyConfig`, for all studies alike.
     """
 
     workloads: Sequence[str]

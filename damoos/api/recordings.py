@@ -12,12 +12,12 @@ from damoos.errors import ConfigError, nearest
 from damoos.policies.base import RecordPolicy
 from damoos.recordings.recording import Recording
 from damoos.report import notebook, prediction
-from damoos.study import StudyConfig
+from damoos.study.config import StudyConfig
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from damoos.recorder import Forecast, Say, Size
+    from damoos.study.recording import Forecast, Say, Size
 
 _OPERATIONS = {"rec": "vaddr", "prec": "paddr"}
 
@@ -38,7 +38,7 @@ class Predicted:
     """
 
     def __init__(self, recording: Recording, scorer: str = "daos", **options: Any) -> None:
-        from damoos.recorder import forecast
+        from damoos.study.recording import forecast
 
         self.recording = recording
         self.forecasts: list[Forecast] = forecast(recording, scorer, options)
@@ -58,7 +58,7 @@ class Predicted:
 
     def size(self, slowdown: float = 0.05) -> Size:
         """The smallest memory whose slowdown stays under a bound with 90 %; all of it where no scheme does."""
-        from damoos.recorder import rightsize
+        from damoos.study.recording import rightsize
 
         return rightsize(self.recording, slowdown)
 
@@ -116,7 +116,7 @@ def record(
     ------
     DamoosError : see `damoos.errors`
     """
-    from damoos import recorder
+    from damoos.study import recording
 
     if config not in _OPERATIONS:
         raise ConfigError(f"unknown config '{config}'{nearest(config, _OPERATIONS)}")
@@ -125,7 +125,7 @@ def record(
     asked.check()
     policy = RecordPolicy(_OPERATIONS[config], attrs or Attrs(), sz_bytes)
     with notebook.busy(f"recording {asked.target} on {machine}") as news:
-        return recorder.record(asked, policy, results, say or news)
+        return recording.record(asked, policy, results, say or news)
 
 
 def predict(

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from damoos import markup, scorers
-from damoos.conduct import Watcher, conduct
+from damoos.study.search import Watcher, conduct
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.errors import ConfigError, nearest
 from damoos.model.trial import Trial
 from damoos.report import notebook
-from damoos.result import write
+from damoos.study.result import write
 from damoos.store.studies import Store
-from damoos.study import Study, StudyConfig, plain
+from damoos.study.config import Study, StudyConfig, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,7 +194,7 @@ def tune(
     watcher : Watcher or None
         Told how the study goes; None for a progress bar in a notebook.
     **settings
-        Further fields of `damoos.study.StudyConfig`.
+        Further fields of `damoos.study.config.StudyConfig`.
 
     Raises
     ------

@@ -10,7 +10,7 @@ from damoos import markup
 from damoos.api.studies import RESULTS, TunedStudy
 from damoos.errors import ConfigError, nearest
 from damoos.report import fleet, notebook
-from damoos.study import Study
+from damoos.study.config import Study
 from damoos.sweeps import Sweep, SweepConfig, expand, load
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def sweep(
     event : callable or None
         Told of each thing that happens, see `damoos.drive.drive`; None for a progress bar in a notebook.
     **settings
-        Further fields of `damoos.study.StudyConfig`.
+        Further fields of `damoos.study.config.StudyConfig`.
 
     Returns
     -------

@@ -15,7 +15,7 @@ from damoos.errors import ConfigError
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.scorers.base import Scorer
-from damoos.study import MAX_EXTRA_ROUNDS, StudyConfig, manual_policy
+from damoos.study.config import MAX_EXTRA_ROUNDS, StudyConfig, manual_policy
 
 NR_STUDIES = 2000
 # What a study compares: the hand-made scheme, and the better one of two candidates.
@@ -110,7 +110,7 @@ def false_winners(
 
 
 def _has_winner(rounds: list[dict[str, Measurement]], scorer: Scorer, planned: int) -> bool:
-    """Whether one of the equal arms is said to be better, asked as `damoos.conduct` asks."""
+    """Whether one of the equal arms is said to be better, asked as `damoos.study.search` asks."""
 
     def equal_arms(some: Sequence[Mapping[str, Measurement]]) -> tuple[dict[str, verdict.Arm], dict[str, str]]:
         found, names = verdict.settle(some, scorer, [0.0], planned)

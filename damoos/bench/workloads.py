@@ -16,7 +16,7 @@ from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.scorers.daos import DaosScorer
 from damoos.scorers.terms import term
-from damoos.study import StudyConfig, manual_policy
+from damoos.study.config import StudyConfig, manual_policy
 from damoos.units import show_bytes
 from damoos.workloads import catalog
 from damoos.workloads.base import Workload

@@ -85,7 +85,7 @@ def bench_aa(
     """
     from damoos.bench import aa
     from damoos.scorers import scorer as made
-    from damoos.study import StudyConfig
+    from damoos.study.config import StudyConfig
 
     check_format(form)
     score = made(scorer)

@@ -76,7 +76,7 @@ def sweep(
     Example: damoos sweep --workloads 'splash2x/*' --machines i3,m5d,z1d --trials 10
     """
     from damoos import api
-    from damoos.study import PRCL
+    from damoos.study.config import PRCL
 
     check_format(form, "jsonl")
     options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}

@@ -140,7 +140,7 @@ def rightsize(
 
     Example: damoos rightsize --workload redis/idle --slowdown 3%
     """
-    from damoos.recorder import forecast, rightsize
+    from damoos.study.recording import forecast, rightsize
     from damoos.report.prediction import heading
     from damoos.units import parse_percent, show_bytes
 

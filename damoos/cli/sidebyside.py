@@ -173,7 +173,7 @@ def _evaluate_kernels(
     repeats: int, tolerance: str | None, results: Path, form: str,
 ) -> None:  # fmt: skip
     from damoos.kernels import Evaluation, slower_by, text
-    from damoos.study import StudyConfig
+    from damoos.study.config import StudyConfig
     from damoos.units import parse_percent
 
     check_format(form)

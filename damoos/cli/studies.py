@@ -25,7 +25,7 @@ from damoos.errors import ConfigError, NothingFeasible
 
 if TYPE_CHECKING:
     from damoos.api import TunedStudy
-    from damoos.study import Study
+    from damoos.study.config import Study
 
 app = typer.Typer()
 
@@ -108,7 +108,7 @@ def tune(
     """
     from damoos import api
     from damoos.machines import catalog as machines
-    from damoos.study import PRCL
+    from damoos.study.config import PRCL
     from damoos.units import parse_us
 
     check_format(form)
@@ -344,7 +344,7 @@ def _compare(found: dict[str, TunedStudy], form: str, results: Path) -> None:
 
 def _all_studies(results: Path, storage: str | None) -> list[Study]:
     from damoos.store.studies import Store
-    from damoos.study import Study
+    from damoos.study.config import Study
 
     return [Study(record) for record in Store(results, storage).all()][::-1]
 

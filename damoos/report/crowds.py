@@ -14,7 +14,7 @@ from damoos.report.charts.style import BLUE
 from damoos.report.names import short
 from damoos.report.tuning import axis, place, score_axis
 from damoos.searchers.base import feasible, value
-from damoos.study import Study
+from damoos.study.config import Study
 from damoos.statistics.verdict import MANUAL, TUNED
 
 Machine = Mapping[str, Any]

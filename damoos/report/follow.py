@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from damoos.execution import Watcher
+from damoos.study.steps import Watcher
 from damoos.model.trial import Run
-from damoos.study import Study, score_trials
+from damoos.study.config import Study, score_trials
 from damoos.sweeps import Sweep
 
 EVERY_S = 1.0

@@ -9,11 +9,11 @@ from damoos.model.trial import Trial
 from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Points
 from damoos.report.charts.style import BLUE, ORANGE, RED
 from damoos.scorers.terms import term
-from damoos.study import Study
+from damoos.study.config import Study
 from damoos.statistics.verdict import mean_measurement
 
 if TYPE_CHECKING:
-    from damoos.recorder import Forecast
+    from damoos.study.recording import Forecast
 
 _AGE = Axis("min_age [s]", "min_age_s")
 

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from damoos import markup
-from damoos.execution import Watcher
+from damoos.study.steps import Watcher
 from damoos.model.trial import Run, Score
 from damoos.report.fleet import clock
 from damoos.units import show_score
 
 if TYPE_CHECKING:
     from damoos.drive import Event
-    from damoos.study import Study
+    from damoos.study.config import Study
 
 
 def in_notebook() -> bool:

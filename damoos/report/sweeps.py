@@ -12,7 +12,7 @@ from damoos.report.charts.layers import Floats
 from damoos.report.charts.style import nth
 from damoos.report.names import short
 from damoos.report.tuning import axis, estimate, measured
-from damoos.study import Study
+from damoos.study.config import Study
 from damoos.statistics.verdict import MANUAL, TUNED
 
 Machine = Mapping[str, Any]

@@ -14,7 +14,7 @@ import damoos
 from damoos import errors
 
 # What the functions mean by "further fields": its parameters are of interest, its methods are not.
-SETTINGS = "damoos.study.StudyConfig"
+SETTINGS = "damoos.study.config.StudyConfig"
 
 
 def page() -> str:

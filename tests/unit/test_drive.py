@@ -28,7 +28,7 @@ from damoos.errors import (
 )
 from damoos.machines import catalog
 from damoos.machines.base import DEAD_MAN_S
-from damoos.study import Study, score_trials
+from damoos.study.config import Study, score_trials
 from damoos.sweeps import Sweep, SweepConfig, estimate, expand
 from damoos.testing.fake import FakeMachine, FakeSession
 from damoos.testing.fleet import FleetMachine
@@ -388,7 +388,7 @@ def test_a_machine_that_nobody_offers(fleet, tmp_path: Path) -> None:
 
 
 def test_local_runs_only_after_the_doctor(fleet, tmp_path: Path) -> None:
-    from damoos import jobs
+    from damoos.study import jobs
 
     class Local(FakeMachine):
         doctor_first = True

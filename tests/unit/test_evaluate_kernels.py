@@ -16,7 +16,7 @@ from damoos.errors import ConfigError, UnsupportedError
 from damoos.kernels import QUANTITIES, Evaluation, evaluation_of, slower_by, text
 from damoos.machines import catalog
 from damoos.policies.base import DamosPolicy
-from damoos.study import StudyConfig
+from damoos.study.config import StudyConfig
 from damoos.testing.fake import FakeAgent, FakeMachine
 
 RESULT = {"a": 0.02, "b": 0.02, "slow": 0.08}

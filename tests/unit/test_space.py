@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from damoos.damon.scheme import Quotas
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Space, parse_param
-from damoos.study import StudyConfig, policy_of
+from damoos.study.config import StudyConfig, policy_of
 
 AGE = parse_param("min_age=0s:60s", 100_000)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from damoos import api, study
+from damoos import api
+from damoos.study import config
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Quotas
 from damoos.errors import (
@@ -17,7 +18,7 @@ from damoos.errors import (
     WorkloadError,
 )
 from damoos.machines import catalog
-from damoos.study import plan, validation_round
+from damoos.study.config import plan, validation_round
 from damoos.testing.fake import FakeMachine
 
 
@@ -465,6 +466,6 @@ def test_scores_come_from_the_baselines_on_both_sides(fake, tmp_path: Path) -> N
     runs = found.study.runs()
     before, after = (run.measurement for run in runs if run.kind == "baseline" and run.number in (1, 2))
     trial = next(run for run in runs if run.kind == "trial")
-    between = study.mean_measurement([before, after])
+    between = config.mean_measurement([before, after])
     expected = found.study.scorer.score(trial.measurement, between, [])
     assert found.result["trials"][0]["score"] == expected.value

@@ -11,7 +11,7 @@ import pytest
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.machines.base import Conditions
 from damoos.machines.catalog import machine
-from damoos.study import StudyConfig
+from damoos.study.config import StudyConfig
 from damoos.workloads import catalog, install
 from damoos.workloads.base import tool
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from damoos import sweeps
 from damoos.errors import ConfigError, nearest
 from damoos.store.studies import Store
-from damoos.study import Study
+from damoos.study.config import Study
 
 if TYPE_CHECKING:
     from damoos.scorers.cost import Prices

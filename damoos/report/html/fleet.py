@@ -10,7 +10,7 @@ from typing import Any
 from damoos.machines import prices
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
-from damoos.study import Study
+from damoos.study.config import Study
 from damoos.sweeps import Sweep
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 

@@ -10,7 +10,7 @@ from typing import Any
 from damoos.machines import prices
 from damoos.model.trial import Run
 from damoos.report.html import shown
-from damoos.study import Study, StudyConfig
+from damoos.study.config import Study, StudyConfig
 
 Result = Mapping[str, Any]
 

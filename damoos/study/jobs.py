@@ -19,7 +19,7 @@ from damoos.policies.base import DamosPolicy, Policy, RecordPolicy
 from damoos.recordings.journal import Journal
 from damoos.prediction.reclaim import Cost
 from damoos.recordings.recording import Recording
-from damoos.study import StudyConfig, policy_of, space_of
+from damoos.study.config import StudyConfig, policy_of, space_of
 from damoos.workloads.base import Tuning, Workload
 
 

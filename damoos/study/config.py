@@ -88,7 +88,7 @@ class StudyConfig:
         is of use, always (or the study does not begin), or never.
     configs : dict
         Makes it a listed study: nothing is searched, and these configurations (`damoos.policies.named.resolve`) run in
-        ``repeats`` blocks (`damoos.listing`). Empty for a study that tunes.
+        ``repeats`` blocks (`damoos.study.configurations`). Empty for a study that tunes.
     """
 
     workload: str | None

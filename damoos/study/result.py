@@ -13,7 +13,7 @@ from damoos.model.space import Params
 from damoos.model.trial import History, Run, Trial
 from damoos.policies.base import DamosPolicy
 from damoos.scorers.terms import term
-from damoos.study import Study, feasible_scores
+from damoos.study.config import Study, feasible_scores
 from damoos.statistics.verdict import mean_measurement
 
 _PROVENANCE = ("emulation", "image", "packages", "overlays", "kernel_id", "cmdline")

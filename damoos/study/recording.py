@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from damoos import jobs, scorers
+from damoos.study import jobs
+from damoos import scorers
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement
@@ -21,7 +22,7 @@ from damoos.recordings.journal import Journal
 from damoos.prediction.reclaim import Cost
 from damoos.recordings.recording import Recording
 from damoos.store.artifacts import Artifacts
-from damoos.study import StudyConfig
+from damoos.study.config import StudyConfig
 
 Say = Callable[[str], None]
 # At most so many ages are shown.

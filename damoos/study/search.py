@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from damoos import jobs, listing
+from damoos.study import jobs, configurations
 from damoos.dispatch import run
 from damoos.statistics import verdict
 from damoos.dispatch.base import job
@@ -28,14 +28,14 @@ from damoos.errors import (
     WorkloadError,
     nearest,
 )
-from damoos.execution import Execution, Part, Step, Steps, Watcher
+from damoos.study.steps import Execution, Part, Step, Steps, Watcher
 from damoos.model.space import Params
 from damoos.model.trial import Run, Score, Trial
 from damoos.policies.base import NonePolicy, Policy, RecordPolicy
 from damoos.prediction.prior import Prediction
 from damoos.recordings import files as records
-from damoos.result import result_of
-from damoos.study import MAX_EXTRA_ROUNDS, Study, feasible_scores, plan, score_trials, space_of, validation_round
+from damoos.study.result import result_of
+from damoos.study.config import MAX_EXTRA_ROUNDS, Study, feasible_scores, plan, score_trials, space_of, validation_round
 
 __all__ = ["Step", "Steps", "Watcher", "conduct", "steps"]
 
@@ -84,7 +84,7 @@ def _drive(steps: Steps, lease: Lease) -> dict[str, Any]:
 
 def steps(study: Study, watcher: Watcher) -> Steps:
     """Everything that is left of a study, job by job; its result is stored before it is returned."""
-    kind = listing.Listing if study.config.configs else _Search
+    kind = configurations.Listing if study.config.configs else _Search
     return kind(study, watcher).whole()
 
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from damoos.errors import ConfigError
-from damoos.execution import Execution, Part, Watcher
+from damoos.study.steps import Execution, Part, Watcher
 from damoos.model.trial import Run
 from damoos.normalised import config_json
 from damoos.policies import named
-from damoos.result import about
-from damoos.study import Study, StudyConfig
+from damoos.study.result import about
+from damoos.study.config import Study, StudyConfig
 
 
 def plan(config: StudyConfig) -> list[Run]:

@@ -1,0 +1,1 @@
+"""One study: what it is, how it runs, what comes of it."""
