@@ -13,7 +13,7 @@ from damoos.errors import ConfigError
 from damoos.normalised import Quantity, told
 from damoos.store.studies import Store
 from damoos.study.config import Study, feasible_scores
-from damoos.sweeps import Sweep
+from damoos.sweep.config import Sweep
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 
 # What the paper reports of its three machines (section 4.3), as fractions: averages over 24 workloads, scores / 100.

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos import arms, sweeps
+from damoos import arms
+from damoos.sweep import config
 from damoos.api import RESULTS, drive_sweep, sweep_config
 from damoos.normalised import evaluation, rows
 from damoos.policies import named
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
 from damoos.study.config import Study
-from damoos.sweeps import Sweep, SweepConfig
+from damoos.sweep.config import Sweep, SweepConfig
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from damoos.drive import Event
+    from damoos.sweep.driver import Event
 
 
 class Evaluated:
@@ -156,7 +157,7 @@ def evaluate(
     ray : str or None
         Address of a Ray cluster, or ``auto``; None for this process alone.
     event : callable or None
-        Told of each thing that happens, see `damoos.drive.drive`.
+        Told of each thing that happens, see `damoos.sweep.driver.drive`.
     **settings
         Further fields of `damoos.study.config.StudyConfig`: ``seed``, ``operations``, ``require_real``, ``run_limit_s``.
 
@@ -202,11 +203,11 @@ def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | Non
     ------
     ConfigError : an unknown name, or nothing to compare
     """
-    known = [folder.name for folder in sweeps.folders(results)]
+    known = [folder.name for folder in config.folders(results)]
     found: dict[str, Study] = {}
     for name in names:
         if name in known:
-            sweep = sweeps.load(results, name, storage)
+            sweep = config.load(results, name, storage)
             found |= {study.name: study for study in arms.studies_of(sweep)}
         else:
             found[name] = arms.load(Store(results, storage), name)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from damoos.dispatch.local import LocalDispatcher
-from damoos.drive import drive
-from damoos.sweeps import FILE, RESULT, STATUS, Sweep, SweepConfig
+from damoos.sweep.driver import drive
+from damoos.sweep.config import FILE, RESULT, STATUS, Sweep, SweepConfig
 from damoos.workloads import catalog as workloads
 
 REAL = 4

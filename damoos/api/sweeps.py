@@ -11,12 +11,12 @@ from damoos.api.studies import RESULTS, TunedStudy
 from damoos.errors import ConfigError, nearest
 from damoos.report import fleet, notebook
 from damoos.study.config import Study
-from damoos.sweeps import Sweep, SweepConfig, expand, load
+from damoos.sweep.config import Sweep, SweepConfig, expand, load
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from damoos.drive import Event
+    from damoos.sweep.driver import Event
 
 # Columns of `TunedSweep.studies_df`, as a sweep's rows have them; what is only of interest while it runs is left out.
 _ROW = ("study", "workload", "machine", "state", "trials", "runs", "verdict", "score", "slowdown", "saving", "error")
@@ -150,7 +150,7 @@ def sweep(
     ray : str or None
         Address of a Ray cluster, or ``auto``; None for this process alone.
     event : callable or None
-        Told of each thing that happens, see `damoos.drive.drive`; None for a progress bar in a notebook.
+        Told of each thing that happens, see `damoos.sweep.driver.drive`; None for a progress bar in a notebook.
     **settings
         Further fields of `damoos.study.config.StudyConfig`.
 
@@ -190,7 +190,7 @@ def sweep_config(workloads: Sequence[str], machines: Sequence[str], trials: int,
 
 def drive_sweep(found: Sweep, ray: str | None = None, event: Event | None = None) -> dict[str, Any]:
     """Do what is left of a sweep, here or on a Ray cluster."""
-    from damoos.drive import drive
+    from damoos.sweep.driver import drive
 
     told = event or notebook.event() or (lambda kind, said: None)
 

@@ -17,7 +17,7 @@ from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 
 if TYPE_CHECKING:
     from damoos.sidebyside import Evaluated
-    from damoos.sweeps import Sweep, SweepConfig
+    from damoos.sweep.config import Sweep, SweepConfig
 
 app = typer.Typer()
 cluster = typer.Typer(
@@ -91,7 +91,7 @@ def sweep(
 
 def begin(config: SweepConfig, ray: str | None, dry_run: bool, results: Path, storage: str | None, form: str) -> None:
     """Drive a new sweep, or an unfinished one of the same words; or say what it would take."""
-    from damoos.sweeps import Sweep
+    from damoos.sweep.config import Sweep
 
     config.check()
     if dry_run:
@@ -143,11 +143,11 @@ def status(
 
     Example: damoos status sweep-1
     """
-    from damoos import sweeps
+    from damoos.sweep import config
     from damoos.report.fleet import plain
 
     check_format(form)
-    found = sweeps.load(results, name or sweeps.newest(results))
+    found = config.load(results, name or config.newest(results))
     said = {**found.status, "driven": found.driven()}
     if form == "json":
         print(json.dumps(said))
@@ -217,7 +217,7 @@ def watched(form: str) -> Iterator[Any]:
 
 
 def _print_estimate(config: Any, form: str) -> None:
-    from damoos.sweeps import estimate
+    from damoos.sweep.config import estimate
 
     rows = estimate(config)
     if form != "text":

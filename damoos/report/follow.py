@@ -9,7 +9,7 @@ from typing import Any
 from damoos.study.steps import Watcher
 from damoos.model.trial import Run
 from damoos.study.config import Study, score_trials
-from damoos.sweeps import Sweep
+from damoos.sweep.config import Sweep
 
 EVERY_S = 1.0
 # A study is locked while it runs; between two of its processes it is nobody's for a moment.
@@ -91,7 +91,7 @@ def sweep(found: Sweep, event: Event, every_s: float = EVERY_S) -> dict[str, Any
     ----------
     found : Sweep
     event : callable
-        As `damoos.drive.drive` tells it: ``rows`` each time, and ``study`` for each that begins or ends.
+        As `damoos.sweep.driver.drive` tells it: ``rows`` each time, and ``study`` for each that begins or ends.
     every_s : float, seconds
         Between two looks.
     """

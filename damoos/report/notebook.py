@@ -18,7 +18,7 @@ from damoos.report.fleet import clock
 from damoos.units import show_score
 
 if TYPE_CHECKING:
-    from damoos.drive import Event
+    from damoos.sweep.driver import Event
     from damoos.study.config import Study
 
 

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from damoos import arms, sidebyside
 from damoos.cli import app
 from damoos.dispatch.local import LocalDispatcher
-from damoos.drive import drive
+from damoos.sweep.driver import drive
 from damoos.errors import ConfigError
 from damoos.machines import catalog
-from damoos.sweeps import Sweep, SweepConfig
+from damoos.sweep.config import Sweep, SweepConfig
 from damoos.testing.fake import FakeMachine
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")

@@ -10,7 +10,7 @@ import pytest
 
 from damoos import sidebyside
 from damoos.dispatch.local import LocalDispatcher
-from damoos.drive import drive
+from damoos.sweep.driver import drive
 from damoos.errors import ConfigError, MeasurementError, UnsupportedError, WorkloadError
 from damoos.study.configurations import plan
 from damoos.machines import catalog
@@ -19,7 +19,7 @@ from damoos.normalised import config_json, evaluation, thp_shares, told
 from damoos.policies import named
 from damoos.report.configs import text
 from damoos.study.config import StudyConfig
-from damoos.sweeps import Sweep, estimate
+from damoos.sweep.config import Sweep, estimate
 from damoos.testing.fake import MADVISED, THP_BLOAT, THP_GAIN, FakeMachine, FakeSession
 from damoos.statistics.verdict import interval, interval_of_average
 

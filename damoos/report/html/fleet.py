@@ -11,7 +11,7 @@ from damoos.machines import prices
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.study.config import Study
-from damoos.sweeps import Sweep
+from damoos.sweep.config import Sweep
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 
 Result = Mapping[str, Any]

@@ -17,7 +17,7 @@ from damoos.report.html.fleet import Totals
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.scorers.cost import Prices
 from damoos.store.studies import slug
-from damoos.sweeps import Sweep
+from damoos.sweep.config import Sweep
 from damoos.units import show_bytes
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 

@@ -29,7 +29,7 @@ from damoos.machines import prices
 from damoos.model.trial import Run, Score
 from damoos.study.result import write
 from damoos.study.config import Study, StudyConfig
-from damoos.sweeps import RESULT, STATUS, Sweep
+from damoos.sweep.config import RESULT, STATUS, Sweep
 
 STATUS_EVERY_S = 2.0
 DONE = "done"

@@ -1,0 +1,1 @@
+"""Many studies on many machines: what a sweep is, and who drives it."""
