@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from damoos import arms
+from damoos.comparison import manual_tuned
 from damoos.api import TunedStudy, TunedSweep
 from damoos.api.recordings import Predicted
 from damoos.errors import ConfigError
@@ -63,7 +63,7 @@ def plot_sweep(sweep: Studies) -> Chart:
     ConfigError : no study has begun
     """
     studies = _studies(sweep)
-    return sweeps.matrix(_name(sweep), arms.compare(studies), studies[0].scorer.direction)
+    return sweeps.matrix(_name(sweep), manual_tuned.compare(studies), studies[0].scorer.direction)
 
 
 def plot_curves(studies: Studies) -> Chart:
@@ -91,7 +91,7 @@ def plot_compare(studies: Studies | Compared) -> Chart:
     ------
     ConfigError : no study has both schemes validated
     """
-    made = bars.chart(studies.result if isinstance(studies, Compared) else arms.compare(_studies(studies)))
+    made = bars.chart(studies.result if isinstance(studies, Compared) else manual_tuned.compare(_studies(studies)))
     if made is None:
         raise ConfigError("there is nothing to compare: no study has both schemes validated")
     return made

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos import arms
+from damoos.comparison import manual_tuned
 from damoos.sweep import config
 from damoos.api import RESULTS, drive_sweep, sweep_config
-from damoos.normalised import evaluation, rows
+from damoos.comparison.configurations import evaluation, rows
 from damoos.policies import named
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
@@ -102,14 +102,14 @@ class Compared:
     """
 
     def __init__(self, studies: Sequence[Study]) -> None:
-        self.result = arms.compare(studies)
+        self.result = manual_tuned.compare(studies)
 
     @property
     def table(self) -> pd.DataFrame:
         """One row per study and scheme, and per machine and scheme for the averages; units in the column names."""
         import pandas as pd
 
-        return pd.DataFrame(arms.rows(self.result))
+        return pd.DataFrame(manual_tuned.rows(self.result))
 
     def write(self, folder: Path) -> list[Path]:
         """Write JSON, CSV and a figure for each machine; returns their paths."""
@@ -208,9 +208,9 @@ def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | Non
     for name in names:
         if name in known:
             sweep = config.load(results, name, storage)
-            found |= {study.name: study for study in arms.studies_of(sweep)}
+            found |= {study.name: study for study in manual_tuned.studies_of(sweep)}
         else:
-            found[name] = arms.load(Store(results, storage), name)
+            found[name] = manual_tuned.load(Store(results, storage), name)
     return Compared(list(found.values()))
 
 

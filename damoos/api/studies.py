@@ -148,7 +148,7 @@ class TunedStudy:
     def __repr__(self) -> str:
         """The result as text."""
         if self.study.config.configs and self.result:
-            from damoos.normalised import evaluation
+            from damoos.comparison.configurations import evaluation
             from damoos.report.configs import text
 
             return text({"machines": evaluation([self.result]), "failures": []}, [self.result])

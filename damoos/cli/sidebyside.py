@@ -172,7 +172,7 @@ def _evaluate_kernels(
     workload: str | None, command: str | None, machine: str, kernels: str, scheme: str | None, operations: str,
     repeats: int, tolerance: str | None, results: Path, form: str,
 ) -> None:  # fmt: skip
-    from damoos.kernels import Evaluation, slower_by, text
+    from damoos.comparison.kernels import Evaluation, slower_by, text
     from damoos.study.config import StudyConfig
     from damoos.units import parse_percent
 

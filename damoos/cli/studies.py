@@ -333,7 +333,7 @@ def check_feasible(found: TunedStudy) -> None:
 
 def _compare(found: dict[str, TunedStudy], form: str, results: Path) -> None:
     """Each kernel under its own tuned scheme, in turn; nothing to compare where a kernel has none."""
-    from damoos.kernels import evaluation_of, text
+    from damoos.comparison.kernels import evaluation_of, text
 
     feasible = all(one.best for one in found.values())
     compared = evaluation_of({name: one.study for name, one in found.items()}).run(results, say) if feasible else None

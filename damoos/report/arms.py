@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from damoos import markup
-from damoos.arms import rows
+from damoos.comparison.manual_tuned import rows
 from damoos.report.charts import Axis, Bars, Chart, Panel
 from damoos.report.charts.style import nth
 from damoos.report.names import short

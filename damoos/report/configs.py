@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from damoos import markup
-from damoos.normalised import rows
+from damoos.comparison.configurations import rows
 from damoos.policies import named
 from damoos.policies.named import BASELINE
 from damoos.report.charts import Axis, Bars, Chart, Panel

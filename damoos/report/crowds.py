@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from damoos import arms
+from damoos.comparison import manual_tuned
 from damoos.report.charts import Chart, Layer, Level, Line, Panel
 from damoos.report.charts.layers import Floats
 from damoos.report.charts.style import BLUE
@@ -58,7 +58,7 @@ def averages(found: Sequence[Machine], direction: str) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        One entry of the form of `damoos.arms.compare`; an arm that broke a limit once is not ``feasible``.
+        One entry of the form of `damoos.comparison.manual_tuned.compare`; an arm that broke a limit once is not ``feasible``.
     """
     pairs = [(one["machine"], pair) for one in found for pair in one["studies"] if not pair["error"]]
     workloads = {pair["workload"] for _, pair in pairs}
@@ -68,11 +68,11 @@ def averages(found: Sequence[Machine], direction: str) -> list[dict[str, Any]]:
         groups.setdefault(pair["workload"] if by_workload else machine, []).append(pair)
     made = []
     for name, some in groups.items():
-        average = arms.summary(some, direction)
+        average = manual_tuned.summary(some, direction)
         assert average
         form = {
             arm: {**average[arm], "feasible": not average[arm]["broken"], "scheme": None} for arm in (MANUAL, TUNED)
         }
         made.append({"study": None, "workload": name, "variant": some[0]["variant"], "error": "", **form})
     whole = f"means over {len(found)} machines" if by_workload else f"means over {len(workloads)} workloads"
-    return [{"machine": whole, "studies": made, "average": arms.summary(made, direction), "paper": None}]
+    return [{"machine": whole, "studies": made, "average": manual_tuned.summary(made, direction), "paper": None}]

@@ -26,7 +26,7 @@ def matrix(title: str, found: Sequence[Machine], direction: str = "maximize") ->
     Parameters
     ----------
     found : sequence of mapping
-        What `damoos.arms.compare` says of the studies.
+        What `damoos.comparison.manual_tuned.compare` says of the studies.
     direction : {"maximize", "minimize"}
         Of the score; a gain is positive where tuning is better.
     """

@@ -13,7 +13,7 @@ from typing import Any
 from damoos.errors import ConfigError
 from damoos.study.steps import Execution, Part, Watcher
 from damoos.model.trial import Run
-from damoos.normalised import config_json
+from damoos.comparison.configurations import config_json
 from damoos.policies import named
 from damoos.study.result import about
 from damoos.study.config import Study, StudyConfig

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from damoos import arms, sidebyside
+from damoos.comparison import manual_tuned
+from damoos import sidebyside
 from damoos.cli import app
 from damoos.dispatch.local import LocalDispatcher
 from damoos.sweep.driver import drive
@@ -109,14 +110,14 @@ def test_shares_are_not_taken_of_nothing(fleet, tmp_path: Path) -> None:
 
 def test_studies_by_name_count_once(fleet, tmp_path: Path) -> None:
     one = swept(tmp_path, machines=("a",))
-    studies = [study.name for study in arms.studies_of(one)]
+    studies = [study.name for study in manual_tuned.studies_of(one)]
     (machine,) = sidebyside.compare([one.name, studies[0]], results=tmp_path).result
     assert [each["study"] for each in machine["studies"]] == studies
 
 
 def test_the_papers_own_numbers_hold_together() -> None:
-    """Shares that the paper reports follow from the averages that it reports, as `damoos.arms` counts them."""
-    for about in arms.PAPER.values():
+    """Shares that the paper reports follow from the averages that it reports, as `damoos.comparison.manual_tuned` counts them."""
+    for about in manual_tuned.PAPER.values():
         removed = 1 - about["tuned"]["slowdown"] / about["manual"]["slowdown"]
         assert removed == pytest.approx(about["slowdown_removed"], abs=0.001)
 

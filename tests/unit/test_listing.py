@@ -15,7 +15,7 @@ from damoos.errors import ConfigError, MeasurementError, UnsupportedError, Workl
 from damoos.study.configurations import plan
 from damoos.machines import catalog
 from damoos.model.trial import Measurement, Run
-from damoos.normalised import config_json, evaluation, thp_shares, told
+from damoos.comparison.configurations import config_json, evaluation, thp_shares, told
 from damoos.policies import named
 from damoos.report.configs import text
 from damoos.study.config import StudyConfig

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from damoos.normalised import evaluation
+from damoos.comparison.configurations import evaluation
 from damoos.policies.named import BASELINE
 from damoos.report import configs
 from damoos.report.html import document, fleet, shown

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from damoos import arms
+from damoos.comparison import manual_tuned
 from damoos.errors import ConfigError
 from damoos.report import arms as bars
 from damoos.report import crowds
@@ -55,7 +55,7 @@ def figures(found: fleet.Fleet) -> list[Figure]:
     """The figures of a sweep; where there are too many machines to tell apart, of what they have in common."""
     sweep, studies = found.sweep, list(found.finished)
     direction = studies[0].scorer.direction
-    pairs = [dict(one) for one in arms.compare(studies)]
+    pairs = [dict(one) for one in manual_tuned.compare(studies)]
     is_crowd = len(sweep.config.machines) > MOST_MACHINES
     curves = crowds.curves(sweep.name, studies) if is_crowd else matrices.curves(sweep.name, studies)
     figures = []
@@ -170,7 +170,7 @@ def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
         said = f"failed: {row['error']}" if row["state"] == "failed" else row["state"]
         return [*head, shown.word(said, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 8]
     arms = result["validation"] or {}
-    tuned, manual, base = (arms.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
+    tuned, manual, base = (manual_tuned.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
     best = (result["recommended"] or {}).get("params", {})
     won = result["verdict"] == TUNED
     limits = shown.word("kept") if tuned.get("feasible") else shown.word("broken" if tuned else "none kept", "bad")

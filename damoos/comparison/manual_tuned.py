@@ -10,7 +10,7 @@ import numpy as np
 
 from damoos.statistics import verdict
 from damoos.errors import ConfigError
-from damoos.normalised import Quantity, told
+from damoos.comparison.configurations import Quantity, told
 from damoos.store.studies import Store
 from damoos.study.config import Study, feasible_scores
 from damoos.sweep.config import Sweep
