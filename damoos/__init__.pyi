@@ -8,20 +8,20 @@ from damoos.api import sweep as sweep
 from damoos.api import tune as tune
 from damoos.damon.scheme import Scheme as Scheme
 from damoos.model.space import Space as Space
-from damoos.plots import plot_compare as plot_compare
-from damoos.plots import plot_configs as plot_configs
-from damoos.plots import plot_curves as plot_curves
-from damoos.plots import plot_heatmap as plot_heatmap
-from damoos.plots import plot_idle_time as plot_idle_time
-from damoos.plots import plot_memory as plot_memory
-from damoos.plots import plot_prediction as plot_prediction
-from damoos.plots import plot_recency as plot_recency
-from damoos.plots import plot_regions as plot_regions
-from damoos.plots import plot_study as plot_study
-from damoos.plots import plot_sweep as plot_sweep
-from damoos.plots import plot_wss as plot_wss
-from damoos.sidebyside import compare as compare
-from damoos.sidebyside import evaluate as evaluate
+from damoos.api.plots import plot_compare as plot_compare
+from damoos.api.plots import plot_configs as plot_configs
+from damoos.api.plots import plot_curves as plot_curves
+from damoos.api.plots import plot_heatmap as plot_heatmap
+from damoos.api.plots import plot_idle_time as plot_idle_time
+from damoos.api.plots import plot_memory as plot_memory
+from damoos.api.plots import plot_prediction as plot_prediction
+from damoos.api.plots import plot_recency as plot_recency
+from damoos.api.plots import plot_regions as plot_regions
+from damoos.api.plots import plot_study as plot_study
+from damoos.api.plots import plot_sweep as plot_sweep
+from damoos.api.plots import plot_wss as plot_wss
+from damoos.api.comparisons import compare as compare
+from damoos.api.comparisons import evaluate as evaluate
 
 __version__: str
 __all__: list[str]

@@ -16,7 +16,7 @@ from damoos.cli.common import RESULTS, Results, Storage, check_format, comma_sep
 from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 
 if TYPE_CHECKING:
-    from damoos.sidebyside import Evaluated
+    from damoos.api.comparisons import Evaluated
     from damoos.sweep.config import Sweep, SweepConfig
 
 app = typer.Typer()
@@ -103,15 +103,16 @@ def begin(config: SweepConfig, ray: str | None, dry_run: bool, results: Path, st
 
 def run(found: Sweep, ray: str | None, form: str) -> None:
     """Drive a sweep and print what it has come to."""
-    from damoos import api, sidebyside
+    from damoos import api
+    from damoos.api import comparisons
     from damoos.report.fleet import summary
 
     check_format(form, "jsonl")
     with watched(form) as event:
         said = api.drive_sweep(found, ray, event)
-    listed = sidebyside.is_evaluation(found)
+    listed = comparisons.is_evaluation(found)
     if listed and any(row["state"] == "done" for row in said["studies"]):
-        _print_evaluation(sidebyside.Evaluated(found), form)
+        _print_evaluation(comparisons.Evaluated(found), form)
     elif form == "json":
         print(json.dumps({**said, "studies": [found.finished(row["study"]) or row for row in said["studies"]]}))
     elif form == "text":

@@ -61,16 +61,16 @@ def _watch_study(name: str, results: Path, storage: str | None, form: str) -> No
 
 
 def _watch_sweep(found: Sweep, form: str) -> None:
-    from damoos import sidebyside
+    from damoos.api import comparisons
     from damoos.report import fleet, follow
 
     with watched(form) as event:
         said = follow.sweep(found, event)
-    listed = sidebyside.is_evaluation(found)
+    listed = comparisons.is_evaluation(found)
     if form == "json":
         print(json.dumps(said))
     elif listed and any(row["state"] == "done" for row in said["studies"]):
-        print(repr(sidebyside.Evaluated(found)))
+        print(repr(comparisons.Evaluated(found)))
     else:
         print(fleet.summary(said))
     check(said, listed)

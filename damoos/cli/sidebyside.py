@@ -114,13 +114,13 @@ def evaluate(
             form,
         )
         return
-    from damoos import sidebyside
+    from damoos.api import comparisons
     from damoos.policies import named
 
     check_format(form, "jsonl")
     if workload_names is None:
         raise ConfigError("give --workloads, such as 'parsec3/*' ('damoos workloads' lists them)")
-    config = sidebyside.evaluation_config(
+    config = comparisons.evaluation_config(
         comma_separated(workload_names, "--workloads"), comma_separated(machine_names or MACHINE, "--machines"),
         named.PAPER if configs is None else comma_separated(configs, "--configs"),
         operations=operations, repeats=repeats, seed=seed or 0, require_real=require_real,
@@ -144,11 +144,11 @@ def compare(
 
     Example: damoos compare sweep-1
     """
-    from damoos import sidebyside
+    from damoos.api import comparisons
 
     check_format(form)
-    found = sidebyside.compare(names, results=results, storage=storage)
-    written = found.write(sidebyside.folder_of(names, results))
+    found = comparisons.compare(names, results=results, storage=storage)
+    written = found.write(comparisons.folder_of(names, results))
     if form == "json":
         print(json.dumps(found.result))
         return

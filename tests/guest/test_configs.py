@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos import sidebyside
+from damoos.api import comparisons
 from damoos.machines.guest import GuestSession
 from tests.conftest import MIB, shell
 
@@ -55,7 +55,7 @@ def test_a_thp_mode_is_in_force_for_one_run_only(fresh_guest: GuestSession) -> N
 def test_four_configurations_in_three_blocks(tmp_path: Path) -> None:
     (tmp_path / "own.pattern").write_text(PATTERN)
     (tmp_path / "own.toml").write_text(WORKLOAD)
-    found = sidebyside.evaluate(
+    found = comparisons.evaluate(
         [str(tmp_path / "own.toml")], ["guest"], ["thp", "ethp", "prcl"], repeats=3, results=tmp_path / "results"
     )
     assert found.result["failures"] == []

@@ -17,7 +17,8 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from damoos import api, sidebyside
+from damoos import api
+from damoos.api import comparisons
 from damoos.sweep import config
 from damoos.api import TunedStudy
 from damoos.dispatch.local import LocalDispatcher
@@ -98,10 +99,10 @@ def swept(fleet, tmp_path_factory) -> tuple[Sweep, Path]:
 
 
 @pytest.fixture(scope="module")
-def evaluated(fleet, tmp_path_factory) -> tuple[sidebyside.Evaluated, Path]:
+def evaluated(fleet, tmp_path_factory) -> tuple[comparisons.Evaluated, Path]:
     results = tmp_path_factory.mktemp("evaluation")
-    one = Sweep.create(results, sidebyside.evaluation_config(WORKLOADS, ("a",), ("prcl", "thp", "ethp"), repeats=3))
-    return sidebyside.Evaluated(_driven(one)), write(one.name, results)[0]
+    one = Sweep.create(results, comparisons.evaluation_config(WORKLOADS, ("a",), ("prcl", "thp", "ethp"), repeats=3))
+    return comparisons.Evaluated(_driven(one)), write(one.name, results)[0]
 
 
 def text(browser: Browser, selector: str) -> str:

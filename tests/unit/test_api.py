@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import damoos
-from damoos import api, sidebyside
+from damoos import api
+from damoos.api import comparisons
 from damoos.damon.scheme import Quotas, Scheme
 from damoos.errors import ConfigError, WorkloadError
 from damoos.machines import catalog
@@ -196,7 +197,7 @@ def test_a_sweep_of_which_a_machine_broke(machines, tmp_path: Path) -> None:
 
 def test_configurations_and_schemes_side_by_side(machines, tmp_path: Path) -> None:
     evaluated = damoos.evaluate(WORKLOADS[:1], ["a"], ["baseline", "prcl"], repeats=3, results=tmp_path)
-    assert isinstance(evaluated, sidebyside.Evaluated)
+    assert isinstance(evaluated, comparisons.Evaluated)
     prcl = evaluated.table.set_index("config").loc["prcl"]
     assert f"<td>{prcl['runtime_s']:.2f} s</td>" in html(evaluated)
     assert_tidy(evaluated.runs)

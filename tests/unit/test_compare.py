@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from damoos.comparison import manual_tuned
-from damoos import sidebyside
+from damoos.api import comparisons
 from damoos.cli import app
 from damoos.dispatch.local import LocalDispatcher
 from damoos.sweep.driver import drive
@@ -51,7 +51,7 @@ def swept(results: Path, workloads=WORKLOADS, machines=("a", "b"), **words) -> S
 
 def test_two_machines_side_by_side(fleet, tmp_path: Path) -> None:
     one = swept(tmp_path, machines=("i3", "b"), tune=["min_age=8s:10s"])
-    found = sidebyside.compare([one.name], results=tmp_path)
+    found = comparisons.compare([one.name], results=tmp_path)
     i3, b = found.result
     assert (i3["machine"], b["machine"]) == ("i3", "b")
     average = i3["average"]
@@ -78,7 +78,7 @@ def test_two_machines_side_by_side(fleet, tmp_path: Path) -> None:
 def test_a_manual_scheme_that_breaks_the_limit_is_said_to(fleet, tmp_path: Path) -> None:
     fleet["a"] = FakeMachine(lambda age: (0.5, 0.5) if age < 8 else (0.01, 0.4), noise=0.001)
     one = swept(tmp_path, WORKLOADS[:1], ("a",), tune=["min_age=8s:10s"])
-    found = sidebyside.compare([one.name], results=tmp_path)
+    found = comparisons.compare([one.name], results=tmp_path)
     (machine,) = found.result
     assert machine["average"]["manual"]["broken"] == [machine["studies"][0]["study"]]
     assert machine["average"]["tuned"]["broken"] == []
@@ -90,11 +90,11 @@ def test_a_study_without_a_tuned_scheme_is_left_out_and_named(fleet, tmp_path: P
     one = swept(tmp_path, machines=("a",))
     fleet["b"] = FakeMachine(lambda age: (0.5, 0.5), noise=0.001)
     other = swept(tmp_path, WORKLOADS[:1], ("b",))
-    a, b = sidebyside.compare([one.name, other.name], results=tmp_path).result
+    a, b = comparisons.compare([one.name, other.name], results=tmp_path).result
     assert a["average"]["workloads"] == 2
     assert b["average"] is None
     assert b["studies"][0]["error"] == "no trial kept the limits of its score"
-    found = sidebyside.compare([other.name], results=tmp_path)
+    found = comparisons.compare([other.name], results=tmp_path)
     assert "0 of 1 studies have both schemes validated" in repr(found)
     assert len(found.write(tmp_path / "here")) == 2  # no figure of nothing
 
@@ -102,16 +102,16 @@ def test_a_study_without_a_tuned_scheme_is_left_out_and_named(fleet, tmp_path: P
 def test_shares_are_not_taken_of_nothing(fleet, tmp_path: Path) -> None:
     fleet["a"] = FakeMachine(lambda age: (0.0, 0.0), noise=0.01)
     one = swept(tmp_path, WORKLOADS[:1], ("a",), repeats=3)
-    (machine,) = sidebyside.compare([one.name], results=tmp_path).result
+    (machine,) = comparisons.compare([one.name], results=tmp_path).result
     assert machine["average"]["slowdown_removed"] is None
     assert machine["average"]["score_gain"] is None
-    assert "slowdown removed - (there was none)" in repr(sidebyside.compare([one.name], results=tmp_path))
+    assert "slowdown removed - (there was none)" in repr(comparisons.compare([one.name], results=tmp_path))
 
 
 def test_studies_by_name_count_once(fleet, tmp_path: Path) -> None:
     one = swept(tmp_path, machines=("a",))
     studies = [study.name for study in manual_tuned.studies_of(one)]
-    (machine,) = sidebyside.compare([one.name, studies[0]], results=tmp_path).result
+    (machine,) = comparisons.compare([one.name, studies[0]], results=tmp_path).result
     assert [each["study"] for each in machine["studies"]] == studies
 
 

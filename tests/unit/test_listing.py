@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos import sidebyside
+from damoos.api import comparisons
 from damoos.dispatch.local import LocalDispatcher
 from damoos.sweep.driver import drive
 from damoos.errors import ConfigError, MeasurementError, UnsupportedError, WorkloadError
@@ -40,7 +40,7 @@ def fleet(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMachine]:
 
 
 def make(results: Path, configs=named.PAPER, workloads=WORKLOADS[:1], machines=("a",), **settings) -> Sweep:
-    config = sidebyside.evaluation_config(workloads, machines, configs, **{"repeats": 3, **settings})
+    config = comparisons.evaluation_config(workloads, machines, configs, **{"repeats": 3, **settings})
     config.check()
     return Sweep.create(results, config)
 
@@ -160,12 +160,12 @@ def test_a_configuration_that_fails_has_a_reason_and_no_number(fleet, tmp_path: 
     assert (prcl["error"], prcl["quantities"], prcl["nr_runs"]) == ("it crashed", {}, 1)
     assert fleet["a"].nr_runs == 18 - 2  # it was not tried again
     assert all(not one["error"] for name, one in only(one)["configs"].items() if name != "prcl")
-    shown = repr(sidebyside.Evaluated(one))
+    shown = repr(comparisons.Evaluated(one))
     assert "prcl      failed: it crashed" in shown
-    (row,) = [row for row in sidebyside.Evaluated(one).table.to_dict("records") if row["config"] == "prcl"]
+    (row,) = [row for row in comparisons.Evaluated(one).table.to_dict("records") if row["config"] == "prcl"]
     assert row["error"] == "it crashed"
     assert row["performance"] != row["performance"]  # not a number
-    sidebyside.Evaluated(one).write()  # the figure, too, can do without
+    comparisons.Evaluated(one).write()  # the figure, too, can do without
 
 
 def test_a_baseline_that_fails_ends_the_study_which_then_goes_on_with_it(fleet, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_baseline_that_fails_ends_the_study_which_then_goes_on_with_it(fleet, 
     (failure,) = go(one)["failures"]
     assert failure["error"] == "without any scheme: it crashed"
     with pytest.raises(MeasurementError, match="nothing to tell"):
-        sidebyside.Evaluated(one)
+        comparisons.Evaluated(one)
     assert go(one)["failures"] == []
     assert fleet["a"].nr_runs == 6 + 1
     assert only(one)["configs"]["baseline"]["nr_runs"] == 3
@@ -188,7 +188,7 @@ def test_ages_follow_the_time_of_a_model(fleet, tmp_path: Path) -> None:
     configs = only(one)["configs"]
     assert configs["prcl"]["scheme"] == "4K max  min min  500ms max  pageout"
     assert "700ms max  nohugepage" in configs["ethp"]["scheme"]
-    said = repr(sidebyside.Evaluated(one))
+    said = repr(comparisons.Evaluated(one))
     assert "parsec3/raytrace (model, time 1/10)" in said
     assert "ages of schemes are scaled with its time" in said
 
@@ -213,7 +213,7 @@ def test_averages_best_and_worst_over_workloads(fleet, tmp_path: Path) -> None:
     fleet["a"] = FakeMachine(lambda age: (0.1, 0.5), noise=0.001)
     fleet["b"] = FakeMachine(lambda age: (0.2, 0.5), noise=0.001)
     go(one)
-    evaluated = sidebyside.Evaluated(one)
+    evaluated = comparisons.Evaluated(one)
     a, b = evaluated.result["machines"]
     assert (a["machine"], a["workloads"]) == ("a", list(WORKLOADS))
     assert a["configs"]["prcl"]["slowdown"]["mean"] == pytest.approx(0.1, abs=0.005)
@@ -276,8 +276,8 @@ def test_nothing_is_a_share_of_noise() -> None:
 def test_shares_are_said_in_words(fleet, tmp_path: Path) -> None:
     one = make(tmp_path, ["thp", "ethp"])
     go(one)
-    assert "removes 60." in repr(sidebyside.Evaluated(one)) or "removes 59." in repr(sidebyside.Evaluated(one))
-    machine = sidebyside.Evaluated(one).result["machines"][0]
+    assert "removes 60." in repr(comparisons.Evaluated(one)) or "removes 59." in repr(comparisons.Evaluated(one))
+    machine = comparisons.Evaluated(one).result["machines"][0]
     machine["thp"][0] |= {"bloat_removed": None, "speedup_kept": None}
     said = text({"machines": [machine], "failures": []}, [only(one)])
     assert "THP has no memory bloat" in said
@@ -299,7 +299,7 @@ def test_the_interval_of_an_average() -> None:
 
 
 def test_what_it_would_take(fleet, tmp_path: Path) -> None:
-    config = sidebyside.evaluation_config(WORKLOADS, ["a"], ["prcl", "thp"], repeats=4)
+    config = comparisons.evaluation_config(WORKLOADS, ["a"], ["prcl", "thp"], repeats=4)
     (row,) = estimate(config)
     assert (row["runs"], row["trials"]) == (24, 24)
 

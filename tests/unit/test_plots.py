@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import damoos
-from damoos import plots
+from damoos.api import plots
 from damoos.errors import ConfigError
 from damoos.machines import catalog
 from damoos.report.charts import Bars, Cells, Chart, Layer, Level, Line, Points, Span, Upright

@@ -17,7 +17,7 @@ from damoos.recordings.recording import Recording
 from damoos.report import arms as bars
 from damoos.report import configs, forecasts, memory, recordings, sweeps, tuning
 from damoos.report.charts import Chart
-from damoos.sidebyside import Compared, Evaluated
+from damoos.api.comparisons import Compared, Evaluated
 from damoos.study.config import Study
 
 Studies: TypeAlias = TunedSweep | Sequence[TunedStudy]
