@@ -146,6 +146,6 @@ def plugin_new(
 
     Example: damoos plugin new scorer my_sla && pip install -e damoos-my_sla
     """
-    from damoos.scaffold import new_plugin
+    from damoos.cli.templates import new_plugin
 
     print(new_plugin(kind, name, into))

@@ -202,13 +202,13 @@ def apply(
 
     Example: damoos apply parsec3-raytrace-guest-1
     """
-    from damoos import service
+    from damoos.service import keeper
 
     check_format(form)
-    state = service.apply(study, arm, machine, pid, results, storage)
+    state = keeper.apply(study, arm, machine, pid, results, storage)
     if state["verdict"] not in (arm, "indistinguishable"):
         say(f"note: the validation of '{study}' found '{state['verdict']}' better than '{arm}'")
-    print(json.dumps(state) if form == "json" else f"in service: {service.describe(state)}")
+    print(json.dumps(state) if form == "json" else f"in service: {keeper.describe(state)}")
 
 
 @app.command()
@@ -217,11 +217,11 @@ def stop(results: Results = RESULTS, form: Format = "text") -> None:
 
     Example: damoos stop
     """
-    from damoos import service
+    from damoos.service import keeper
 
     check_format(form)
-    state = service.stop(results)
-    print(json.dumps(state) if form == "json" else f"stopped: {service.describe(state)}")
+    state = keeper.stop(results)
+    print(json.dumps(state) if form == "json" else f"stopped: {keeper.describe(state)}")
 
 
 @app.command()

@@ -68,7 +68,7 @@ def new(path: Annotated[Path, typer.Argument(help="File to write, such as mine.t
 
     Example: damoos workloads new mine.toml && damoos tune --workload ./mine.toml
     """
-    from damoos.scaffold import workload_file
+    from damoos.cli.templates import workload_file
 
     workload_file(path)
     say(f"wrote {path}; try it with: damoos tune --workload {path}")

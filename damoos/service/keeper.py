@@ -51,7 +51,7 @@ def read_state(results: Path) -> dict[str, Any] | None:
 
 def _is_keeper(pid: int) -> bool:
     try:
-        return b"damoos.service" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"damoos.service.keeper" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
@@ -99,7 +99,7 @@ def apply(
     spec = {"study": name, "arm": arm, "machine": place, "pid": pid, "results": str(results), "storage": storage}
     with open(log_file(results), "w") as log:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "damoos.service", json.dumps(spec)],
+            [sys.executable, "-m", "damoos.service.keeper", json.dumps(spec)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -189,7 +189,7 @@ def describe(state: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """The keeper process: ``python -m damoos.service SPEC``."""
+    """The keeper process: ``python -m damoos.service.keeper SPEC``."""
 
     def on_signal(signum: int, frame: FrameType | None) -> None:
         raise _Stopped

@@ -1,0 +1,1 @@
+"""Policies in service: a process of their own keeps each."""
