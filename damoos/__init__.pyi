@@ -6,8 +6,8 @@ from damoos.api import predict as predict
 from damoos.api import record as record
 from damoos.api import sweep as sweep
 from damoos.api import tune as tune
-from damoos.damon.scheme import Scheme as Scheme
-from damoos.model.space import Space as Space
+from damoos.api.comparisons import compare as compare
+from damoos.api.comparisons import evaluate as evaluate
 from damoos.api.plots import plot_compare as plot_compare
 from damoos.api.plots import plot_configs as plot_configs
 from damoos.api.plots import plot_curves as plot_curves
@@ -20,8 +20,8 @@ from damoos.api.plots import plot_regions as plot_regions
 from damoos.api.plots import plot_study as plot_study
 from damoos.api.plots import plot_sweep as plot_sweep
 from damoos.api.plots import plot_wss as plot_wss
-from damoos.api.comparisons import compare as compare
-from damoos.api.comparisons import evaluate as evaluate
+from damoos.damon.scheme import Scheme as Scheme
+from damoos.model.space import Space as Space
 
 __version__: str
 __all__: list[str]

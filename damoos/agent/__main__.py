@@ -24,17 +24,17 @@ from pathlib import Path
 from typing import Any
 
 from damoos import errors
-from damoos.agent import proc, record, machine_setup
+from damoos.agent import machine_setup, proc, record
+from damoos.agent.action_probe import tryout
 from damoos.agent.cgroup import machine_metrics
 from damoos.agent.features import features
 from damoos.agent.folders import Folders
 from damoos.agent.live import Live
+from damoos.agent.paging_cost import swap_cost
 from damoos.agent.run import Run
 from damoos.agent.service import Service
 from damoos.agent.state import state
 from damoos.agent.timing_noise import Measured, steadiness
-from damoos.agent.paging_cost import swap_cost
-from damoos.agent.action_probe import tryout
 from damoos.agent.undo import UndoLog
 from damoos.damon import interface
 

@@ -15,10 +15,10 @@ from typing import Any
 from damoos.agent import cgroup, children, proc
 from damoos.agent.children import tail
 from damoos.agent.folders import Folders
+from damoos.agent.machine_setup import Swap, drop_caches, set_thp
 from damoos.agent.meter import Meter
 from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
-from damoos.agent.machine_setup import Swap, drop_caches, set_thp
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.damon.damo_json import context_from_json
 from damoos.errors import WorkloadError

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos.comparison import manual_tuned
-from damoos.sweep import config
 from damoos.api import RESULTS, drive_sweep, sweep_config
+from damoos.comparison import manual_tuned
 from damoos.comparison.configurations import evaluation, rows
 from damoos.policies import named
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
 from damoos.study.config import Study
-from damoos.sweep.config import Sweep, SweepConfig
+from damoos.sweep import sweep as sweeps
+from damoos.sweep.config import SweepConfig
+from damoos.sweep.sweep import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,11 +204,11 @@ def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | Non
     ------
     ConfigError : an unknown name, or nothing to compare
     """
-    known = [folder.name for folder in config.folders(results)]
+    known = [folder.name for folder in sweeps.folders(results)]
     found: dict[str, Study] = {}
     for name in names:
         if name in known:
-            sweep = config.load(results, name, storage)
+            sweep = sweeps.load(results, name, storage)
             found |= {study.name: study for study in manual_tuned.studies_of(sweep)}
         else:
             found[name] = manual_tuned.load(Store(results, storage), name)

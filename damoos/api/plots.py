@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from damoos.comparison import manual_tuned
 from damoos.api import TunedStudy, TunedSweep
+from damoos.api.comparisons import Compared, Evaluated
 from damoos.api.recordings import Predicted
+from damoos.comparison import manual_tuned
 from damoos.errors import ConfigError
 from damoos.recordings.recording import Recording
 from damoos.report import arms as bars
 from damoos.report import configs, forecasts, memory, recordings, sweeps, tuning
 from damoos.report.charts import Chart
-from damoos.api.comparisons import Compared, Evaluated
 from damoos.study.config import Study
 
 Studies: TypeAlias = TunedSweep | Sequence[TunedStudy]

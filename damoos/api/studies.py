@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from damoos import markup, scorers
-from damoos.study.search import Watcher, conduct
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.errors import ConfigError, nearest
 from damoos.model.trial import Trial
 from damoos.report import notebook
-from damoos.study.result import write
 from damoos.store.studies import Store
 from damoos.study.config import Study, StudyConfig, plain
+from damoos.study.result import write
+from damoos.study.search import Watcher, conduct
 
 if TYPE_CHECKING:
     import pandas as pd

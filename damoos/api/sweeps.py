@@ -11,7 +11,8 @@ from damoos.api.studies import RESULTS, TunedStudy
 from damoos.errors import ConfigError, nearest
 from damoos.report import fleet, notebook
 from damoos.study.config import Study
-from damoos.sweep.config import Sweep, SweepConfig, expand, load
+from damoos.sweep.config import SweepConfig, expand
+from damoos.sweep.sweep import Sweep, load
 
 if TYPE_CHECKING:
     import pandas as pd

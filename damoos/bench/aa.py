@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from damoos.statistics import verdict
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.scorers.base import Scorer
+from damoos.statistics import verdict
 from damoos.study.config import MAX_EXTRA_ROUNDS, StudyConfig, manual_policy
 
 NR_STUDIES = 2000

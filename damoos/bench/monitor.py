@@ -18,8 +18,8 @@ from damoos.policies.base import NonePolicy, RecordPolicy
 from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
 from damoos.recordings.region_count import region_count
-from damoos.study.config import StudyConfig
 from damoos.statistics.verdict import interval
+from damoos.study.config import StudyConfig
 from damoos.workloads import catalog
 from damoos.workloads.base import PatternWorkload, Tuning
 

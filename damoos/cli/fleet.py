@@ -17,7 +17,8 @@ from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 
 if TYPE_CHECKING:
     from damoos.api.comparisons import Evaluated
-    from damoos.sweep.config import Sweep, SweepConfig
+    from damoos.sweep.config import SweepConfig
+    from damoos.sweep.sweep import Sweep
 
 app = typer.Typer()
 cluster = typer.Typer(
@@ -91,7 +92,7 @@ def sweep(
 
 def begin(config: SweepConfig, ray: str | None, dry_run: bool, results: Path, storage: str | None, form: str) -> None:
     """Drive a new sweep, or an unfinished one of the same words; or say what it would take."""
-    from damoos.sweep.config import Sweep
+    from damoos.sweep.sweep import Sweep
 
     config.check()
     if dry_run:
@@ -144,11 +145,11 @@ def status(
 
     Example: damoos status sweep-1
     """
-    from damoos.sweep import config
     from damoos.report.fleet import plain
+    from damoos.sweep import sweep as sweeps
 
     check_format(form)
-    found = config.load(results, name or config.newest(results))
+    found = sweeps.load(results, name or sweeps.newest(results))
     said = {**found.status, "driven": found.driven()}
     if form == "json":
         print(json.dumps(said))
@@ -218,7 +219,7 @@ def watched(form: str) -> Iterator[Any]:
 
 
 def _print_estimate(config: Any, form: str) -> None:
-    from damoos.sweep.config import estimate
+    from damoos.sweep.estimate import estimate
 
     rows = estimate(config)
     if form != "text":

@@ -15,7 +15,7 @@ from damoos.cli.fleet import check, watched
 from damoos.cli.studies import Watching, check_feasible
 
 if TYPE_CHECKING:
-    from damoos.sweep.config import Sweep
+    from damoos.sweep.sweep import Sweep
 
 app = typer.Typer()
 INTERRUPTED = 130
@@ -36,12 +36,12 @@ def watch(
 
     Example: damoos watch parsec3-raytrace-guest-1
     """
-    from damoos.sweep import config
+    from damoos.sweep import sweep as sweeps
 
     check_format(form)
     try:
-        if name in [one.name for one in config.folders(results)]:
-            _watch_sweep(config.load(results, name, storage), form)
+        if name in [one.name for one in sweeps.folders(results)]:
+            _watch_sweep(sweeps.load(results, name, storage), form)
         else:
             _watch_study(name, results, storage, form)
     except KeyboardInterrupt:

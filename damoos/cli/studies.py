@@ -171,10 +171,10 @@ def resume(
     Example: damoos resume parsec3-raytrace-guest-1
     """
     from damoos import api
-    from damoos.sweep import config
+    from damoos.sweep import sweep as sweeps
 
-    if study in [one.name for one in config.folders(results)]:
-        run(config.load(results, study, storage), ray, form)
+    if study in [one.name for one in sweeps.folders(results)]:
+        run(sweeps.load(results, study, storage), ray, form)
         return
     check_format(form)
     with Watching() as watcher:

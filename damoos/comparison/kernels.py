@@ -21,13 +21,13 @@ from damoos.common import paths
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.damon.text import parse_schemes
 from damoos.dispatch.lease import Lease
+from damoos.dispatch.run import check_schemes
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement
 from damoos.policies.base import DamosPolicy, NonePolicy
-from damoos.dispatch.run import check_schemes
+from damoos.statistics.verdict import ALPHA, interval
 from damoos.store.artifacts import Artifacts
 from damoos.study.config import Study, StudyConfig, manual_policy
-from damoos.statistics.verdict import ALPHA, interval
 from damoos.workloads.base import Tuning, Workload
 
 WITHOUT, UNDER = "without", "under"

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from damoos.statistics import verdict
-from damoos.errors import ConfigError
 from damoos.comparison.configurations import Quantity, told
+from damoos.errors import ConfigError
+from damoos.statistics import verdict
+from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.store.studies import Store
 from damoos.study.config import Study, feasible_scores
-from damoos.sweep.config import Sweep
-from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
+from damoos.sweep.sweep import Sweep
 
 # What the paper reports of its three machines (section 4.3), as fractions: averages over 24 workloads, scores / 100.
 PAPER: dict[str, dict[str, Any]] = {

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from damoos.dispatch.run import run_once
 from damoos.errors import DamoosError, MachineTransientError
 from damoos.machines.base import Machine, Session, Sink
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies.base import Policy
-from damoos.dispatch.run import run_once
 from damoos.workloads.base import Workload
 
 ATTEMPTS = 3

@@ -8,10 +8,10 @@ from pathlib import Path
 from pydantic import Field, model_validator
 
 from damoos.common import paths, plugins, toml_file
+from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, nearest
 from damoos.machines.base import Conditions, Machine
 from damoos.machines.ssh import SshEndpoint, SshMachine
-from damoos.common.toml_file import Table
 from damoos.units import format_bytes, parse_bytes
 
 KERNEL = "DAMOOS_KERNEL"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import field_validator
 
-from damoos.errors import ConfigError, DamoosError, MachineTransientError
 from damoos.common.toml_file import Table
+from damoos.errors import ConfigError, DamoosError, MachineTransientError
 
 if TYPE_CHECKING:
     from fabric import Connection

@@ -11,10 +11,10 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+from damoos.common.atomic_file import fill
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, StoreError
 from damoos.recordings import damo_json, journal, trace
-from damoos.common.atomic_file import fill
 from damoos.recordings.recording import Recording
 
 # What a recording's folder has.

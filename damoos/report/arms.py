@@ -14,10 +14,10 @@ from damoos.report.charts import Axis, Bars, Chart, Panel
 from damoos.report.charts.style import nth
 from damoos.report.names import short
 from damoos.report.tables import change, percent, to_csv
+from damoos.statistics.verdict import MANUAL, TUNED
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import slug
 from damoos.units import show_score
-from damoos.statistics.verdict import MANUAL, TUNED
 
 Machine = Mapping[str, Any]
 _TITLES = {"slowdown": "slowdown", "saving": "RSS saving", "score": "score"}

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from damoos.study.steps import Watcher
 from damoos.model.trial import Run
 from damoos.study.config import Study, score_trials
-from damoos.sweep.config import Sweep
+from damoos.study.steps import Watcher
+from damoos.sweep.sweep import Sweep
 
 EVERY_S = 1.0
 # A study is locked while it runs; between two of its processes it is nobody's for a moment.

@@ -9,9 +9,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from damoos.study.search import Watcher
 from damoos.model.trial import Run, Score
 from damoos.study.config import Study, score_trials
+from damoos.study.search import Watcher
 from damoos.units import format_us, show_bytes, show_score
 
 

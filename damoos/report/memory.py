@@ -11,9 +11,9 @@ from damoos.model.trial import Run
 from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Steps
 from damoos.report.charts.style import BLUE, GREY, ORANGE
 from damoos.report.tuning import title
+from damoos.statistics.verdict import BASELINE, MANUAL, TUNED, rounds_of, settle
 from damoos.study.config import Study, feasible_scores
 from damoos.units import MIB
-from damoos.statistics.verdict import BASELINE, MANUAL, TUNED, rounds_of, settle
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from damoos import markup
-from damoos.study.steps import Watcher
 from damoos.model.trial import Run, Score
 from damoos.report.fleet import clock
+from damoos.study.steps import Watcher
 from damoos.units import show_score
 
 if TYPE_CHECKING:
-    from damoos.sweep.driver import Event
     from damoos.study.config import Study
+    from damoos.sweep.driver import Event
 
 
 def in_notebook() -> bool:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from damoos.recordings.aggregations import Moments
 from damoos.recordings.heatmap import heatmap as heat_of
 from damoos.recordings.idle import idle_time as idle_time_of
 from damoos.recordings.idle import recency as recency_of
-from damoos.recordings.aggregations import Moments
 from damoos.recordings.recording import Floats, Recording
 from damoos.recordings.region_count import region_count
 from damoos.recordings.working_set import working_set

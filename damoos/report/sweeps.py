@@ -12,8 +12,8 @@ from damoos.report.charts.layers import Floats
 from damoos.report.charts.style import nth
 from damoos.report.names import short
 from damoos.report.tuning import axis, estimate, measured
-from damoos.study.config import Study
 from damoos.statistics.verdict import MANUAL, TUNED
+from damoos.study.config import Study
 
 Machine = Mapping[str, Any]
 # Machines beside each other that have room for numbers.

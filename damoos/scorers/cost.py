@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from damoos.common import toml_file
+from damoos.common.toml_file import Table
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Scorer, finite
 from damoos.scorers.terms import Limits
-from damoos.common.toml_file import Table
 
 GIB = 1 << 30
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from damoos import scorers, searchers
-from damoos.statistics import verdict
 from damoos.damon.scheme import Attrs, Quotas
 from damoos.damon.text import fill_template, parse_schemes
 from damoos.errors import ConfigError, MeasurementError, nearest
@@ -23,9 +22,10 @@ from damoos.policies.base import DamosPolicy
 from damoos.prediction.prior import Prediction, RecordedPrior, can_predict
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher, feasible, value
+from damoos.statistics import verdict
+from damoos.statistics.verdict import mean_measurement
 from damoos.store.studies import StudyRecord
 from damoos.units import format_us
-from damoos.statistics.verdict import mean_measurement
 from damoos.workloads import catalog as workloads
 from damoos.workloads.base import LiveWorkload, Tuning, Workload
 

@@ -10,13 +10,13 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from damoos.errors import ConfigError
-from damoos.study.steps import Execution, Part, Watcher
-from damoos.model.trial import Run
 from damoos.comparison.configurations import config_json
+from damoos.errors import ConfigError
+from damoos.model.trial import Run
 from damoos.policies import named
-from damoos.study.result import about
 from damoos.study.config import Study, StudyConfig
+from damoos.study.result import about
+from damoos.study.steps import Execution, Part, Watcher
 
 
 def plan(config: StudyConfig) -> list[Run]:

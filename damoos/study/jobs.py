@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from damoos import __version__, doctor
-from damoos.dispatch import run
 from damoos.damon.scheme import Scheme
+from damoos.dispatch import run
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy, Policy, RecordPolicy
-from damoos.recordings.journal import Journal
 from damoos.prediction.reclaim import Cost
+from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
 from damoos.study.config import StudyConfig, policy_of, space_of
 from damoos.workloads.base import Tuning, Workload

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from damoos.study import jobs
 from damoos import scorers
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement
 from damoos.policies.base import RecordPolicy
 from damoos.prediction.prior import PREDICTED, Prediction, RecordedPrior
+from damoos.prediction.reclaim import Cost
 from damoos.recordings import files
 from damoos.recordings.journal import Journal
-from damoos.prediction.reclaim import Cost
 from damoos.recordings.recording import Recording
 from damoos.store.artifacts import Artifacts
+from damoos.study import jobs
 from damoos.study.config import StudyConfig
 
 Say = Callable[[str], None]

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from damoos import __version__
-from damoos.statistics import verdict
 from damoos.damon.damo_json import context_to_json
 from damoos.machines.base import Conditions
 from damoos.model.space import Params
 from damoos.model.trial import History, Run, Trial
 from damoos.policies.base import DamosPolicy
 from damoos.scorers.terms import term
-from damoos.study.config import Study, feasible_scores
+from damoos.statistics import verdict
 from damoos.statistics.verdict import mean_measurement
+from damoos.study.config import Study, feasible_scores
 
 _PROVENANCE = ("emulation", "image", "packages", "overlays", "kernel_id", "cmdline")
 

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from damoos.study import jobs, configurations
-from damoos.dispatch import run
-from damoos.statistics import verdict
+from damoos.dispatch.run import METRICS
 from damoos.dispatch.base import job
 from damoos.dispatch.lease import Lease
 from damoos.errors import (
@@ -28,14 +26,16 @@ from damoos.errors import (
     WorkloadError,
     nearest,
 )
-from damoos.study.steps import Execution, Part, Step, Steps, Watcher
 from damoos.model.space import Params
 from damoos.model.trial import Run, Score, Trial
 from damoos.policies.base import NonePolicy, Policy, RecordPolicy
 from damoos.prediction.prior import Prediction
 from damoos.recordings import files as records
-from damoos.study.result import result_of
+from damoos.statistics import verdict
+from damoos.study import configurations, jobs
 from damoos.study.config import MAX_EXTRA_ROUNDS, Study, feasible_scores, plan, score_trials, space_of, validation_round
+from damoos.study.result import result_of
+from damoos.study.steps import Execution, Part, Step, Steps, Watcher
 
 __all__ = ["Step", "Steps", "Watcher", "conduct", "steps"]
 
@@ -116,7 +116,7 @@ class _Search(Execution):
                 f"score '{self._config.scorer}' limits the slowdown, and '{workload.name}' runs for as long as it is"
                 " told to; use --score psi, or --score sla with --limit on a --metric"
             )
-        reported = {*run.METRICS, *self._found.facts.get("metrics", ()), *workload.reports}
+        reported = {*METRICS, *self._found.facts.get("metrics", ()), *workload.reports}
         for name in self._study.scorer.needs:
             if name not in reported:
                 raise ConfigError(

@@ -13,12 +13,12 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from damoos.study import jobs
 from damoos.common import paths
 from damoos.dispatch.base import Job, job
 from damoos.errors import ConfigError, MeasurementError, WorkloadError
 from damoos.model.trial import Measurement, Run, Score
 from damoos.policies.base import Policy
+from damoos.study import jobs
 from damoos.study.config import Setting, Study, space_of
 
 # A run this much slower than its baseline hangs, whatever the scorer allows.

@@ -20,16 +20,16 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from damoos import doctor
-from damoos.study import jobs
-from damoos.study.search import Step, Steps, Watcher, steps
 from damoos.dispatch.base import Dispatcher, Job, Order, Outcome, Slot, job
 from damoos.dispatch.retries import Strikes
 from damoos.errors import DamoosError, MachineError, StoreError, UnsupportedError
 from damoos.machines import prices
 from damoos.model.trial import Run, Score
-from damoos.study.result import write
+from damoos.study import jobs
 from damoos.study.config import Study, StudyConfig
-from damoos.sweep.config import RESULT, STATUS, Sweep
+from damoos.study.result import write
+from damoos.study.search import Step, Steps, Watcher, steps
+from damoos.sweep.sweep import RESULT, STATUS, Sweep
 
 STATUS_EVERY_S = 2.0
 DONE = "done"

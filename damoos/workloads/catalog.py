@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from damoos.common import paths, toml_file
-from damoos.errors import ConfigError, UnsupportedError, nearest
 from damoos.common.toml_file import Table
+from damoos.errors import ConfigError, UnsupportedError, nearest
 from damoos.units import parse_us
 from damoos.workloads import base
 from damoos.workloads.base import PatternWorkload, Program, ProgramWorkload, Tuning, Words, Workload

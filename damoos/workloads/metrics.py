@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from damoos.agent.metric_source import at_path
-from damoos.errors import MeasurementError
 from damoos.common.toml_file import Table
+from damoos.errors import MeasurementError
 
 SOURCES = ("regex", "json", "hgrm", "hdr", "values")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, get_args
 
+from damoos.common.toml_file import Table
 from damoos.machines.catalog import MachineFile
 from damoos.machines.prices import PriceFile
 from damoos.scorers.cost import Prices
-from damoos.common.toml_file import Table
 from damoos.workloads.catalog import WorkloadFile
 from generate.docstrings import Described, head, parameters
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from damoos.dispatch.local import LocalDispatcher
-from damoos.sweep.driver import drive
 from damoos.machines.catalog import machine
 from damoos.machines.guest import GuestSession
 from damoos.machines.login import log_in, log_out
@@ -24,7 +23,9 @@ from damoos.model.space import Param
 from damoos.model.trial import Measurement, RawSamples, Run, Score
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store
-from damoos.sweep.config import Sweep, SweepConfig
+from damoos.sweep.config import SweepConfig
+from damoos.sweep.driver import drive
+from damoos.sweep.sweep import Sweep
 from damoos.testing import fleet
 from tests.servers import postgresql
 

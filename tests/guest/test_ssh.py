@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from damoos.dispatch.run import run_once
 from damoos.errors import (
     CommandError,
     ConfigError,
@@ -28,7 +29,6 @@ from damoos.errors import (
 from damoos.machines.guest import GuestSession
 from damoos.machines.ssh import SshEndpoint, SshMachine, SshSession
 from damoos.policies.base import NonePolicy
-from damoos.dispatch.run import run_once
 from damoos.workloads.base import Program, ProgramWorkload, Tuning
 from tests.conftest import open_guest, shell
 

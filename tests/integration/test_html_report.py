@@ -18,16 +18,16 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from damoos import api
-from damoos.api import comparisons
-from damoos.sweep import config
-from damoos.api import TunedStudy
+from damoos.api import TunedStudy, comparisons
 from damoos.dispatch.local import LocalDispatcher
-from damoos.sweep.driver import drive
 from damoos.errors import MachineLost, WorkloadError
 from damoos.machines import catalog
 from damoos.report.html import write
 from damoos.scorers.cost import Prices
-from damoos.sweep.config import Sweep, SweepConfig
+from damoos.sweep import sweep as sweeps
+from damoos.sweep.config import SweepConfig
+from damoos.sweep.driver import drive
+from damoos.sweep.sweep import Sweep
 from damoos.testing.fake import FakeMachine
 from damoos.units import show_bytes, show_score
 from tests.browser import Browser, browser
@@ -375,4 +375,4 @@ def test_the_command(tuned, swept, tmp_path: Path) -> None:
     ending = damoos("report", "html", tuned.name, "--results", results, "-o", "x.pdf")
     assert ending.returncode == 2
     assert "a report is an .html file" in ending.stderr
-    assert config.folders(swept[1].parents[1])
+    assert sweeps.folders(swept[1].parents[1])

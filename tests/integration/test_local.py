@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from damoos.dispatch.run import METRICS, run_once
 from damoos.doctor.noise import Noise
 from damoos.errors import MachineLost, MeasurementError, UnsupportedError, WorkloadError
 from damoos.machines.catalog import machine
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
-from damoos.dispatch.run import METRICS, run_once
 from damoos.workloads.base import LiveWorkload, Load, Program, ProgramWorkload, Tuning
 from damoos.workloads.catalog import reading
 from damoos.workloads.metrics import Metric

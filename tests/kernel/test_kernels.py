@@ -11,13 +11,13 @@ import pytest
 
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Goal, Quotas, Scheme
+from damoos.dispatch.run import check_schemes
 from damoos.errors import MachineBusy, MachineError, MachineLost, SchemeError, UnsupportedError
 from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestMachine, GuestSession
 from damoos.machines.guest.features import features
 from damoos.machines.guest.kunit import run as run_kunit
 from damoos.policies.base import DamosPolicy
-from damoos.dispatch.run import check_schemes
 from damoos.testing.contracts import until
 from damoos.workloads.catalog import workload
 from tests.conftest import KERNELS, open_guest, prcl, shell

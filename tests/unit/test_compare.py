@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from damoos.comparison import manual_tuned
 from damoos.api import comparisons
 from damoos.cli import app
+from damoos.comparison import manual_tuned
 from damoos.dispatch.local import LocalDispatcher
-from damoos.sweep.driver import drive
 from damoos.errors import ConfigError
 from damoos.machines import catalog
-from damoos.sweep.config import Sweep, SweepConfig
+from damoos.sweep.config import SweepConfig
+from damoos.sweep.driver import drive
+from damoos.sweep.sweep import Sweep
 from damoos.testing.fake import FakeMachine
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
@@ -116,7 +117,7 @@ def test_studies_by_name_count_once(fleet, tmp_path: Path) -> None:
 
 
 def test_the_papers_own_numbers_hold_together() -> None:
-    """Shares that the paper reports follow from the averages that it reports, as `damoos.comparison.manual_tuned` counts them."""
+    """Shares that the paper reports follow from the averages that it reports, as `manual_tuned` counts them."""
     for about in manual_tuned.PAPER.values():
         removed = 1 - about["tuned"]["slowdown"] / about["manual"]["slowdown"]
         assert removed == pytest.approx(about["slowdown_removed"], abs=0.001)

@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from damoos import doctor
-from damoos.sweep import config
 from damoos.dispatch.base import Dispatcher, Order, Outcome, Slot
 from damoos.dispatch.lease import Lease
 from damoos.dispatch.local import LocalDispatcher
 from damoos.dispatch.retries import STRIKES, Strikes
-from damoos.sweep.driver import drive
 from damoos.errors import (
     CommandError,
     ConfigError,
@@ -30,7 +28,11 @@ from damoos.errors import (
 from damoos.machines import catalog
 from damoos.machines.base import DEAD_MAN_S
 from damoos.study.config import Study, score_trials
-from damoos.sweep.config import Sweep, SweepConfig, estimate, expand
+from damoos.sweep import sweep as sweeps
+from damoos.sweep.config import SweepConfig, expand
+from damoos.sweep.driver import drive
+from damoos.sweep.estimate import estimate
+from damoos.sweep.sweep import Sweep
 from damoos.testing.fake import FakeMachine, FakeSession
 from damoos.testing.fleet import FleetMachine
 
@@ -319,9 +321,9 @@ def test_a_finished_sweep_is_followed_by_a_new_one(fleet, tmp_path: Path) -> Non
     go(one)
     assert Sweep.unfinished(tmp_path, one.config) is None
     assert make(tmp_path, ("a",)).name == "sweep-2"
-    assert config.newest(tmp_path) == "sweep-2"
+    assert sweeps.newest(tmp_path) == "sweep-2"
     with pytest.raises(ConfigError, match=r"unknown sweep 'sweep-3'; did you mean 'sweep-[12]'"):
-        config.load(tmp_path, "sweep-3")
+        sweeps.load(tmp_path, "sweep-3")
 
 
 @pytest.mark.parametrize(

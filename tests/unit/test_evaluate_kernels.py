@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import pytest
 
+from damoos.comparison.kernels import QUANTITIES, Evaluation, evaluation_of, slower_by, text
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.scheme import Context, Quotas, Scheme
 from damoos.damon.text import parse_schemes
 from damoos.errors import ConfigError, UnsupportedError
-from damoos.comparison.kernels import QUANTITIES, Evaluation, evaluation_of, slower_by, text
 from damoos.machines import catalog
 from damoos.policies.base import DamosPolicy
 from damoos.study.config import StudyConfig

@@ -13,11 +13,11 @@ import pytest
 
 from damoos import api
 from damoos.errors import WorkloadError
-from damoos.study.steps import Watcher
 from damoos.machines import catalog
 from damoos.model.trial import Run, Score
 from damoos.report import follow
 from damoos.study.config import Study
+from damoos.study.steps import Watcher
 from damoos.testing.fake import FakeMachine
 
 NAME = "true-fake-1"

@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 
 from damoos.api import comparisons
+from damoos.comparison.configurations import config_json, evaluation, thp_shares, told
 from damoos.dispatch.local import LocalDispatcher
-from damoos.sweep.driver import drive
 from damoos.errors import ConfigError, MeasurementError, UnsupportedError, WorkloadError
-from damoos.study.configurations import plan
 from damoos.machines import catalog
 from damoos.model.trial import Measurement, Run
-from damoos.comparison.configurations import config_json, evaluation, thp_shares, told
 from damoos.policies import named
 from damoos.report.configs import text
-from damoos.study.config import StudyConfig
-from damoos.sweep.config import Sweep, estimate
-from damoos.testing.fake import MADVISED, THP_BLOAT, THP_GAIN, FakeMachine, FakeSession
 from damoos.statistics.verdict import interval, interval_of_average
+from damoos.study.config import StudyConfig
+from damoos.study.configurations import plan
+from damoos.sweep.driver import drive
+from damoos.sweep.estimate import estimate
+from damoos.sweep.sweep import Sweep
+from damoos.testing.fake import MADVISED, THP_BLOAT, THP_GAIN, FakeMachine, FakeSession
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
 

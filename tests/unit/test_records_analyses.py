@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from damoos.errors import ConfigError, MeasurementError
 from damoos.recordings import crop
+from damoos.recordings.aggregations import moments, percentiles
 from damoos.recordings.heatmap import heatmap
 from damoos.recordings.idle import classes, idle_time, recency
-from damoos.recordings.aggregations import moments, percentiles
 from damoos.recordings.recording import Recording
 from damoos.recordings.region_count import region_count
 from damoos.recordings.subspace import accessed_byte_s, most_active, subspaces

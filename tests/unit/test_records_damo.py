@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from damoos.common import atomic_file
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, StoreError
-from damoos.recordings import files, damo_json
-from damoos.common import atomic_file
+from damoos.recordings import damo_json, files
 from damoos.recordings.damo_units import COUNTS, SIZES, TIMES_NS, column, quantity
 from damoos.recordings.recording import Recording
 from tests.records import ABOUT, MIB, assert_same, recording, stairs

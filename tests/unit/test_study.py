@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from damoos import api
-from damoos.study import config
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Quotas
 from damoos.errors import (
@@ -18,6 +17,7 @@ from damoos.errors import (
     WorkloadError,
 )
 from damoos.machines import catalog
+from damoos.study import config
 from damoos.study.config import plan, validation_round
 from damoos.testing.fake import FakeMachine
 

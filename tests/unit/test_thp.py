@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos.agent import proc, machine_setup
+from damoos.agent import machine_setup, proc
 from damoos.agent.meter import SAMPLE_COLUMNS, Meter
 from damoos.agent.undo import UndoLog
 from damoos.errors import UnsupportedError

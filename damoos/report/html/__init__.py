@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from damoos.sweep import config
 from damoos.errors import ConfigError, nearest
 from damoos.store.studies import Store
 from damoos.study.config import Study
+from damoos.sweep import sweep as sweeps
 
 if TYPE_CHECKING:
     from damoos.scorers.cost import Prices
@@ -48,9 +48,9 @@ def write(
     store = Store(results, storage)
     if record := store.look(name):
         return study.write(Study(record), path)
-    known = [folder.name for folder in config.folders(results)]
+    known = [folder.name for folder in sweeps.folders(results)]
     if name in known:
-        return sweep.write(config.load(results, name, storage), path, prices)
+        return sweep.write(sweeps.load(results, name, storage), path, prices)
     names = [*store.names(), *known]
     hint = nearest(name, names) if names else f"; there are none in {results} yet"
     raise ConfigError(f"unknown study or sweep '{name}'{hint}")

@@ -10,9 +10,9 @@ from typing import Any
 from damoos.machines import prices
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
-from damoos.study.config import Study
-from damoos.sweep.config import Sweep
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
+from damoos.study.config import Study
+from damoos.sweep.sweep import Sweep
 
 Result = Mapping[str, Any]
 

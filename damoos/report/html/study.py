@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from damoos.errors import ConfigError
-from damoos.study.recording import forecast
 from damoos.recordings import files
 from damoos.report import forecasts, memory, recordings, tuning
 from damoos.report.html import document, provenance, shown, trials
 from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
-from damoos.study.config import Study
-from damoos.units import show_bytes, show_score
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
+from damoos.study.config import Study
+from damoos.study.recording import forecast
+from damoos.units import show_bytes, show_score
 
 Result = Mapping[str, Any]
 ARMS = {BASELINE: "no scheme", MANUAL: "hand-made", TUNED: "tuned", "runner-up": "runner-up"}

@@ -16,10 +16,10 @@ from damoos.report.html.document import Figure
 from damoos.report.html.fleet import Totals
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.scorers.cost import Prices
-from damoos.store.studies import slug
-from damoos.sweep.config import Sweep
-from damoos.units import show_bytes
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
+from damoos.store.studies import slug
+from damoos.sweep.sweep import Sweep
+from damoos.units import show_bytes
 
 # The verdicts in the words of a table.
 VERDICTS = {TUNED: "tuned is best", MANUAL: "hand-made is best", BASELINE: "leave it alone"}
@@ -170,7 +170,7 @@ def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
         said = f"failed: {row['error']}" if row["state"] == "failed" else row["state"]
         return [*head, shown.word(said, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 8]
     arms = result["validation"] or {}
-    tuned, manual, base = (manual_tuned.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
+    tuned, manual, base = (arms.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
     best = (result["recommended"] or {}).get("params", {})
     won = result["verdict"] == TUNED
     limits = shown.word("kept") if tuned.get("feasible") else shown.word("broken" if tuned else "none kept", "bad")

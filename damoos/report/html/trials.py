@@ -9,9 +9,9 @@ from damoos.model.space import Param
 from damoos.model.trial import Run, Trial
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
+from damoos.statistics.verdict import mean_measurement
 from damoos.study.config import Study
 from damoos.units import format_us
-from damoos.statistics.verdict import mean_measurement
 
 
 def point_text(study: Study, point: Mapping[str, Any]) -> str:

@@ -1,0 +1,149 @@
+"""A sweep in its folder: its studies, its result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from damoos import scorers
+from damoos.errors import ConfigError, StoreError, nearest
+from damoos.store.artifacts import Artifacts
+from damoos.store.studies import Store, slug
+from damoos.study.config import Study, StudyConfig, plain
+from damoos.sweep.config import SweepConfig
+
+PREFIX = "sweep-"
+
+
+class Sweep:
+    """A sweep in its folder.
+
+    Parameters
+    ----------
+    results : Path
+    name : str
+    url : str or None
+        Storage of its studies.
+    """
+
+    def __init__(self, results: Path, name: str, url: str | None = None) -> None:
+        self.name = name
+        self.artifacts = Artifacts(results / name)
+        form = _read(results / name / FILE)
+        self.config = SweepConfig(**form["config"])
+        self.created: str = form["created"]
+        self.store = Store(results, url or form["storage"])
+
+    @classmethod
+    def create(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep:
+        """A new sweep with the next free number."""
+        name = f"{PREFIX}{max(map(_number, folders(results)), default=0) + 1}"
+        form = {"created": datetime.now(UTC).isoformat(), "storage": url, "config": asdict(config)}
+        Artifacts(results / name).write_json(FILE, form)
+        return cls(results, name, url)
+
+    @classmethod
+    def unfinished(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep | None:
+        """The newest sweep of the same words, if there is something left to do in it, or to try again."""
+        for folder in reversed(folders(results)):
+            if _read(folder / FILE)["config"] == plain(config):
+                found = cls(results, folder.name, url)
+                return found if found.result is None or found.result["failures"] else None
+        return None
+
+    def study_name(self, config: StudyConfig) -> str:
+        """Name of one of its studies."""
+        return f"{self.name}-{slug(config.label)}"
+
+    def study(self, config: StudyConfig) -> Study:
+        """One of its studies, made when it is first asked for."""
+        direction = scorers.scorer(config.scorer, config.scorer_options).direction
+        now = datetime.now(UTC).isoformat()
+        return Study(self.store.ensure(self.study_name(config), plain(config), direction, now))
+
+    def finished(self, study: str) -> dict[str, Any] | None:
+        """Result of one of its studies by name; None if it has none yet, or was never begun."""
+        record = self.store.look(study)
+        return record.result if record else None
+
+    @contextmanager
+    def driving(self) -> Iterator[None]:
+        """Hold the right to drive it.
+
+        Raises
+        ------
+        StoreError : another process has it
+        """
+        with self.artifacts.held(f"sweep '{self.name}' is being driven by another damoos process"):
+            yield
+
+    def driven(self) -> bool:
+        """Whether a process of this computer drives it now."""
+        return self.artifacts.in_use()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What its driver last said of it."""
+        path = self.artifacts.path / STATUS
+        return _read(path) if path.exists() else {"sweep": self.name, "studies": []}
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What it has come to; None while there is more to do."""
+        path = self.artifacts.path / RESULT
+        return _read(path) if path.exists() else None
+
+
+def folders(results: Path) -> list[Path]:
+    """Folders of the sweeps in a results folder, oldest first."""
+    found = (one.parent for one in results.glob(f"{PREFIX}*/{FILE}"))
+    return sorted((one for one in found if one.name.removeprefix(PREFIX).isdigit()), key=_number)
+
+
+def _number(folder: Path) -> int:
+    return int(folder.name.removeprefix(PREFIX))
+
+
+def load(results: Path, name: str, url: str | None = None) -> Sweep:
+    """A sweep by its name.
+
+    Raises
+    ------
+    ConfigError : no such sweep
+    """
+    known = [one.name for one in folders(results)]
+    if name not in known:
+        hint = nearest(name, known) if known else "; there are no sweeps yet"
+        raise ConfigError(f"unknown sweep '{name}'{hint}")
+    return Sweep(results, name, url)
+
+
+def newest(results: Path) -> str:
+    """Name of the newest sweep.
+
+    Raises
+    ------
+    ConfigError : there are none
+    """
+    found = folders(results)
+    if not found:
+        raise ConfigError(f"there are no sweeps in {results} yet")
+    return found[-1].name
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise StoreError(f"{path}: {error}") from None
+    return found
+
+
+FILE, RESULT, STATUS = "sweep.json", "result.json", "status.json"
