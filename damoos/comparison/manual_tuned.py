@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from damoos.comparison.configurations import Quantity, told
 from damoos.errors import ConfigError
 from damoos.statistics import verdict
+from damoos.statistics.summary import Quantity, told
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.store.studies import Store
 from damoos.study.config import Study, feasible_scores

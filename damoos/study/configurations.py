@@ -7,13 +7,16 @@ order of a block depends on the study's seed and on the block's number only, so 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from damoos.comparison.configurations import config_json
 from damoos.errors import ConfigError
-from damoos.model.trial import Run
+from damoos.model.trial import Measurement, Run
 from damoos.policies import named
+from damoos.policies.base import DamosPolicy
+from damoos.statistics.summary import told
+from damoos.statistics.verdict import mean_measurement
 from damoos.study.config import Study, StudyConfig
 from damoos.study.result import about
 from damoos.study.steps import Execution, Part, Watcher
@@ -90,3 +93,87 @@ def result_of(study: Study, time_scale: int, elapsed_s: float) -> dict[str, Any]
         "recommended": None,
         "elapsed_s": elapsed_s,
     }
+
+
+Block = Mapping[str, Run]
+
+
+def _ratio(metric: str) -> Callable[[Measurement, Measurement], float]:
+    return lambda base, run: base.metric(metric) / run.metric(metric)
+
+
+def _change(metric: str) -> Callable[[Measurement, Measurement], float]:
+    return lambda base, run: run.metric(metric) / base.metric(metric) - 1
+
+
+def _own(metric: str) -> Callable[[Measurement, Measurement], float]:
+    return lambda base, run: run.metric(metric)
+
+
+# What is told of a configuration, from a block's baseline and its own run. Normalised as the paper's Figure 7 is: the
+# baseline is 1, more is better. Changes are as its Listing 2 and the v8 patch set count them.
+QUANTITIES: dict[str, Callable[[Measurement, Measurement], float]] = {
+    "performance": _ratio("runtime_s"),
+    "memory_efficiency": _ratio("rss_avg_bytes"),
+    "slowdown": _change("runtime_s"),
+    "bloat": _change("rss_avg_bytes"),
+    "kdamond_cpu": lambda base, run: run.metric("kdamond_cpu_s") / run.metric("runtime_s"),
+    "runtime_s": _own("runtime_s"),
+    "rss_avg_bytes": _own("rss_avg_bytes"),
+    "anon_huge_avg_bytes": _own("anon_huge_avg_bytes"),
+}
+
+
+def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Sequence[Block]) -> dict[str, Any]:
+    """One configuration of a listed study: what was in force, and its quantities; or why there are none.
+
+    Parameters
+    ----------
+    form : mapping
+        As `damoos.policies.named.resolve` gives it.
+    time_scale : int
+        By how much ages of schemes were divided.
+    blocks : sequence of mapping of str to Run
+        Runs by configuration, one mapping per block.
+
+    Returns
+    -------
+    dict
+        ``scheme, operations, thp, record, nr_runs, error, quantities, damos``
+    """
+    policy = named.policy(form, time_scale)
+    runs = [block[name] for block in blocks if name in block]
+    pairs, error = _pairs(name, blocks), next((run.error for run in runs if run.error), "")
+    if not pairs and not error:
+        error = "none of its runs was on the machine of its block's baseline"
+    total = [one.as_dict() for _, measured in pairs for one in measured.damos]
+    return {
+        "scheme": "\n".join(map(str, policy.schemes)) if isinstance(policy, DamosPolicy) else None,
+        **{key: form.get(key) for key in ("operations", "thp", "record")},
+        "nr_runs": len(runs),
+        "error": error,
+        "quantities": {} if error else {key: told([of(*pair) for pair in pairs]) for key, of in QUANTITIES.items()},
+        "damos": {
+            key: sum(one[key] for one in total)
+            for key in ("nr_tried", "sz_tried_bytes", "nr_applied", "sz_applied_bytes")
+        },
+    }
+
+
+def _pairs(name: str, blocks: Sequence[Block]) -> list[tuple[Measurement, Measurement]]:
+    """Runs with the baseline of their block; a block that was broken over two machines has no pair.
+
+    A baseline is set against those of the other blocks, so that its interval shows the noise.
+    """
+    pairs = []
+    bases = [block[named.BASELINE] for block in blocks if named.BASELINE in block]
+    for block in blocks:
+        run, base = block.get(name), block.get(named.BASELINE)
+        if not run or not run.measurement or not base or not base.measurement or run.host != base.host:
+            continue
+        against = base.measurement
+        if name == named.BASELINE:
+            others = [one.measurement for one in bases if one is not base and one.host == base.host and one.measurement]
+            against = mean_measurement(others) if others else against
+        pairs.append((against, run.measurement))
+    return pairs

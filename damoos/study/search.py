@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from damoos.dispatch.run import METRICS
 from damoos.dispatch.base import job
 from damoos.dispatch.lease import Lease
+from damoos.dispatch.run import METRICS
 from damoos.errors import (
     ConfigError,
     DamoosError,

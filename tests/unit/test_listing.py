@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 
 from damoos.api import comparisons
-from damoos.comparison.configurations import config_json, evaluation, thp_shares, told
+from damoos.comparison.configurations import evaluation, thp_shares
 from damoos.dispatch.local import LocalDispatcher
 from damoos.errors import ConfigError, MeasurementError, UnsupportedError, WorkloadError
 from damoos.machines import catalog
 from damoos.model.trial import Measurement, Run
 from damoos.policies import named
 from damoos.report.configs import text
+from damoos.statistics.summary import told
 from damoos.statistics.verdict import interval, interval_of_average
 from damoos.study.config import StudyConfig
-from damoos.study.configurations import plan
+from damoos.study.configurations import config_json, plan
 from damoos.sweep.driver import drive
 from damoos.sweep.estimate import estimate
 from damoos.sweep.sweep import Sweep
