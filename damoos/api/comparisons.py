@@ -13,7 +13,7 @@ from damoos.comparison.configurations import evaluation, rows
 from damoos.policies import named
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
-from damoos.study.config import Study
+from damoos.study.study import Study
 from damoos.sweep import sweep as sweeps
 from damoos.sweep.config import SweepConfig
 from damoos.sweep.sweep import Sweep

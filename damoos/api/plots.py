@@ -18,7 +18,7 @@ from damoos.recordings.recording import Recording
 from damoos.report import arms as bars
 from damoos.report import configs, forecasts, memory, recordings, sweeps, tuning
 from damoos.report.charts import Chart
-from damoos.study.config import Study
+from damoos.study.study import Study
 
 Studies: TypeAlias = TunedSweep | Sequence[TunedStudy]
 

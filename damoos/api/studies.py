@@ -12,9 +12,10 @@ from damoos.errors import ConfigError, nearest
 from damoos.model.trial import Trial
 from damoos.report import notebook
 from damoos.store.studies import Store
-from damoos.study.config import Study, StudyConfig, plain
+from damoos.study.config import StudyConfig, plain
 from damoos.study.result import write
 from damoos.study.search import Watcher, conduct
+from damoos.study.study import Study
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from damoos import markup
 from damoos.api.studies import RESULTS, TunedStudy
 from damoos.errors import ConfigError, nearest
 from damoos.report import fleet, notebook
-from damoos.study.config import Study
+from damoos.study.study import Study
 from damoos.sweep.config import SweepConfig, expand
 from damoos.sweep.sweep import Sweep, load
 

@@ -25,7 +25,7 @@ from damoos.errors import ConfigError, NothingFeasible
 
 if TYPE_CHECKING:
     from damoos.api import TunedStudy
-    from damoos.study.config import Study
+    from damoos.study.study import Study
 
 app = typer.Typer()
 
@@ -345,7 +345,7 @@ def _compare(found: dict[str, TunedStudy], form: str, results: Path) -> None:
 
 def _all_studies(results: Path, storage: str | None) -> list[Study]:
     from damoos.store.studies import Store
-    from damoos.study.config import Study
+    from damoos.study.study import Study
 
     return [Study(record) for record in Store(results, storage).all()][::-1]
 

@@ -27,7 +27,8 @@ from damoos.model.trial import Measurement
 from damoos.policies.base import DamosPolicy, NonePolicy
 from damoos.statistics.verdict import ALPHA, interval
 from damoos.store.artifacts import Artifacts
-from damoos.study.config import Study, StudyConfig, manual_policy
+from damoos.study.config import StudyConfig, manual_policy
+from damoos.study.study import Study
 from damoos.workloads.base import Tuning, Workload
 
 WITHOUT, UNDER = "without", "under"

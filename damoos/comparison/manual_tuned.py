@@ -13,7 +13,8 @@ from damoos.statistics import verdict
 from damoos.statistics.summary import Quantity, told
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.store.studies import Store
-from damoos.study.config import Study, feasible_scores
+from damoos.study.scoring import feasible_scores
+from damoos.study.study import Study
 from damoos.sweep.sweep import Sweep
 
 # What the paper reports of its three machines (section 4.3), as fractions: averages over 24 workloads, scores / 100.

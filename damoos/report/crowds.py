@@ -15,7 +15,7 @@ from damoos.report.names import short
 from damoos.report.tuning import axis, place, score_axis
 from damoos.searchers.base import feasible, value
 from damoos.statistics.verdict import MANUAL, TUNED
-from damoos.study.config import Study
+from damoos.study.study import Study
 
 Machine = Mapping[str, Any]
 # Points of a curve, and the quantiles between which its band lies.

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from damoos.model.trial import Run
-from damoos.study.config import Study, score_trials
+from damoos.study.scoring import score_trials
 from damoos.study.steps import Watcher
+from damoos.study.study import Study
 from damoos.sweep.sweep import Sweep
 
 EVERY_S = 1.0

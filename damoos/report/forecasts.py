@@ -10,7 +10,7 @@ from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Points
 from damoos.report.charts.style import BLUE, ORANGE, RED
 from damoos.scorers.terms import term
 from damoos.statistics.verdict import mean_measurement
-from damoos.study.config import Study
+from damoos.study.study import Study
 
 if TYPE_CHECKING:
     from damoos.study.recording import Forecast

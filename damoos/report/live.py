@@ -10,8 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from damoos.model.trial import Run, Score
-from damoos.study.config import Study, score_trials
+from damoos.study.scoring import score_trials
 from damoos.study.search import Watcher
+from damoos.study.study import Study
 from damoos.units import format_us, show_bytes, show_score
 
 

@@ -12,7 +12,8 @@ from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Steps
 from damoos.report.charts.style import BLUE, GREY, ORANGE
 from damoos.report.tuning import title
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED, rounds_of, settle
-from damoos.study.config import Study, feasible_scores
+from damoos.study.scoring import feasible_scores
+from damoos.study.study import Study
 from damoos.units import MIB
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from damoos.study.steps import Watcher
 from damoos.units import show_score
 
 if TYPE_CHECKING:
-    from damoos.study.config import Study
+    from damoos.study.study import Study
     from damoos.sweep.driver import Event
 
 

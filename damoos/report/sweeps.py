@@ -13,7 +13,7 @@ from damoos.report.charts.style import nth
 from damoos.report.names import short
 from damoos.report.tuning import axis, estimate, measured
 from damoos.statistics.verdict import MANUAL, TUNED
-from damoos.study.config import Study
+from damoos.study.study import Study
 
 Machine = Mapping[str, Any]
 # Machines beside each other that have room for numbers.

@@ -15,7 +15,7 @@ from damoos.report.charts import Axis, Chart, Layer, Level, Line, Panel, Points,
 from damoos.report.charts.layers import NONE
 from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, RED
 from damoos.searchers.base import feasible, value
-from damoos.study.config import Study
+from damoos.study.study import Study
 from damoos.units import MIB
 
 Result = Mapping[str, Any]

@@ -21,7 +21,7 @@ from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, DamoosError, MachineError, NothingFeasible, from_wire, nearest, to_wire
 from damoos.machines import catalog as machines
 from damoos.store.studies import Store
-from damoos.study.config import Study
+from damoos.study.study import Study
 from damoos.units import format_us
 
 POLL_S = 2.0

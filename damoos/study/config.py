@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from damoos import scorers, searchers
 from damoos.damon.scheme import Attrs, Quotas
 from damoos.damon.text import fill_template, parse_schemes
-from damoos.errors import ConfigError, MeasurementError, nearest
+from damoos.errors import ConfigError, nearest
 from damoos.machines import catalog as machines
 from damoos.machines.base import Machine
 from damoos.model.space import Param, Params, Space, parse_param
-from damoos.model.trial import History, Run, Score, Trial
 from damoos.policies.base import DamosPolicy
-from damoos.prediction.prior import Prediction, RecordedPrior, can_predict
-from damoos.scorers.base import Scorer
-from damoos.searchers.base import Searcher, feasible, value
-from damoos.statistics import verdict
-from damoos.statistics.verdict import mean_measurement
-from damoos.store.studies import StudyRecord
+from damoos.prediction.prior import can_predict
+from damoos.study.plan import plan
 from damoos.units import format_us
 from damoos.workloads import catalog as workloads
 from damoos.workloads.base import LiveWorkload, Tuning, Workload
 
 PRCL = "4K max  min min  MIN_AGE max  pageout"
-BLOCK = 5
 # Rounds of validation that may follow the planned ones, where they can change the decision.
 MAX_EXTRA_ROUNDS = 3
 QUOTA_RESET_MS = 1000
@@ -257,194 +249,3 @@ def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy:
 def manual_policy(min_age_us: int, operations: str) -> DamosPolicy:
     """The hand-made scheme: the paper's prcl."""
     return DamosPolicy(parse_schemes(fill_template(PRCL, {"MIN_AGE": format_us(min_age_us)})), operations)
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a study found out when it first reached its machine; stored, and the same ever after."""
-
-    workload_identity: str
-    variant: str
-    note: str
-    params: tuple[Param, ...]
-    manual_us: int
-    facts: dict[str, Any]
-    commit: str | None
-    reports: tuple[str, ...] = ()
-    record: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain form for the store."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, form: dict[str, Any]) -> Setting:
-        """Read what `to_json` wrote."""
-        params = tuple(Param(**param) for param in form["params"])
-        return cls(**{**form, "params": params, "reports": tuple(form.get("reports", ()))})
-
-
-def plan(nr_samples: int, record: bool = False) -> list[Run]:
-    """Every run of a search in order: two baselines, then trials in blocks with a baseline behind each.
-
-    Two at the start, because one tells nothing of the noise. A recording takes the place of the first trial.
-    """
-    block = min(BLOCK, math.ceil(nr_samples / 2))
-    steps = [("baseline", 0), ("baseline", 1)]
-    for number in range(nr_samples):
-        steps.append(("record", 0) if record and number == 0 else ("trial", number - record))
-        if (number + 1) % block == 0 or number + 1 == nr_samples:
-            steps.append(("baseline", len(steps) - number - 1))
-    return [Run(index, kind, number) for index, (kind, number) in enumerate(steps)]
-
-
-def validation_round(number: int, arms: Sequence[str], first_index: int) -> list[Run]:
-    """The runs of one round; the arms change places, so that none always follows the same one."""
-    turn = number % len(arms)
-    order = [*arms[turn:], *arms[:turn]]
-    return [Run(first_index + number * len(arms) + n, "validation", number, arm) for n, arm in enumerate(order)]
-
-
-def score_trials(runs: list[Run], scorer: Scorer) -> History:
-    """Trials with their scores, from raw runs alone.
-
-    Each trial is judged against the baselines on both sides of it that ran on the same machine as it did, or against
-    the one before where the other has not been run yet. Only for as long as its machine has had none is it judged
-    against another's.
-    """
-    runs = sorted(runs, key=lambda run: run.index)
-    baselines = [run for run in runs if run.kind == "baseline" and run.measurement]
-    trials: list[Trial] = []
-    previous: list[float] = []
-    for run in (one for one in runs if one.kind == "trial"):
-        state, score, error = "fail", Score(None, feasible=False), run.error
-        if run.measurement and run.measurement.censored:
-            state, error = "censored", f"stopped: runtime >= {run.measurement.metric('elapsed_s'):.2f} s"
-        elif run.measurement:
-            own = [one for one in baselines if one.host == run.host] or baselines
-            before = [one for one in own if one.index < run.index][-1:]
-            after = [one for one in own if one.index >= run.index][:1]
-            beside = [one.measurement for one in before + after if one.measurement]
-            try:
-                score = scorer.score(run.measurement, mean_measurement(beside), previous)
-                state = "complete"
-            except MeasurementError as failure:
-                error = str(failure)
-            if score.feasible and score.value is not None:
-                previous.append(score.value)
-        trials.append(Trial(run.number, run.params or {}, state, score, run.measurement, error))
-    return tuple(trials)
-
-
-def feasible_scores(history: History) -> list[float]:
-    """Scores of the trials that kept the limits, in order."""
-    return [value(trial) for trial in feasible(history)]
-
-
-def oriented(history: History, direction: str) -> History:
-    """The history as searchers want it: higher is better."""
-    if direction == "maximize":
-        return history
-
-    def turned(score: Score) -> Score:
-        return score if score.value is None else replace(score, value=-score.value)
-
-    return tuple(replace(trial, score=turned(trial.score)) for trial in history)
-
-
-class Study:
-    """A study in its store."""
-
-    def __init__(self, record: StudyRecord) -> None:
-        self.record = record
-        self.name = record.name
-        self.config = StudyConfig(**record.config)
-        self._prior: RecordedPrior | None = None
-
-    @cached_property
-    def scorer(self) -> Scorer:
-        """The scorer; ConfigError if a file that it came from is gone."""
-        return scorers.scorer(self.config.scorer, self.config.scorer_options)
-
-    @cached_property
-    def setting(self) -> Setting:
-        """What the study found on its machine, read once; ConfigError before its first run."""
-        form = self.record.get("setting")
-        if form is None:
-            raise ConfigError(f"study '{self.name}' has not reached its machine yet; damoos resume {self.name}")
-        return Setting.from_json(form)
-
-    @cached_property
-    def space(self) -> Space:
-        """The space that is searched."""
-        return Space(self.config.scheme, self.setting.params)
-
-    @property
-    def manual(self) -> Params:
-        """``min_age`` of the hand-made scheme, whatever is tuned here."""
-        return {"min_age_us": self.setting.manual_us}
-
-    @property
-    def manual_policy(self) -> DamosPolicy:
-        """The hand-made scheme that the tuned one is compared with: the paper's prcl."""
-        return manual_policy(self.setting.manual_us, self.config.operations)
-
-    @property
-    def searcher(self) -> Searcher:
-        """The searcher, with what a recording lets it expect as soon as there is one."""
-        self._searcher.prior = self.prior
-        return self._searcher
-
-    @cached_property
-    def _searcher(self) -> Searcher:
-        """Kept, because some are quicker when they are asked again."""
-        return searchers.searcher(self.config.searcher, self.space, self.config.nr_samples, self.config.seed)
-
-    @property
-    def prior(self) -> RecordedPrior | None:
-        """What a recording lets one expect, from the baselines before the first trial; None where there is none."""
-        if self._prior is None and self.setting.record and (form := self.record.get("prediction")):
-            first = [run.measurement for run in self.runs() if run.kind == "baseline" and run.number < 2]
-            baseline = mean_measurement([one for one in first if one])
-            self._prior = RecordedPrior(Prediction.from_json(form), baseline, self.scorer)
-        return self._prior
-
-    def runs(self) -> list[Run]:
-        """Finished runs in the order of the plan."""
-        return sorted(self.record.runs().values(), key=lambda run: run.index)
-
-    def trials(self) -> History:
-        """Finished trials with their scores, and with intervals as soon as repeated runs tell the noise."""
-        runs = self.runs()
-        history = score_trials(runs, self.scorer)
-        noise = verdict.scheme_noise(verdict.rounds_of(runs), self.scorer, feasible_scores(history))
-        if noise is None:
-            return history
-        return tuple(
-            replace(trial, interval=noise.around(trial.score.value))
-            if trial.score.feasible and trial.score.value is not None
-            else trial
-            for trial in history
-        )
-
-    def known(self, history: History) -> History:
-        """What the searcher is shown of a history."""
-        return oriented(history, self.scorer.direction)
-
-    def estimate(self, points: Sequence[Params]) -> list[float] | None:
-        """The searcher's idea of the score at some points; None where it has none."""
-        history = self.known(self.trials())
-        if not any(trial.score.feasible for trial in history):
-            return None
-        found = self.searcher.estimate(history, points)
-        sign = 1 if self.scorer.direction == "maximize" else -1
-        return None if found is None else [sign * one for one in found]
-
-    def deviation(self, points: Sequence[Params]) -> list[float] | None:
-        """How far the scores may lie from the estimate, as standard deviations; None where the searcher has no idea."""
-        history = self.known(self.trials())
-        return self.searcher.deviation(history, points) if any(trial.score.feasible for trial in history) else None
-
-    def policy(self, point: Params) -> DamosPolicy:
-        """The schemes of one point."""
-        return policy_of(self.config, self.space, point)

@@ -17,9 +17,10 @@ from damoos.policies import named
 from damoos.policies.base import DamosPolicy
 from damoos.statistics.summary import told
 from damoos.statistics.verdict import mean_measurement
-from damoos.study.config import Study, StudyConfig
+from damoos.study.config import StudyConfig
 from damoos.study.result import about
 from damoos.study.steps import Execution, Part, Watcher
+from damoos.study.study import Study
 
 
 def plan(config: StudyConfig) -> list[Run]:

@@ -14,7 +14,8 @@ from damoos.policies.base import DamosPolicy
 from damoos.scorers.terms import term
 from damoos.statistics import verdict
 from damoos.statistics.verdict import mean_measurement
-from damoos.study.config import Study, feasible_scores
+from damoos.study.scoring import feasible_scores
+from damoos.study.study import Study
 
 _PROVENANCE = ("emulation", "image", "packages", "overlays", "kernel_id", "cmdline")
 

@@ -33,9 +33,12 @@ from damoos.prediction.prior import Prediction
 from damoos.recordings import files as records
 from damoos.statistics import verdict
 from damoos.study import configurations, jobs
-from damoos.study.config import MAX_EXTRA_ROUNDS, Study, feasible_scores, plan, score_trials, space_of, validation_round
+from damoos.study.config import MAX_EXTRA_ROUNDS, space_of
+from damoos.study.plan import plan, validation_round
 from damoos.study.result import result_of
+from damoos.study.scoring import feasible_scores, score_trials
 from damoos.study.steps import Execution, Part, Step, Steps, Watcher
+from damoos.study.study import Study
 
 __all__ = ["Step", "Steps", "Watcher", "conduct", "steps"]
 

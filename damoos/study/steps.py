@@ -19,7 +19,8 @@ from damoos.errors import ConfigError, MeasurementError, WorkloadError
 from damoos.model.trial import Measurement, Run, Score
 from damoos.policies.base import Policy
 from damoos.study import jobs
-from damoos.study.config import Setting, Study, space_of
+from damoos.study.config import space_of
+from damoos.study.study import Setting, Study
 
 # A run this much slower than its baseline hangs, whatever the scorer allows.
 HANGS_AT = 4.0

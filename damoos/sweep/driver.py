@@ -26,9 +26,10 @@ from damoos.errors import DamoosError, MachineError, StoreError, UnsupportedErro
 from damoos.machines import prices
 from damoos.model.trial import Run, Score
 from damoos.study import jobs
-from damoos.study.config import Study, StudyConfig
+from damoos.study.config import StudyConfig
 from damoos.study.result import write
 from damoos.study.search import Step, Steps, Watcher, steps
+from damoos.study.study import Study
 from damoos.sweep.sweep import RESULT, STATUS, Sweep
 
 STATUS_EVERY_S = 2.0

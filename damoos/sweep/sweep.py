@@ -14,7 +14,8 @@ from damoos import scorers
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
-from damoos.study.config import Study, StudyConfig, plain
+from damoos.study.config import StudyConfig, plain
+from damoos.study.study import Study
 from damoos.sweep.config import SweepConfig
 
 PREFIX = "sweep-"

@@ -27,7 +27,8 @@ from damoos.errors import (
 )
 from damoos.machines import catalog
 from damoos.machines.base import DEAD_MAN_S
-from damoos.study.config import Study, score_trials
+from damoos.study.scoring import score_trials
+from damoos.study.study import Study
 from damoos.sweep import sweep as sweeps
 from damoos.sweep.config import SweepConfig, expand
 from damoos.sweep.driver import drive

@@ -16,8 +16,8 @@ from damoos.errors import WorkloadError
 from damoos.machines import catalog
 from damoos.model.trial import Run, Score
 from damoos.report import follow
-from damoos.study.config import Study
 from damoos.study.steps import Watcher
+from damoos.study.study import Study
 from damoos.testing.fake import FakeMachine
 
 NAME = "true-fake-1"

@@ -16,7 +16,8 @@ from damoos.prediction.prior import Prediction, RecordedPrior, can_predict
 from damoos.prediction.reclaim import Cost, Reclaim
 from damoos.searchers.auto import AutoSearcher
 from damoos.searchers.base import Expectation, Prior
-from damoos.study.config import PRCL, StudyConfig, plan, space_of
+from damoos.study.config import PRCL, StudyConfig, space_of
+from damoos.study.plan import plan
 from damoos.testing.contracts import SPACE, grown, hill
 from damoos.workloads.base import Tuning
 

@@ -18,7 +18,7 @@ from damoos.errors import (
 )
 from damoos.machines import catalog
 from damoos.study import config
-from damoos.study.config import plan, validation_round
+from damoos.study.plan import plan, validation_round
 from damoos.testing.fake import FakeMachine
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from damoos.errors import ConfigError, nearest
 from damoos.store.studies import Store
-from damoos.study.config import Study
+from damoos.study.study import Study
 from damoos.sweep import sweep as sweeps
 
 if TYPE_CHECKING:

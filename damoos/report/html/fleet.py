@@ -11,7 +11,7 @@ from damoos.machines import prices
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
-from damoos.study.config import Study
+from damoos.study.study import Study
 from damoos.sweep.sweep import Sweep
 
 Result = Mapping[str, Any]

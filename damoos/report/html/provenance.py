@@ -10,7 +10,8 @@ from typing import Any
 from damoos.machines import prices
 from damoos.model.trial import Run
 from damoos.report.html import shown
-from damoos.study.config import Study, StudyConfig
+from damoos.study.config import StudyConfig
+from damoos.study.study import Study
 
 Result = Mapping[str, Any]
 

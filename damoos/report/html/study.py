@@ -14,8 +14,8 @@ from damoos.report.html import document, provenance, shown, trials
 from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
-from damoos.study.config import Study
 from damoos.study.recording import forecast
+from damoos.study.study import Study
 from damoos.units import show_bytes, show_score
 
 Result = Mapping[str, Any]

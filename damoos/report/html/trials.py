@@ -10,7 +10,7 @@ from damoos.model.trial import Run, Trial
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.statistics.verdict import mean_measurement
-from damoos.study.config import Study
+from damoos.study.study import Study
 from damoos.units import format_us
 
 

@@ -1,0 +1,58 @@
+"""Trials with their scores, from raw runs alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from damoos.errors import MeasurementError
+from damoos.model.trial import History, Run, Score, Trial
+from damoos.scorers.base import Scorer
+from damoos.searchers.base import feasible, value
+from damoos.statistics.verdict import mean_measurement
+
+
+def score_trials(runs: list[Run], scorer: Scorer) -> History:
+    """Trials with their scores, from raw runs alone.
+
+    Each trial is judged against the baselines on both sides of it that ran on the same machine as it did, or against
+    the one before where the other has not been run yet. Only for as long as its machine has had none is it judged
+    against another's.
+    """
+    runs = sorted(runs, key=lambda run: run.index)
+    baselines = [run for run in runs if run.kind == "baseline" and run.measurement]
+    trials: list[Trial] = []
+    previous: list[float] = []
+    for run in (one for one in runs if one.kind == "trial"):
+        state, score, error = "fail", Score(None, feasible=False), run.error
+        if run.measurement and run.measurement.censored:
+            state, error = "censored", f"stopped: runtime >= {run.measurement.metric('elapsed_s'):.2f} s"
+        elif run.measurement:
+            own = [one for one in baselines if one.host == run.host] or baselines
+            before = [one for one in own if one.index < run.index][-1:]
+            after = [one for one in own if one.index >= run.index][:1]
+            beside = [one.measurement for one in before + after if one.measurement]
+            try:
+                score = scorer.score(run.measurement, mean_measurement(beside), previous)
+                state = "complete"
+            except MeasurementError as failure:
+                error = str(failure)
+            if score.feasible and score.value is not None:
+                previous.append(score.value)
+        trials.append(Trial(run.number, run.params or {}, state, score, run.measurement, error))
+    return tuple(trials)
+
+
+def feasible_scores(history: History) -> list[float]:
+    """Scores of the trials that kept the limits, in order."""
+    return [value(trial) for trial in feasible(history)]
+
+
+def oriented(history: History, direction: str) -> History:
+    """The history as searchers want it: higher is better."""
+    if direction == "maximize":
+        return history
+
+    def turned(score: Score) -> Score:
+        return score if score.value is None else replace(score, value=-score.value)
+
+    return tuple(replace(trial, score=turned(trial.score)) for trial in history)

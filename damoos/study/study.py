@@ -1,0 +1,145 @@
+"""A study in its store, with all that follows from its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from damoos import scorers, searchers
+from damoos.errors import ConfigError
+from damoos.model.space import Param, Params, Space
+from damoos.model.trial import History, Run
+from damoos.policies.base import DamosPolicy
+from damoos.prediction.prior import Prediction, RecordedPrior
+from damoos.scorers.base import Scorer
+from damoos.searchers.base import Searcher
+from damoos.statistics import verdict
+from damoos.statistics.verdict import mean_measurement
+from damoos.store.studies import StudyRecord
+from damoos.study.config import StudyConfig, manual_policy, policy_of
+from damoos.study.scoring import feasible_scores, oriented, score_trials
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a study found out when it first reached its machine; stored, and the same ever after."""
+
+    workload_identity: str
+    variant: str
+    note: str
+    params: tuple[Param, ...]
+    manual_us: int
+    facts: dict[str, Any]
+    commit: str | None
+    reports: tuple[str, ...] = ()
+    record: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain form for the store."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, form: dict[str, Any]) -> Setting:
+        """Read what `to_json` wrote."""
+        params = tuple(Param(**param) for param in form["params"])
+        return cls(**{**form, "params": params, "reports": tuple(form.get("reports", ()))})
+
+
+class Study:
+    """A study in its store."""
+
+    def __init__(self, record: StudyRecord) -> None:
+        self.record = record
+        self.name = record.name
+        self.config = StudyConfig(**record.config)
+        self._prior: RecordedPrior | None = None
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """The scorer; ConfigError if a file that it came from is gone."""
+        return scorers.scorer(self.config.scorer, self.config.scorer_options)
+
+    @cached_property
+    def setting(self) -> Setting:
+        """What the study found on its machine, read once; ConfigError before its first run."""
+        form = self.record.get("setting")
+        if form is None:
+            raise ConfigError(f"study '{self.name}' has not reached its machine yet; damoos resume {self.name}")
+        return Setting.from_json(form)
+
+    @cached_property
+    def space(self) -> Space:
+        """The space that is searched."""
+        return Space(self.config.scheme, self.setting.params)
+
+    @property
+    def manual(self) -> Params:
+        """``min_age`` of the hand-made scheme, whatever is tuned here."""
+        return {"min_age_us": self.setting.manual_us}
+
+    @property
+    def manual_policy(self) -> DamosPolicy:
+        """The hand-made scheme that the tuned one is compared with: the paper's prcl."""
+        return manual_policy(self.setting.manual_us, self.config.operations)
+
+    @property
+    def searcher(self) -> Searcher:
+        """The searcher, with what a recording lets it expect as soon as there is one."""
+        self._searcher.prior = self.prior
+        return self._searcher
+
+    @cached_property
+    def _searcher(self) -> Searcher:
+        """Kept, because some are quicker when they are asked again."""
+        return searchers.searcher(self.config.searcher, self.space, self.config.nr_samples, self.config.seed)
+
+    @property
+    def prior(self) -> RecordedPrior | None:
+        """What a recording lets one expect, from the baselines before the first trial; None where there is none."""
+        if self._prior is None and self.setting.record and (form := self.record.get("prediction")):
+            first = [run.measurement for run in self.runs() if run.kind == "baseline" and run.number < 2]
+            baseline = mean_measurement([one for one in first if one])
+            self._prior = RecordedPrior(Prediction.from_json(form), baseline, self.scorer)
+        return self._prior
+
+    def runs(self) -> list[Run]:
+        """Finished runs in the order of the plan."""
+        return sorted(self.record.runs().values(), key=lambda run: run.index)
+
+    def trials(self) -> History:
+        """Finished trials with their scores, and with intervals as soon as repeated runs tell the noise."""
+        runs = self.runs()
+        history = score_trials(runs, self.scorer)
+        noise = verdict.scheme_noise(verdict.rounds_of(runs), self.scorer, feasible_scores(history))
+        if noise is None:
+            return history
+        return tuple(
+            replace(trial, interval=noise.around(trial.score.value))
+            if trial.score.feasible and trial.score.value is not None
+            else trial
+            for trial in history
+        )
+
+    def known(self, history: History) -> History:
+        """What the searcher is shown of a history."""
+        return oriented(history, self.scorer.direction)
+
+    def estimate(self, points: Sequence[Params]) -> list[float] | None:
+        """The searcher's idea of the score at some points; None where it has none."""
+        history = self.known(self.trials())
+        if not any(trial.score.feasible for trial in history):
+            return None
+        found = self.searcher.estimate(history, points)
+        sign = 1 if self.scorer.direction == "maximize" else -1
+        return None if found is None else [sign * one for one in found]
+
+    def deviation(self, points: Sequence[Params]) -> list[float] | None:
+        """How far the scores may lie from the estimate, as standard deviations; None where the searcher has no idea."""
+        history = self.known(self.trials())
+        return self.searcher.deviation(history, points) if any(trial.score.feasible for trial in history) else None
+
+    def policy(self, point: Params) -> DamosPolicy:
+        """The schemes of one point."""
+        return policy_of(self.config, self.space, point)
