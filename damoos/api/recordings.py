@@ -17,7 +17,8 @@ from damoos.study.config import StudyConfig
 if TYPE_CHECKING:
     import pandas as pd
 
-    from damoos.study.recording import Forecast, Say, Size
+    from damoos.prediction.forecast import Forecast, Size
+    from damoos.study.recording import Say
 
 _OPERATIONS = {"rec": "vaddr", "prec": "paddr"}
 
@@ -38,7 +39,7 @@ class Predicted:
     """
 
     def __init__(self, recording: Recording, scorer: str = "daos", **options: Any) -> None:
-        from damoos.study.recording import forecast
+        from damoos.prediction.forecast import forecast
 
         self.recording = recording
         self.forecasts: list[Forecast] = forecast(recording, scorer, options)
@@ -58,7 +59,7 @@ class Predicted:
 
     def size(self, slowdown: float = 0.05) -> Size:
         """The smallest memory whose slowdown stays under a bound with 90 %; all of it where no scheme does."""
-        from damoos.study.recording import rightsize
+        from damoos.prediction.forecast import rightsize
 
         return rightsize(self.recording, slowdown)
 

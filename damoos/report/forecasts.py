@@ -13,7 +13,7 @@ from damoos.statistics.verdict import mean_measurement
 from damoos.study.study import Study
 
 if TYPE_CHECKING:
-    from damoos.study.recording import Forecast
+    from damoos.prediction.forecast import Forecast
 
 _AGE = Axis("min_age [s]", "min_age_s")
 

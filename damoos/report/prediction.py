@@ -10,7 +10,7 @@ from damoos.recordings.recording import Recording
 from damoos.units import show_score
 
 if TYPE_CHECKING:
-    from damoos.study.recording import Forecast
+    from damoos.prediction.forecast import Forecast
 
 COLUMNS = ("min_age", "RSS saving", "slowdown", "80 % of what is believed", "score")
 _WIDTHS = (8, 11, 9, 25, 7)

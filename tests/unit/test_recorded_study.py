@@ -16,12 +16,13 @@ from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, MachineLost, UnsupportedError, WorkloadError
 from damoos.machines import catalog
 from damoos.policies.base import RecordPolicy
+from damoos.prediction.forecast import forecast, rightsize
 from damoos.prediction.reclaim import Cost, reclaim
 from damoos.recordings import files
 from damoos.recordings.recording import Recording
 from damoos.report.text import summary
 from damoos.study.config import StudyConfig
-from damoos.study.recording import forecast, record, rightsize
+from damoos.study.recording import record
 from damoos.study.search import Watcher
 from damoos.testing.fake import FAULT_US, PAGEOUT_US, RSS_BYTES, RUNTIME_S, FakeMachine, cliff_and_fall
 from tests.records import MIB, assert_same, recording, stairs

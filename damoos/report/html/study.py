@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from damoos.errors import ConfigError
+from damoos.prediction.forecast import forecast
 from damoos.recordings import files
 from damoos.report import forecasts, memory, recordings, tuning
 from damoos.report.html import document, provenance, shown, trials
 from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
-from damoos.study.recording import forecast
 from damoos.study.study import Study
 from damoos.units import show_bytes, show_score
 
