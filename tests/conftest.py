@@ -54,7 +54,7 @@ DAMOOS = Path(sys.executable).with_name("damoos")
 # are nearly always close.
 BRIEFLY = (
     sys.executable, "-c",
-    "from damoos import cli, conduct; conduct.MAX_EXTRA_ROUNDS = 0; cli.main()",
+    "from damoos import cli; from damoos.study import search; search.MAX_EXTRA_ROUNDS = 0; cli.main()",
 )  # fmt: skip
 
 

@@ -160,7 +160,8 @@ def evaluate(
     event : callable or None
         Told of each thing that happens, see `damoos.sweep.driver.drive`.
     **settings
-        Further fields of `damoos.study.config.StudyConfig`: ``seed``, ``operations``, ``require_real``, ``run_limit_s``.
+        Further fields of `damoos.study.config.StudyConfig`: ``seed``, ``operations``, ``require_real``,
+        ``run_limit_s``.
 
     Returns
     -------

@@ -3,9 +3,9 @@
 Pitfalls that this file guards against, all met on 6.12: ``update_us`` starts at 60 s, so every interval is always
 written; a bad ``commit`` reports success and kills the kdamond, so `Kdamond.commit` looks at the state again; a goal
 that is added by a commit loses its current value, so it is written again; an action that the operations set cannot do
-is accepted and applies nothing, which `damoos.agent.action_probe` finds out; a commit to a kdamond whose schemes are all
-inactive by their watermarks waits for ever, so such a one is started anew. Files that older or smaller kernels lack are
-written only for what differs from the kernel's own default.
+is accepted and applies nothing, which `damoos.agent.action_probe` finds out; a commit to a kdamond whose schemes are
+all inactive by their watermarks waits for ever, so such a one is started anew. Files that older or smaller kernels lack
+are written only for what differs from the kernel's own default.
 
 References
 ----------

@@ -58,7 +58,8 @@ def averages(found: Sequence[Machine], direction: str) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        One entry of the form of `damoos.comparison.manual_tuned.compare`; an arm that broke a limit once is not ``feasible``.
+        One entry of the form of `damoos.comparison.manual_tuned.compare`; an arm that broke a limit once is not
+        ``feasible``.
     """
     pairs = [(one["machine"], pair) for one in found for pair in one["studies"] if not pair["error"]]
     workloads = {pair["workload"] for _, pair in pairs}

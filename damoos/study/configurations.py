@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from damoos.comparison.configurations import config_json
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Run
 from damoos.policies import named

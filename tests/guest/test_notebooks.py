@@ -40,7 +40,7 @@ def test_a_notebook_runs(tmp_path: Path, notebook: Path) -> None:
     short_workload(tmp_path, manual_min_age="500ms")
     small_redis(tmp_path)
     found = read(notebook)
-    found.cells.insert(0, new_code_cell("from damoos import conduct\n\nconduct.MAX_EXTRA_ROUNDS = 0"))
+    found.cells.insert(0, new_code_cell("from damoos.study import search\n\nsearch.MAX_EXTRA_ROUNDS = 0"))
     for before, after in SMALLER[notebook.stem].items():
         assert any(before in cell.source for cell in found.cells)
         for cell in found.cells:
