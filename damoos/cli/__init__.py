@@ -12,16 +12,16 @@ import typer
 
 from damoos.cli import (
     bench,
-    fleet,
+    comparisons,
     kernels,
-    lists,
-    live,
     machines,
-    pages,
-    recorder,
-    records,
-    sidebyside,
+    recordings,
+    report_html,
+    reports,
+    setup,
     studies,
+    sweeps,
+    watch,
     workloads,
 )
 from damoos.cli.help import TasksHelp, lay_out
@@ -36,16 +36,16 @@ app = typer.Typer(
     cls=TasksHelp,
     pretty_exceptions_enable=False,
 )
-for part in (studies, recorder, fleet, live, sidebyside, machines, lists):
+for part in (studies, recordings, sweeps, watch, comparisons, machines, setup):
     app.add_typer(part.app)
 app.add_typer(machines.machines, name="machines")
-app.add_typer(fleet.cluster, name="cluster")
+app.add_typer(sweeps.cluster, name="cluster")
 app.add_typer(workloads.workloads, name="workloads")
 app.add_typer(bench.bench, name="bench")
 app.add_typer(kernels.kernel, name="kernel")
 app.add_typer(bench.plugin, name="plugin")
-records.report.add_typer(pages.app)
-app.add_typer(records.report, name="report")
+reports.report.add_typer(report_html.app)
+app.add_typer(reports.report, name="report")
 lay_out(app)
 
 

@@ -20,7 +20,7 @@ from damoos.cli.common import (
     say,
     scheme_text,
 )
-from damoos.cli.fleet import RayAddress, SweepFormat, run
+from damoos.cli.sweeps import RayAddress, SweepFormat, run
 from damoos.errors import ConfigError, NothingFeasible
 
 if TYPE_CHECKING:

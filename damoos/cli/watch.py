@@ -11,8 +11,8 @@ import typer
 
 from damoos.cli import complete
 from damoos.cli.common import RESULTS, Format, Results, Storage, check_format, say
-from damoos.cli.fleet import check, watched
 from damoos.cli.studies import Watching, check_feasible
+from damoos.cli.sweeps import check, watched
 
 if TYPE_CHECKING:
     from damoos.sweep.sweep import Sweep

@@ -20,7 +20,7 @@ from damoos.cli.common import (
     say,
     scheme_text,
 )
-from damoos.cli.fleet import RayAddress, SweepFormat, begin
+from damoos.cli.sweeps import RayAddress, SweepFormat, begin
 from damoos.errors import ConfigError
 
 MACHINE, KERNEL = "guest", "debian"
