@@ -73,7 +73,7 @@ class Evaluated:
 
     def write(self) -> list[Path]:
         """Write JSON, CSV and a figure for each machine into the sweep's folder; returns their paths."""
-        from damoos.report.configs import write
+        from damoos.report.comparison.configurations import write
 
         return write(self.result, self.studies, self.artifacts)
 
@@ -83,13 +83,13 @@ class Evaluated:
 
     def __repr__(self) -> str:
         """The tables as text."""
-        from damoos.report.configs import text
+        from damoos.report.comparison.configurations import text
 
         return text(self.result, self.studies)
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        from damoos.report.configs import html
+        from damoos.report.comparison.configurations import html
 
         return html(self.result, self.studies)
 
@@ -114,19 +114,19 @@ class Compared:
 
     def write(self, folder: Path) -> list[Path]:
         """Write JSON, CSV and a figure for each machine; returns their paths."""
-        from damoos.report.arms import write
+        from damoos.report.comparison.manual_tuned import write
 
         return write(self.result, Artifacts(folder))
 
     def __repr__(self) -> str:
         """The tables as text."""
-        from damoos.report.arms import text
+        from damoos.report.comparison.manual_tuned import text
 
         return text(self.result)
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        from damoos.report.arms import html
+        from damoos.report.comparison.manual_tuned import html
 
         return html(self.result)
 

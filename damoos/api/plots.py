@@ -15,9 +15,12 @@ from damoos.api.recordings import Predicted
 from damoos.comparison import manual_tuned
 from damoos.errors import ConfigError
 from damoos.recordings.recording import Recording
-from damoos.report import arms as bars
-from damoos.report import configs, forecasts, memory, recordings, sweeps, tuning
 from damoos.report.charts import Chart
+from damoos.report.comparison import configurations
+from damoos.report.comparison import manual_tuned as bars
+from damoos.report.recording import charts, forecasts
+from damoos.report.study import memory, tuning
+from damoos.report.sweep import overview
 from damoos.study.study import Study
 
 Studies: TypeAlias = TunedSweep | Sequence[TunedStudy]
@@ -63,7 +66,7 @@ def plot_sweep(sweep: Studies) -> Chart:
     ConfigError : no study has begun
     """
     studies = _studies(sweep)
-    return sweeps.matrix(_name(sweep), manual_tuned.compare(studies), studies[0].scorer.direction)
+    return overview.matrix(_name(sweep), manual_tuned.compare(studies), studies[0].scorer.direction)
 
 
 def plot_curves(studies: Studies) -> Chart:
@@ -77,7 +80,7 @@ def plot_curves(studies: Studies) -> Chart:
     ------
     ConfigError : no study has begun
     """
-    return sweeps.curves(_name(studies), _studies(studies))
+    return overview.curves(_name(studies), _studies(studies))
 
 
 def plot_compare(studies: Studies | Compared) -> Chart:
@@ -99,32 +102,32 @@ def plot_compare(studies: Studies | Compared) -> Chart:
 
 def plot_configs(evaluation: Evaluated) -> Chart:
     """The paper's Figure 7: performance and memory efficiency of every configuration, the baseline being 1."""
-    return configs.chart(evaluation.result, evaluation.studies)
+    return configurations.chart(evaluation.result, evaluation.studies)
 
 
 def plot_heatmap(recording: Recording, target: int | None = None, address: tuple[int, int] | None = None) -> Chart:
     """When which addresses were accessed how often; see `damoos.recordings.heatmap.heatmap`."""
-    return recordings.heatmap(recording, target, address)
+    return charts.heatmap(recording, target, address)
 
 
 def plot_wss(recording: Recording, min_accesses: int = 1) -> Chart:
     """The working set over time: regions with so many accesses or more."""
-    return recordings.wss(recording, min_accesses)
+    return charts.wss(recording, min_accesses)
 
 
 def plot_regions(recording: Recording) -> Chart:
     """The number of DAMON's regions over time, and its bound."""
-    return recordings.regions(recording)
+    return charts.regions(recording)
 
 
 def plot_recency(recording: Recording) -> Chart:
     """Memory by the time since its last access, over time."""
-    return recordings.recency(recording)
+    return charts.recency(recording)
 
 
 def plot_idle_time(recording: Recording) -> Chart:
     """Memory by how long it has been idle."""
-    return recordings.idle_time(recording)
+    return charts.idle_time(recording)
 
 
 def plot_prediction(recording: Recording | Predicted, study: TunedStudy | None = None) -> Chart:
@@ -142,7 +145,7 @@ def plot_prediction(recording: Recording | Predicted, study: TunedStudy | None =
     ConfigError : the recording does not allow a prediction
     """
     found = recording if isinstance(recording, Predicted) else Predicted(recording)
-    title = recordings.title(found.recording)
+    title = charts.title(found.recording)
     return forecasts.chart(title, found.forecasts, None if study is None else _tuning(study))
 
 

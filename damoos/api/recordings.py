@@ -11,7 +11,8 @@ from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, nearest
 from damoos.policies.base import RecordPolicy
 from damoos.recordings.recording import Recording
-from damoos.report import notebook, prediction
+from damoos.report import notebook
+from damoos.report.recording import prediction
 from damoos.study.config import StudyConfig
 
 if TYPE_CHECKING:

@@ -142,7 +142,7 @@ class TunedStudy:
 
     def plot(self) -> list[Path]:
         """Draw the study like the paper's Figure 5; returns the PNG and the SVG file."""
-        from damoos.report.tuning import draw
+        from damoos.report.study.tuning import draw
 
         return draw(self.study)
 
@@ -150,10 +150,10 @@ class TunedStudy:
         """The result as text."""
         if self.study.config.configs and self.result:
             from damoos.comparison.configurations import evaluation
-            from damoos.report.configs import text
+            from damoos.report.comparison.configurations import text
 
             return text({"machines": evaluation([self.result]), "failures": []}, [self.result])
-        from damoos.report.text import summary
+        from damoos.report.study.text import summary
 
         return summary(self.result) if self.result else f"study {self.name}: unfinished"
 
@@ -161,7 +161,7 @@ class TunedStudy:
         """The same for a notebook."""
         if self.study.config.configs or not self.result:
             return markup.section(f"study {self.name}", markup.pre(repr(self)))
-        from damoos.report.text import html
+        from damoos.report.study.text import html
 
         return html(self.result, self.trials_df)
 
@@ -242,6 +242,6 @@ def _write_results(study: Study, result: dict[str, Any]) -> None:
     write(study, result)
     if study.config.configs:
         return
-    from damoos.report.tuning import draw
+    from damoos.report.study.tuning import draw
 
     draw(study)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from damoos import markup
 from damoos.api.studies import RESULTS, TunedStudy
 from damoos.errors import ConfigError, nearest
-from damoos.report import fleet, notebook
+from damoos.report import notebook
+from damoos.report.sweep import progress
 from damoos.study.study import Study
 from damoos.sweep.config import SweepConfig, expand
 from damoos.sweep.sweep import Sweep, load
@@ -114,8 +115,8 @@ class TunedSweep:
     def __repr__(self) -> str:
         """Its studies as a table of text, and what went wrong."""
         if self.sweep.result:
-            return fleet.summary(self.sweep.result)
-        return f"sweep {self.name}: unfinished\n{fleet.plain(self.result['studies'])}"
+            return progress.summary(self.sweep.result)
+        return f"sweep {self.name}: unfinished\n{progress.plain(self.result['studies'])}"
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
@@ -123,7 +124,9 @@ class TunedSweep:
         failures = markup.table(["failed", "error"], [(one["study"], one["error"]) for one in found["failures"]])
         state = "" if self.sweep.result else ": unfinished"
         return markup.section(
-            f"sweep {self.name}{state}", fleet.html(found["studies"]), failures if found["failures"] else markup.Html()
+            f"sweep {self.name}{state}",
+            progress.html(found["studies"]),
+            failures if found["failures"] else markup.Html(),
         )
 
 

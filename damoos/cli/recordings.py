@@ -141,7 +141,7 @@ def rightsize(
     Example: damoos rightsize --workload redis/idle --slowdown 3%
     """
     from damoos.prediction.forecast import forecast, rightsize
-    from damoos.report.prediction import heading
+    from damoos.report.recording.prediction import heading
     from damoos.units import parse_percent, show_bytes
 
     check_format(form)

@@ -63,13 +63,13 @@ def heatmap(
     """
     _check(output, form)
     recording, later_s = _recording(name, results, intervals, target=None, time=time, address=None)
-    from damoos.report import recordings
     from damoos.report.charts import terminal
+    from damoos.report.recording import charts
 
     span = None if address is None else _addresses(address)
     console = _console()
     nr_times, nr_addresses = terminal.cells(console) if output is None and form == "text" else (400, 256)
-    _print(recordings.heatmap(recording, target, span, nr_times, nr_addresses).later(later_s), console, output, form)
+    _print(charts.heatmap(recording, target, span, nr_times, nr_addresses).later(later_s), console, output, form)
 
 
 @report.command()
@@ -90,9 +90,9 @@ def wss(
     """
     _check(output, form)
     recording, later_s = _recording(name, results, intervals, target, time, address)
-    from damoos.report import recordings
+    from damoos.report.recording import charts
 
-    _print(recordings.wss(recording, min_accesses).later(later_s), _console(), output, form)
+    _print(charts.wss(recording, min_accesses).later(later_s), _console(), output, form)
 
 
 @report.command()
@@ -110,9 +110,9 @@ def regions(
     """
     _check(output, form)
     recording, later_s = _recording(name, results, intervals, None, time, None)
-    from damoos.report import recordings
+    from damoos.report.recording import charts
 
-    _print(recordings.regions(recording).later(later_s), _console(), output, form)
+    _print(charts.regions(recording).later(later_s), _console(), output, form)
 
 
 @report.command()
@@ -132,9 +132,9 @@ def recency(
     """
     _check(output, form)
     recording, later_s = _recording(name, results, intervals, target, time, address)
-    from damoos.report import recordings
+    from damoos.report.recording import charts
 
-    _print(recordings.recency(recording).later(later_s), _console(), output, form)
+    _print(charts.recency(recording).later(later_s), _console(), output, form)
 
 
 @report.command("idle-time")
@@ -154,9 +154,9 @@ def idle_time(
     """
     _check(output, form)
     recording, later_s = _recording(name, results, intervals, target, time, address)
-    from damoos.report import recordings
+    from damoos.report.recording import charts
 
-    _print(recordings.idle_time(recording).later(later_s), _console(), output, form)
+    _print(charts.idle_time(recording).later(later_s), _console(), output, form)
 
 
 def _check(output: Path | None, form: str) -> None:

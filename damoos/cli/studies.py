@@ -303,7 +303,7 @@ class Watching:
     """A watcher on standard error that gives the terminal back in every way out."""
 
     def __enter__(self) -> Any:
-        from damoos.report.live import watcher
+        from damoos.report.study.progress import watcher
 
         self._watcher = watcher()
         return self._watcher

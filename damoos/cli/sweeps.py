@@ -106,7 +106,7 @@ def run(found: Sweep, ray: str | None, form: str) -> None:
     """Drive a sweep and print what it has come to."""
     from damoos import api
     from damoos.api import comparisons
-    from damoos.report.fleet import summary
+    from damoos.report.sweep.progress import summary
 
     check_format(form, "jsonl")
     with watched(form) as event:
@@ -145,7 +145,7 @@ def status(
 
     Example: damoos status sweep-1
     """
-    from damoos.report.fleet import plain
+    from damoos.report.sweep.progress import plain
     from damoos.sweep import sweep as sweeps
 
     check_format(form)
@@ -205,7 +205,7 @@ def watched(form: str) -> Iterator[Any]:
     """What is told how a sweep goes: a table, lines, or JSON lines."""
     from rich.console import Console
 
-    from damoos.report.fleet import JsonLines, Lines, LiveTable
+    from damoos.report.sweep.progress import JsonLines, Lines, LiveTable
 
     console = Console(stderr=True)
     if form == "jsonl":

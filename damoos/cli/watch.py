@@ -62,7 +62,8 @@ def _watch_study(name: str, results: Path, storage: str | None, form: str) -> No
 
 def _watch_sweep(found: Sweep, form: str) -> None:
     from damoos.api import comparisons
-    from damoos.report import fleet, follow
+    from damoos.report import follow
+    from damoos.report.sweep import progress
 
     with watched(form) as event:
         said = follow.sweep(found, event)
@@ -72,7 +73,7 @@ def _watch_sweep(found: Sweep, form: str) -> None:
     elif listed and any(row["state"] == "done" for row in said["studies"]):
         print(repr(comparisons.Evaluated(found)))
     else:
-        print(fleet.summary(said))
+        print(progress.summary(said))
     check(said, listed)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from damoos import markup
 from damoos.model.trial import Run, Score
-from damoos.report.fleet import clock
+from damoos.report.sweep.progress import clock
 from damoos.study.steps import Watcher
 from damoos.units import show_score
 

@@ -9,4 +9,4 @@ import pytest
 def no_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Studies draw no figures here, which would take most of their time; the marker ``figures`` has them drawn."""
     if "figures" not in request.keywords:
-        monkeypatch.setattr("damoos.report.tuning.draw", lambda *_: [])
+        monkeypatch.setattr("damoos.report.study.tuning.draw", lambda *_: [])

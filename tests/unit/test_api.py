@@ -31,7 +31,7 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMachine]:
     monkeypatch.setattr(
         catalog, "machine", lambda name, kernel=None: made.setdefault(name, FakeMachine(noise=0.001, seed=len(made)))
     )
-    monkeypatch.setattr("damoos.report.tuning.draw", lambda *_: [])
+    monkeypatch.setattr("damoos.report.study.tuning.draw", lambda *_: [])
     return made
 
 

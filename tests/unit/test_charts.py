@@ -22,7 +22,6 @@ from rich.console import Console
 from damoos.errors import ConfigError
 from damoos.model.space import Param
 from damoos.model.trial import Score, Trial
-from damoos.report import tuning
 from damoos.report.charts import (
     Axis,
     Bars,
@@ -45,6 +44,7 @@ from damoos.report.charts import (
 from damoos.report.charts.chart import wrapped
 from damoos.report.charts.layers import Floats
 from damoos.report.charts.style import DASHES, HOT_TO_COLD, MARKERS, PALETTE, nth
+from damoos.report.study import tuning
 
 AGE, SCORE = Axis("min_age [s]", "min_age_s"), Axis("score: as a share", "score", is_share=True)
 LAYERS: tuple[Layer, ...] = (

@@ -15,7 +15,7 @@ from damoos.errors import ConfigError, MeasurementError, UnsupportedError, Workl
 from damoos.machines import catalog
 from damoos.model.trial import Measurement, Run
 from damoos.policies import named
-from damoos.report.configs import text
+from damoos.report.comparison.configurations import text
 from damoos.statistics.summary import told
 from damoos.statistics.verdict import interval, interval_of_average
 from damoos.study.config import StudyConfig

@@ -35,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(catalog, "machine", machine)
-        patch.setattr("damoos.report.tuning.draw", lambda *_: [])
+        patch.setattr("damoos.report.study.tuning.draw", lambda *_: [])
         two = ["min_age=5s:60s", "quota_sz=64M:1G"]
         yield SimpleNamespace(
             results=results,

@@ -20,7 +20,7 @@ from damoos.prediction.forecast import forecast, rightsize
 from damoos.prediction.reclaim import Cost, reclaim
 from damoos.recordings import files
 from damoos.recordings.recording import Recording
-from damoos.report.text import summary
+from damoos.report.study.text import summary
 from damoos.study.config import StudyConfig
 from damoos.study.recording import record
 from damoos.study.search import Watcher

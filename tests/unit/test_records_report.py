@@ -21,16 +21,16 @@ import damoos as package
 from damoos.cli import main
 from damoos.errors import ConfigError, StoreError
 from damoos.recordings import files
-from damoos.report import recordings
 from damoos.report.charts import Chart, terminal
+from damoos.report.recording import charts
 from tests.records import ABOUT, HEAP, MIB, assert_same, recording, stairs
 
 CHARTS = {
-    "heatmap": recordings.heatmap,
-    "wss": recordings.wss,
-    "regions": recordings.regions,
-    "recency": recordings.recency,
-    "idle-time": recordings.idle_time,
+    "heatmap": charts.heatmap,
+    "wss": charts.wss,
+    "regions": charts.regions,
+    "recency": charts.recency,
+    "idle-time": charts.idle_time,
 }
 
 
@@ -62,7 +62,7 @@ def test_files_of_each_form(name: str, tmp_path: Path) -> None:
 def test_a_picture_shows_the_stairs(tmp_path: Path) -> None:
     from matplotlib.image import imread
 
-    pixels = imread(recordings.heatmap(stairs()).save(tmp_path / "a.png"))[..., :3].sum(axis=2)
+    pixels = imread(charts.heatmap(stairs()).save(tmp_path / "a.png"))[..., :3].sum(axis=2)
     dark = pixels[:, : int(pixels.shape[1] * 0.87)] < 0.1  # without the colour bar
     rows, columns = (np.flatnonzero(dark.mean(axis=axis) > 0.5) for axis in (1, 0))
     low, left, high, right = rows.min(), columns.min(), rows.max(), columns.max()
@@ -74,7 +74,7 @@ def test_a_picture_shows_the_stairs(tmp_path: Path) -> None:
 
 
 def test_memory_that_nothing_accesses_is_black(tmp_path: Path) -> None:
-    chart = recordings.heatmap(recording((0, 1, [(0, MIB, 0, 0)])))
+    chart = charts.heatmap(recording((0, 1, [(0, MIB, 0, 0)])))
     for ending in ("png", "html"):
         assert chart.save(tmp_path / f"a.{ending}").stat().st_size > 0
     assert chart.text[-1] == "accessed in 0.0% of the samples on average, at most in 0.0%"
@@ -83,12 +83,12 @@ def test_memory_that_nothing_accesses_is_black(tmp_path: Path) -> None:
 
 def test_foreign_words_are_only_words(tmp_path: Path) -> None:
     about = {**ABOUT, "workload": "</script><b>$x$ \x1b[31m"}
-    chart = recordings.wss(recording((0, 1, [(0, MIB, 1, 0)]), about=about))
+    chart = charts.wss(recording((0, 1, [(0, MIB, 1, 0)]), about=about))
     assert "\x1b" not in chart.title
     chart.save(tmp_path / "a.png")
     page = chart.save(tmp_path / "a.html").read_text()
     assert "</script><b>" not in page
-    unknown = recordings.wss(recording((0, 1, [(0, MIB, 1, 0)])))
+    unknown = charts.wss(recording((0, 1, [(0, MIB, 1, 0)])))
     assert unknown.title == "a recording of unknown origin"
 
 
@@ -99,7 +99,7 @@ def printed(chart: Chart, **how: object) -> str:
 
 
 def test_a_heatmap_without_colour_is_a_ramp() -> None:
-    chart = recordings.heatmap(stairs(), None, None, 8, 8)
+    chart = charts.heatmap(stairs(), None, None, 8, 8)
     lines = printed(chart).splitlines()
     ramp = [line[13:69] for line in lines[1:9]]
     # Eight cells of time, seven characters each: the room for them is 56.
@@ -109,7 +109,7 @@ def test_a_heatmap_without_colour_is_a_ramp() -> None:
 
 
 def test_no_color_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    chart = recordings.heatmap(stairs(), None, None, 8, 8)
+    chart = charts.heatmap(stairs(), None, None, 8, 8)
     coloured = printed(chart, force_terminal=True, color_system="truecolor")
     assert "\x1b[38;2;" in coloured
     assert "▀" in coloured
@@ -119,7 +119,7 @@ def test_no_color_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_memory_is_not_no_access() -> None:
     gap = recording((0.0, 1.0, [(0, 10, 20, 0), (30, 40, 0, 0)]))
-    rows = [line[13:69] for line in printed(recordings.heatmap(gap, None, (0, 40), 1, 4)).splitlines()[1:5]]
+    rows = [line[13:69] for line in printed(charts.heatmap(gap, None, (0, 40), 1, 4)).splitlines()[1:5]]
     assert [set(row) for row in rows] == [{" "}, {"x"}, {"x"}, {"█"}]
 
 
@@ -133,7 +133,7 @@ def test_no_line_is_too_wide(name: str, colour: bool) -> None:
 
 def test_bars_over_time() -> None:
     rows = [[(0, MIB, 20, 0)], [(0, 2 * MIB, 20, 0)], [(0, 4 * MIB, 20, 0)]]
-    chart = recordings.wss(recording(*((n, n + 1, row) for n, row in enumerate(rows))))
+    chart = charts.wss(recording(*((n, n + 1, row) for n, row in enumerate(rows))))
     bars = [line.count("█") for line in printed(chart).splitlines() if "█" in line]
     assert bars == [12, 23, 46]
 
@@ -226,9 +226,9 @@ def test_wrong_files_are_one_line(content: bytes | None, tmp_path: Path, report)
 def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="file"):
-        recordings.wss(stairs()).save(tmp_path / "file" / "a.png")
+        charts.wss(stairs()).save(tmp_path / "file" / "a.png")
     with pytest.raises(ConfigError, match=r"\.png, \.svg, \.html, \.csv"):
-        recordings.wss(stairs()).save(tmp_path / "a.gif")
+        charts.wss(stairs()).save(tmp_path / "a.gif")
 
 
 def test_a_recording_in_python(file: Path, tmp_path: Path) -> None:
@@ -240,6 +240,6 @@ def test_a_recording_in_python(file: Path, tmp_path: Path) -> None:
 
 def test_json_has_no_number_that_is_none() -> None:
     gap = recording((0.0, 1.0, [(0, 10, 20, 0), (30, 40, 0, 0)]))
-    numbers = recordings.heatmap(gap, None, (0, 40), 1, 4).numbers
+    numbers = charts.heatmap(gap, None, (0, 40), 1, 4).numbers
     assert numbers["frequency"] == [[1.0, None, None, 0.0]]
     assert not any(isinstance(value, float) and math.isnan(value) for value in numbers.values())

@@ -1,7 +1,7 @@
 """Charts: what is to be seen as data (`chart`, `layers`), and its renderings.
 
 `picture` draws with matplotlib (PNG, SVG), `page` with Plotly (HTML), `terminal` with characters; none of them computes
-anything. What is in a chart is said in the rooms beside this one, `damoos.report.tuning` and others.
+anything. What is in a chart is said in the rooms beside this one, `damoos.report.study.tuning` and others.
 """
 
 from damoos.report.charts.chart import Axis, Chart, Panel

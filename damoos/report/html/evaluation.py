@@ -8,7 +8,7 @@ from typing import Any
 
 from damoos.comparison.configurations import evaluation
 from damoos.policies.named import BASELINE
-from damoos.report import configs
+from damoos.report.comparison import configurations
 from damoos.report.html import document, fleet, shown
 from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
@@ -39,10 +39,10 @@ def figures(found: fleet.Fleet, machines: Sequence[Machine]) -> list[Figure]:
     title = "Performance and memory efficiency"
     bars = sum(len(one["configs"]) * (len(one["workloads"]) + 1) for one in machines)
     if bars <= MOST_BARS:
-        return [Figure("configs", title, says, configs.chart({"machines": machines}, results))]
+        return [Figure("configs", title, says, configurations.chart({"machines": machines}, results))]
     return [
         Figure(f"configs-{slug(one['machine'])}", f"{title} on {one['machine']}", says,
-               configs.chart({"machines": [one]}, results))
+               configurations.chart({"machines": [one]}, results))
         for one in machines
     ]  # fmt: skip
 

@@ -10,10 +10,11 @@ from typing import Any
 from damoos.errors import ConfigError
 from damoos.prediction.forecast import forecast
 from damoos.recordings import files
-from damoos.report import forecasts, memory, recordings, tuning
 from damoos.report.html import document, provenance, shown, trials
 from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
+from damoos.report.recording import charts, forecasts
+from damoos.report.study import memory, tuning
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.study.study import Study
 from damoos.units import show_bytes, show_score
@@ -45,7 +46,7 @@ def figures(study: Study) -> list[Figure]:
         with suppress(ConfigError):  # a recording of another version may say too little
             recording = files.read(predicted)
             rows = forecast(recording, study.config.scorer, study.config.scorer_options)
-            chart = forecasts.chart(recordings.title(recording), rows, study)
+            chart = forecasts.chart(charts.title(recording), rows, study)
             found.append(Figure("prediction", "What the recording predicted", _PREDICTION, chart))
     return found
 

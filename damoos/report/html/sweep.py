@@ -8,13 +8,13 @@ from typing import Any
 
 from damoos.comparison import manual_tuned
 from damoos.errors import ConfigError
-from damoos.report import arms as bars
-from damoos.report import crowds
-from damoos.report import sweeps as matrices
+from damoos.report.comparison import manual_tuned as bars
 from damoos.report.html import document, evaluation, fleet, shown, trials
 from damoos.report.html.document import Figure
 from damoos.report.html.fleet import Totals
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
+from damoos.report.sweep import overview as matrices
+from damoos.report.sweep import spread
 from damoos.scorers.cost import Prices
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.store.studies import slug
@@ -57,7 +57,7 @@ def figures(found: fleet.Fleet) -> list[Figure]:
     direction = studies[0].scorer.direction
     pairs = [dict(one) for one in manual_tuned.compare(studies)]
     is_crowd = len(sweep.config.machines) > MOST_MACHINES
-    curves = crowds.curves(sweep.name, studies) if is_crowd else matrices.curves(sweep.name, studies)
+    curves = spread.curves(sweep.name, studies) if is_crowd else matrices.curves(sweep.name, studies)
     figures = []
     if any(not pair["error"] for one in pairs for pair in one["studies"]):
         figures.append(Figure("gain", "What tuning has won", _GAIN, matrices.matrix(sweep.name, pairs, direction)))
@@ -79,7 +79,7 @@ def _compared(sweep: Sweep, pairs: list[dict[str, Any]], direction: str) -> Iter
     title, says = "Hand-made and tuned", "Against the baseline of the same round; intervals are 95 %."
     nr_groups = len(pairs) * (len(sweep.config.workloads) + 1)
     if len(pairs) > MOST_MACHINES:
-        parts = [("compare", title, crowds.averages(pairs, direction))]
+        parts = [("compare", title, spread.averages(pairs, direction))]
         says += " A cross: the limits were broken at least once."
     elif nr_groups <= MOST_GROUPS:
         parts = [("compare", title, pairs)]

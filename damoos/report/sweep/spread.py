@@ -12,7 +12,7 @@ from damoos.report.charts import Chart, Layer, Level, Line, Panel
 from damoos.report.charts.layers import Floats
 from damoos.report.charts.style import BLUE
 from damoos.report.names import short
-from damoos.report.tuning import axis, place, score_axis
+from damoos.report.study.tuning import axis, place, score_axis
 from damoos.searchers.base import feasible, value
 from damoos.statistics.verdict import MANUAL, TUNED
 from damoos.study.study import Study

@@ -10,7 +10,7 @@ import numpy as np
 from damoos.model.trial import Run
 from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Steps
 from damoos.report.charts.style import BLUE, GREY, ORANGE
-from damoos.report.tuning import title
+from damoos.report.study.tuning import title
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED, rounds_of, settle
 from damoos.study.scoring import feasible_scores
 from damoos.study.study import Study

@@ -11,7 +11,7 @@ from damoos.report.charts import Axis, Cells, Chart, Layer, Level, Panel
 from damoos.report.charts.layers import Floats
 from damoos.report.charts.style import nth
 from damoos.report.names import short
-from damoos.report.tuning import axis, estimate, measured
+from damoos.report.study.tuning import axis, estimate, measured
 from damoos.statistics.verdict import MANUAL, TUNED
 from damoos.study.study import Study
 

@@ -1,0 +1,1 @@
+"""One recording for people: its charts, and what it predicts."""

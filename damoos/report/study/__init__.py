@@ -1,0 +1,1 @@
+"""One study for people: its result, its figure, its progress."""

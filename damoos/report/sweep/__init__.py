@@ -1,0 +1,1 @@
+"""Many studies for people: matrix, curves, progress, spread."""
