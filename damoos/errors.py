@@ -45,10 +45,6 @@ class MachineLost(MachineTransientError):
     """The machine went silent or died."""
 
 
-class MachineTimeout(MachineTransientError):
-    """The machine did not answer in time."""
-
-
 class MachineBusy(MachineError):
     """Somebody else uses the machine, for example a kdamond that damoos did not start."""
 

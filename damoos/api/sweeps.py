@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from damoos import markup
 from damoos.api.studies import RESULTS, TunedStudy
 from damoos.errors import ConfigError, nearest
+from damoos.model.trial import orientation
 from damoos.report import notebook
 from damoos.report.sweep import progress
 from damoos.study.study import Study
@@ -87,7 +88,7 @@ class TunedSweep:
             made["scheme"] = result["recommended"]["scheme"]
         manual = arms.get("manual", {}).get("score")
         if manual is not None and made["score"] is not None:
-            sign = 1 if result["score"]["direction"] == "maximize" else -1
+            sign = orientation(result["score"]["direction"])
             made |= {"score_manual": manual, "score_gain": sign * (made["score"] - manual)}
         return made
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from damoos.errors import ConfigError
+from damoos.model.trial import orientation
 from damoos.statistics import verdict
 from damoos.statistics.summary import Quantity, told
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
@@ -144,7 +145,7 @@ def summary(pairs: Sequence[Mapping[str, Any]], direction: str = "maximize") -> 
         found[arm]["score"] = _average([one[arm]["score"] for one in scored]) if scored else None
         found[arm]["broken"] = [one["study"] for one in pairs if not one[arm]["feasible"]]
     manual, tuned = found[MANUAL], found[TUNED]
-    sign = 1 if direction == "maximize" else -1
+    sign = orientation(direction)
     kept = _share(tuned["saving"], manual["saving"])
     slower = _share(tuned["slowdown"], manual["slowdown"])
     gain = _share(tuned["score"], manual["score"]) if scored else None

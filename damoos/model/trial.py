@@ -90,8 +90,8 @@ class Score:
 class Trial:
     """One point of the space that was tried.
 
-    ``state`` is ``complete`` (it ran), ``censored`` (it was stopped once it had certainly broken the scorer's limit),
-    ``fail`` (the workload or the measurement failed; ``error`` says why) or ``pending`` (it runs on some machine now).
+    ``state`` is ``complete`` (it ran), ``censored`` (it was stopped once it had certainly broken the scorer's limit)
+    or ``fail`` (the workload or the measurement failed; ``error`` says why).
     ``interval`` is the 95 % interval of the score, None where nothing tells the noise.
     """
 
@@ -121,9 +121,9 @@ class Trial:
 History = tuple[Trial, ...]
 
 
-def pending(number: int, params: Params) -> Trial:
-    """A trial that runs on some machine now, as searchers see it."""
-    return Trial(number, params, "pending", Score(None, feasible=False))
+def orientation(direction: str) -> float:
+    """1.0 where a higher score is better (``maximize``), -1.0 where a lower one is (``minimize``)."""
+    return 1.0 if direction == "maximize" else -1.0
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from scipy.stats import norm
 from damoos.damon.text import fill_template, parse_schemes
 from damoos.errors import SchemeError
 from damoos.model.space import Params, Space
-from damoos.model.trial import History, Measurement, Trial
+from damoos.model.trial import History, Measurement, Trial, orientation
 from damoos.prediction.reclaim import Cost, Reclaim, reclaim
 from damoos.recordings.recording import Recording
 from damoos.scorers.base import Scorer
@@ -145,7 +145,7 @@ class RecordedPrior(Prior):
         if found is None:
             return None
         slowdown, saving = self._runs(float(point["min_age_us"]))
-        sign = 1 if self._scorer.direction == "maximize" else -1
+        sign = orientation(self._scorer.direction)
         return {
             "slowdown": float(found.weights @ slowdown),
             "memory_saving": float(found.weights @ saving),
@@ -216,7 +216,7 @@ class RecordedPrior(Prior):
         if score.value is None or not score.feasible:  # another limit than that is broken, which no doubt would mend
             return np.nan, 0.0
         chance = float(norm.cdf((limit - slowdown) / _slowdown_error(slowdown)))
-        return (score.value if self._scorer.direction == "maximize" else -score.value), chance
+        return orientation(self._scorer.direction) * score.value, chance
 
 
 def _quantiles(values: Floats, weights: Floats, shares: Sequence[float]) -> list[float]:

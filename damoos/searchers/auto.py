@@ -14,7 +14,7 @@ from scipy.stats import norm, qmc
 
 from damoos.model.space import Params
 from damoos.model.trial import History
-from damoos.searchers.base import Searcher, best, feasible, infeasible, ran, value
+from damoos.searchers.base import Searcher, best, feasible, infeasible, value
 from damoos.searchers.surrogate import Array, believe, chance_feasible, distances
 
 # Of a spread-out sequence: the middle first, then the quarters.
@@ -129,7 +129,7 @@ class AutoSearcher(Searcher):
             gain = found.scores - value(best(history))
             z = gain / found.deviation
             gain = found.deviation * norm.pdf(z) + gain * norm.cdf(z)
-        elif len(ran(history)) < PATIENCE:
+        elif len(history) < PATIENCE:
             gain = found.scores - found.scores.min()  # a point that breaks the limits is worth as little as any
         else:
             gain = np.ones_like(found.scores)  # any point that keeps them is worth more than the best that does not
@@ -181,7 +181,7 @@ class AutoSearcher(Searcher):
         return None if is_between or point in tried else point
 
     def _chances(self, history: History, at: Array) -> Array:
-        over = ran(history)
+        over = history
         if not over:
             return np.ones(len(at))
         kept = np.array([trial.score.feasible for trial in over])
@@ -193,17 +193,13 @@ class AutoSearcher(Searcher):
         return self._places([trial.params for trial in kept]), np.array([value(trial) for trial in kept])
 
     def _improvements(self, history: History, bets: Sequence[Params]) -> Array:
-        """Expected improvement over the best tried point; a pending point counts as if it gave what is expected."""
+        """Expected improvement over the best tried point."""
         x, y = self._kept(history)
-        waiting = [trial.params for trial in history if trial.state == "pending"]
-        known, before = self._before(history, [*waiting, *bets])
+        known, before = self._before(history, bets)
         y = y - known
-        if waiting:
-            y = np.append(y, believe(x, y, self._places(waiting)).mean)
-            x = np.vstack([x, self._places(waiting)])
-        tried = believe(x, y, x).mean + np.append(known, before[: len(waiting)])
+        tried = believe(x, y, x).mean + known
         belief = believe(x, y, self._places(bets))
-        expected = replace(belief, means=belief.means + before[len(waiting) :])
+        expected = replace(belief, means=belief.means + before)
         return expected.expected_improvement(float(tried.max()))
 
     def _places(self, points: Sequence[Params]) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damoos.model.space import Params, Space
-from damoos.model.trial import History, Trial, pending
+from damoos.model.trial import History, Trial
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,7 @@ class Searcher(ABC):
     What an object keeps between calls may make it quicker, never another searcher: a resumed study asks what an
     unbroken one would have. Higher scores are better here; a study turns those of a minimising scorer round.
 
-    The history holds trials in the order in which they were asked. A trial whose state is ``pending`` runs on another
-    machine now, and asking for its point again would be a waste. ``deterministic`` says that the seed plays no part.
+    The history holds trials in the order in which they were asked. ``deterministic`` says that the seed plays no part.
     ``prior`` is what is expected beforehand, which most searchers have no use for.
 
     Parameters
@@ -87,17 +86,6 @@ class Searcher(ABC):
     @abstractmethod
     def recommend(self, history: History) -> Params:
         """The point to put into service; needs at least one feasible trial in the history."""
-
-    def ask_batch(self, history: History, count: int) -> list[Params]:
-        """Points for several machines at once, each asked in the knowledge of the ones before it; none twice."""
-        asked: list[Params] = []
-        for _ in range(count):
-            point = self.ask(history)
-            if point in asked:
-                point = self.fresh_point(history, self.random(history))
-            history += (pending(len(history), point),)
-            asked.append(point)
-        return asked
 
     def shortlist(self, history: History, count: int) -> list[Params]:
         """Different points worth a validation, best first: the recommended one, then those with the best scores."""
@@ -145,14 +133,9 @@ def feasible(history: History) -> list[Trial]:
     return [trial for trial in scored(history) if trial.score.feasible]
 
 
-def ran(history: History) -> list[Trial]:
-    """Trials that are over."""
-    return [trial for trial in history if trial.state != "pending"]
-
-
 def infeasible(history: History) -> list[Trial]:
     """Trials that ran and broke the limits, or failed."""
-    return [trial for trial in ran(history) if not trial.score.feasible]
+    return [trial for trial in history if not trial.score.feasible]
 
 
 def value(trial: Trial) -> float:

@@ -115,8 +115,6 @@ class OptunaSearcher(Searcher):
         assert self._study is not None
         trial, point = self._nth(number)
         real = history[number]
-        if real.state == "pending":
-            return
         score = _told(real, history[:number])
         if real.params == point:
             state = None if score is not None else optuna.trial.TrialState.PRUNED

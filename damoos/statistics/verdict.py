@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 from scipy import stats
 
-from damoos.model.trial import Measurement, Run
+from damoos.model.trial import Measurement, Run, orientation
 from damoos.scorers.base import Scorer
 from damoos.units import show_score
 
@@ -198,7 +198,7 @@ def settle(
     those in question: they can show that a candidate breaks the limits, but a lucky rival with fewer rounds is not to
     take its place.
     """
-    sign = 1.0 if scorer.direction == "maximize" else -1.0
+    sign = orientation(scorer.direction)
     found = arms(rounds, scorer, previous, planned)
     first = arms(rounds[:planned], scorer, previous)
 
@@ -232,7 +232,7 @@ def judge(found: Mapping[str, Arm], direction: str, same_scheme: bool = False) -
     same_scheme : bool
         The tuned scheme is the hand-made one, so between these two there is nothing to judge.
     """
-    sign = 1.0 if direction == "maximize" else -1.0
+    sign = orientation(direction)
     runners = _ranked(found, sign, same_scheme)
     broken = [name for name, arm in found.items() if not arm.feasible]
     lost = [name for name in (BASELINE, MANUAL, TUNED) if name not in found]
@@ -268,7 +268,7 @@ def in_question(found: Mapping[str, Arm], direction: str, more: int, same_scheme
     same_scheme : bool
         As for `judge`.
     """
-    sign = 1.0 if direction == "maximize" else -1.0
+    sign = orientation(direction)
     runners = _ranked(found, sign, same_scheme)
     if not runners or not more:
         return []

@@ -9,7 +9,7 @@ from damoos import __version__
 from damoos.damon.damo_json import context_to_json
 from damoos.machines.base import Conditions
 from damoos.model.space import Params
-from damoos.model.trial import History, Run, Trial
+from damoos.model.trial import History, Run, Trial, orientation
 from damoos.policies.base import DamosPolicy
 from damoos.scorers.terms import term
 from damoos.statistics import verdict
@@ -199,7 +199,7 @@ def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> t
     shrinkage = None
     if searched and table.get(verdict.TUNED, {}).get("score") is not None:
         in_search, validated = sum(searched) / len(searched), found[verdict.TUNED].score
-        lost = in_search - validated if study.scorer.direction == "maximize" else validated - in_search
+        lost = orientation(study.scorer.direction) * (in_search - validated)
         shrinkage = {"searched": in_search, "validated": validated, "shrinkage": lost}
     said_as = {"verdict": said.best, "verdict_text": said.text}
     return best, {"validation": table, "shrinkage": shrinkage, **said_as}

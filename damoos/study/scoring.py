@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from damoos.errors import MeasurementError
-from damoos.model.trial import History, Run, Score, Trial
+from damoos.model.trial import History, Run, Score, Trial, orientation
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import feasible, value
 from damoos.statistics.verdict import mean_measurement
@@ -49,10 +49,9 @@ def feasible_scores(history: History) -> list[float]:
 
 def oriented(history: History, direction: str) -> History:
     """The history as searchers want it: higher is better."""
-    if direction == "maximize":
-        return history
+    sign = orientation(direction)
 
     def turned(score: Score) -> Score:
-        return score if score.value is None else replace(score, value=-score.value)
+        return score if score.value is None else replace(score, value=sign * score.value)
 
     return tuple(replace(trial, score=turned(trial.score)) for trial in history)

@@ -10,7 +10,7 @@ from typing import Any
 from damoos import scorers, searchers
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Params, Space
-from damoos.model.trial import History, Run
+from damoos.model.trial import History, Run, orientation
 from damoos.policies.base import DamosPolicy
 from damoos.prediction.prior import Prediction, RecordedPrior
 from damoos.scorers.base import Scorer
@@ -132,7 +132,7 @@ class Study:
         if not any(trial.score.feasible for trial in history):
             return None
         found = self.searcher.estimate(history, points)
-        sign = 1 if self.scorer.direction == "maximize" else -1
+        sign = orientation(self.scorer.direction)
         return None if found is None else [sign * one for one in found]
 
     def deviation(self, points: Sequence[Params]) -> list[float] | None:

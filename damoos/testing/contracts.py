@@ -80,8 +80,6 @@ class SearcherContract:
 
     make: type[Searcher]
     one_parameter_only = False
-    # A sampler of somebody else's may ask for a point that was tried already.
-    asks_again = False
 
     @pytest.mark.parametrize("seed", range(5))
     def test_points_are_on_the_grid(self, seed: int) -> None:
@@ -135,16 +133,6 @@ class SearcherContract:
         history = grown(self.make(SPACE, 8, 1), hill)
         for number in (3, 7, 0, 5, 5, 6, 7):
             assert searcher.ask(history[:number]) == history[number].params
-
-    def test_a_batch_holds_no_point_twice(self) -> None:
-        """Several machines are not sent the same question, and what runs already is not asked again."""
-        history = grown(self.make(SPACE, 10, 2), hill)[:4]
-        searcher = self.make(SPACE, 10, 2)
-        batch = searcher.ask_batch(history, 4)
-        assert batch == self.make(SPACE, 10, 2).ask_batch(history, 4)
-        asked = [point["min_age_us"] for point in batch]
-        assert len(set(asked)) == 4
-        assert self.asks_again or not set(asked) & {trial.params["min_age_us"] for trial in history}
 
     def test_somebody_elses_history(self) -> None:
         """Points that it never asked are taken as they are."""

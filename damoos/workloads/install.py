@@ -308,13 +308,3 @@ def _do(*argv: str) -> str:
     if done.returncode != 0:
         raise WorkloadError(f"{argv[0]} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
     return done.stdout
-
-
-def installed() -> dict[str, dict[str, Any]]:
-    """What there is: ``about.json`` of each suite that has been built, by its name."""
-    found = {}
-    for name in SUITES:
-        place = paths.tree(name)
-        if place:
-            found[name] = json.loads((place / "about.json").read_text())
-    return found

@@ -30,7 +30,6 @@ class TestBayes(SearcherContract):
 
 class OptunaContract(SearcherContract):
     sampler: str
-    asks_again = True
 
     def make(self, space, nr_samples, seed):
         return searcher(f"optuna:{self.sampler}", space, nr_samples, seed)

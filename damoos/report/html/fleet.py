@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from damoos.machines import prices
+from damoos.model.trial import orientation
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
@@ -134,7 +135,7 @@ def gain(result: Result) -> float | None:
     tuned, manual = (arms.get(name, {}).get("score") for name in (TUNED, MANUAL))
     if tuned is None or manual is None:
         return None
-    return float(tuned - manual) if result["score"]["direction"] == "maximize" else float(manual - tuned)
+    return orientation(result["score"]["direction"]) * float(tuned - manual)
 
 
 def machines(found: Fleet) -> Table:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from damoos.model.space import Param
-from damoos.model.trial import Run, Trial
+from damoos.model.trial import Run, Trial, orientation
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.statistics.verdict import mean_measurement
@@ -40,7 +40,7 @@ def table(study: Study, trials: Sequence[Trial], runs: Sequence[Run]) -> Table:
 
 def _best(study: Study, trials: Sequence[Trial]) -> int | None:
     good = [one for one in trials if one.score.feasible and one.score.value is not None]
-    sign = 1 if study.scorer.direction == "maximize" else -1
+    sign = orientation(study.scorer.direction)
     return max(good, key=lambda one: sign * (one.score.value or 0.0)).number if good else None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from damoos.model.trial import orientation
 from damoos.report.charts import Axis, Cells, Chart, Layer, Level, Panel
 from damoos.report.charts.layers import Floats
 from damoos.report.charts.style import nth
@@ -33,7 +34,7 @@ def matrix(title: str, found: Sequence[Machine], direction: str = "maximize") ->
     machines = [one["machine"] for one in found]
     pairs = {(pair["workload"], one["machine"]): pair for one in found for pair in one["studies"]}
     workloads = list(dict.fromkeys(workload for workload, _ in pairs))[::-1]  # the first one on top
-    sign = 1.0 if direction == "maximize" else -1.0
+    sign = orientation(direction)
     gains = [[_gain(pairs.get((workload, name)), sign) for workload in workloads] for name in machines]
     values = np.array([[gain for gain, _ in column] for column in gains])
     name = "score gain: tuned - by hand; in brackets: cannot be told apart; grey: no number"
