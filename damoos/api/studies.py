@@ -14,7 +14,8 @@ from damoos.report import notebook
 from damoos.store.studies import Store
 from damoos.study.config import StudyConfig, plain
 from damoos.study.result import write
-from damoos.study.search import Watcher, conduct
+from damoos.study.search import conduct
+from damoos.study.steps import Watcher
 from damoos.study.study import Study
 
 if TYPE_CHECKING:

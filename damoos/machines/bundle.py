@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
+import io
 import py_compile
 import tempfile
 import zipfile
 from pathlib import Path
 
-from damoos.common import paths
+from damoos.common import atomic_file, paths
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _PARTS = ("__init__.py", "errors.py", "units.py", "damon/*.py", "agent/*.py")
@@ -29,10 +29,7 @@ def agent_bundle() -> Path:
         hashed.update(f"{name}\0{text}\0".encode())
     path = paths.cache() / "agent" / f"damoos-agent-{hashed.hexdigest()[:16]}.pyz"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}")
-        _zip(sources, draft)
-        draft.replace(path)
+        atomic_file.fill(path, [_zipped(sources)])
     return path
 
 
@@ -44,8 +41,9 @@ def _sources() -> dict[str, str]:
     return found
 
 
-def _zip(sources: dict[str, str], target: Path) -> None:
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(target, "w") as bundle:
+def _zipped(sources: dict[str, str]) -> bytes:
+    zipped = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(zipped, "w") as bundle:
         source, compiled = Path(folder) / "source.py", Path(folder) / "compiled.pyc"
 
         def add(name: str, content: str | bytes) -> None:
@@ -59,3 +57,4 @@ def _zip(sources: dict[str, str], target: Path) -> None:
             )  # fmt: skip
             add(name, text)
             add(f"{name}c", compiled.read_bytes())
+    return zipped.getvalue()

@@ -40,8 +40,6 @@ from damoos.study.scoring import feasible_scores, score_trials
 from damoos.study.steps import Execution, Part, Step, Steps, Watcher
 from damoos.study.study import Study
 
-__all__ = ["Step", "Steps", "Watcher", "conduct", "steps"]
-
 MAX_FAILURES = 3
 # Baselines beyond the plan are numbered from here on, by the trial that they belong to.
 OWN_BASELINES = 1000

@@ -28,7 +28,8 @@ from damoos.model.trial import Run, Score
 from damoos.study import jobs
 from damoos.study.config import StudyConfig
 from damoos.study.result import write
-from damoos.study.search import Step, Steps, Watcher, steps
+from damoos.study.search import steps
+from damoos.study.steps import Step, Steps, Watcher
 from damoos.study.study import Study
 from damoos.sweep.sweep import RESULT, STATUS, Sweep
 

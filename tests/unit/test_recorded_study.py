@@ -23,7 +23,7 @@ from damoos.recordings.recording import Recording
 from damoos.report.study.text import summary
 from damoos.study.config import StudyConfig
 from damoos.study.recording import record
-from damoos.study.search import Watcher
+from damoos.study.steps import Watcher
 from damoos.testing.fake import FAULT_US, PAGEOUT_US, RSS_BYTES, RUNTIME_S, FakeMachine, cliff_and_fall
 from tests.records import MIB, assert_same, recording, stairs
 

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
-from damoos.common import paths
+from damoos.common import atomic_file, paths
 from damoos.errors import ConfigError, MachineLost, UnsupportedError, nearest
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import DEBIAN, Kernel, kernel
@@ -61,9 +61,7 @@ def kvm_boots(image: Image, say: Callable[[str], None]) -> bool:
     answers = _remembered(memory)
     if key not in answers:
         answers = {**answers, key: _boots(image, boots, say)}
-        draft = memory.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(answers))
-        draft.replace(memory)
+        atomic_file.fill(memory, [json.dumps(answers).encode()])
     return answers[key]
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from damoos.model.trial import Run, Score
 from damoos.study.scoring import score_trials
-from damoos.study.search import Watcher
+from damoos.study.steps import Watcher
 from damoos.study.study import Study
 from damoos.units import format_us, show_bytes, show_score
 
