@@ -5,6 +5,7 @@ They are called where the machine is, in this process or by a worker of a cluste
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +52,7 @@ def survey(lease: Lease, config: StudyConfig) -> Survey:
     ------
     UnsupportedError : it cannot, or it is unfit for measuring
     """
-    if lease.machine.doctor_first:
-        findings = examine(lease, config, doctor.STEADY_S)
-        if not doctor.fit(findings):
-            raise UnsupportedError(f"machine '{lease.machine.name}' is unfit: {doctor.why_unfit(findings)}")
+    check_fit(lease, _actions(config))
     workload = config.workload_on(lease.which)
     _check_thp(lease, config)
     for operations, schemes in _schemes(config, workload.tuning).items():
@@ -63,10 +61,35 @@ def survey(lease: Lease, config: StudyConfig) -> Survey:
     return Survey(workload, {**lease.facts, **lease.machine.conditions.model_dump()}, lease.machine.name)
 
 
+def check_fit(lease: Lease, actions: Sequence[str] = ()) -> None:
+    """Have the doctor examine a machine that asks for it (``doctor_first``).
+
+    Parameters
+    ----------
+    actions : sequence of str
+        Actions of the schemes that will run; none for a recording.
+
+    Raises
+    ------
+    UnsupportedError : the machine is unfit for measuring
+    """
+    if lease.machine.doctor_first:
+        findings = _findings(lease, doctor.STEADY_S, actions)
+        if not doctor.fit(findings):
+            raise UnsupportedError(f"machine '{lease.machine.name}' is unfit: {doctor.why_unfit(findings)}")
+
+
 def examine(lease: Lease, config: StudyConfig, steady_s: float) -> list[doctor.Finding]:
     """What the doctor finds of the machine, for schemes such as a study's."""
-    needs = sorted({scheme.action for schemes in _schemes(config, Tuning()).values() for scheme in schemes})
-    return doctor.examine(lease.call, lease.machine.name, lease.machine.conditions, steady_s, needs)
+    return _findings(lease, steady_s, _actions(config))
+
+
+def _findings(lease: Lease, steady_s: float, actions: Sequence[str]) -> list[doctor.Finding]:
+    return doctor.examine(lease.call, lease.machine.name, lease.machine.conditions, steady_s, actions)
+
+
+def _actions(config: StudyConfig) -> list[str]:
+    return sorted({scheme.action for schemes in _schemes(config, Tuning()).values() for scheme in schemes})
 
 
 def _schemes(config: StudyConfig, tuning: Tuning) -> dict[str, list[Scheme]]:

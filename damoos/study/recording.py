@@ -32,11 +32,13 @@ def record(config: StudyConfig, policy: RecordPolicy, results: Path, say: Say) -
 
     Raises
     ------
+    UnsupportedError : the machine cannot record, or is unfit for measuring
     DamoosError : as the machine or the workload has it
     """
     now = datetime.now(UTC)
     folder = results / f"record-{config.label.replace('/', '-')}-{now:%Y%m%d-%H%M%S}"
     with Lease(config.machine_for(), say) as lease:
+        jobs.check_fit(lease)
         if not lease.facts.get("records"):
             raise UnsupportedError(f"machine '{config.machine}': its kernel has no DAMON that could be recorded")
         workload = config.workload_on(lease.which)

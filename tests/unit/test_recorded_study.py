@@ -227,6 +227,22 @@ def test_a_recording_of_its_own(fake, tmp_path: Path) -> None:
     assert forecast(stored) == forecast(found)
 
 
+def test_an_unfit_machine_is_not_recorded(fake, tmp_path: Path) -> None:
+    class Local(FakeMachine):
+        doctor_first = True
+
+        def open(self, say=lambda _: None):
+            session = super().open(say)
+            session.facts["damon_in_use"] = "kdamond 77 is not ours"
+            return session
+
+    machine = fake(Local(curve=curve, recording=seen()))
+    with pytest.raises(UnsupportedError, match=r"is unfit: .*kdamond 77 is not ours"):
+        made(tmp_path)
+    assert machine.nr_runs == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_of_a_recording_that_was_killed_the_journal_is_left(fake, tmp_path: Path) -> None:
     fake(recording_machine(failures={0: Stop()}))
     with pytest.raises(Stop):
