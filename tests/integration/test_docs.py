@@ -106,7 +106,7 @@ def test_broken_links_and_anchors_fail_the_build(tmp_path: Path) -> None:
     assert [line.split("'")[-2] for line in done.stderr.splitlines()] == ["none.md", "three-words", "no-such-heading"]
 
 
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"])
 def test_links_of_what_is_no_page_of_the_site(name: str) -> None:
     links = re.findall(r"\]\(([^)#]+)", (ROOT / name).read_text())
     assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
