@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from damoos.dispatch.local import LocalDispatcher
-from damoos.sweep.config import SweepConfig
-from damoos.sweep.driver import drive
-from damoos.sweep.sweep import FILE, RESULT, STATUS, Sweep
+from damoos.sweeps.config import SweepConfig
+from damoos.sweeps.driver import drive
+from damoos.sweeps.sweep import FILE, RESULT, STATUS, Sweep
 from damoos.workloads import catalog as workloads
 
 REAL = 4

@@ -14,14 +14,14 @@ from damoos.policies import named
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
 from damoos.study.study import Study
-from damoos.sweep import sweep as sweeps
-from damoos.sweep.config import SweepConfig
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps import sweep as sweeps
+from damoos.sweeps.config import SweepConfig
+from damoos.sweeps.sweep import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from damoos.sweep.driver import Event
+    from damoos.sweeps.driver import Event
 
 
 class Evaluated:
@@ -158,7 +158,7 @@ def evaluate(
     ray : str or None
         Address of a Ray cluster, or ``auto``; None for this process alone.
     event : callable or None
-        Told of each thing that happens, see `damoos.sweep.driver.drive`.
+        Told of each thing that happens, see `damoos.sweeps.driver.drive`.
     **settings
         Further fields of `damoos.study.config.StudyConfig`: ``seed``, ``operations``, ``require_real``,
         ``run_limit_s``.

@@ -13,13 +13,13 @@ from damoos.model.trial import orientation
 from damoos.report import notebook
 from damoos.report.sweep import progress
 from damoos.study.study import Study
-from damoos.sweep.config import SweepConfig, expand
-from damoos.sweep.sweep import Sweep, load
+from damoos.sweeps.config import SweepConfig, expand
+from damoos.sweeps.sweep import Sweep, load
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from damoos.sweep.driver import Event
+    from damoos.sweeps.driver import Event
 
 # Columns of `TunedSweep.studies_df`, as a sweep's rows have them; what is only of interest while it runs is left out.
 _ROW = ("study", "workload", "machine", "state", "trials", "runs", "verdict", "score", "slowdown", "saving", "error")
@@ -155,7 +155,7 @@ def sweep(
     ray : str or None
         Address of a Ray cluster, or ``auto``; None for this process alone.
     event : callable or None
-        Told of each thing that happens, see `damoos.sweep.driver.drive`; None for a progress bar in a notebook.
+        Told of each thing that happens, see `damoos.sweeps.driver.drive`; None for a progress bar in a notebook.
     **settings
         Further fields of `damoos.study.config.StudyConfig`.
 
@@ -195,7 +195,7 @@ def sweep_config(workloads: Sequence[str], machines: Sequence[str], trials: int,
 
 def drive_sweep(found: Sweep, ray: str | None = None, event: Event | None = None) -> dict[str, Any]:
     """Do what is left of a sweep, here or on a Ray cluster."""
-    from damoos.sweep.driver import drive
+    from damoos.sweeps.driver import drive
 
     told = event or notebook.event() or (lambda kind, said: None)
 

@@ -171,7 +171,7 @@ def resume(
     Example: damoos resume parsec3-raytrace-guest-1
     """
     from damoos import api
-    from damoos.sweep import sweep as sweeps
+    from damoos.sweeps import sweep as sweeps
 
     if study in [one.name for one in sweeps.folders(results)]:
         run(sweeps.load(results, study, storage), ray, form)

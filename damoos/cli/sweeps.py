@@ -17,8 +17,8 @@ from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 
 if TYPE_CHECKING:
     from damoos.api.comparisons import Evaluated
-    from damoos.sweep.config import SweepConfig
-    from damoos.sweep.sweep import Sweep
+    from damoos.sweeps.config import SweepConfig
+    from damoos.sweeps.sweep import Sweep
 
 app = typer.Typer()
 cluster = typer.Typer(
@@ -92,7 +92,7 @@ def sweep(
 
 def begin(config: SweepConfig, ray: str | None, dry_run: bool, results: Path, storage: str | None, form: str) -> None:
     """Drive a new sweep, or an unfinished one of the same words; or say what it would take."""
-    from damoos.sweep.sweep import Sweep
+    from damoos.sweeps.sweep import Sweep
 
     config.check()
     if dry_run:
@@ -146,7 +146,7 @@ def status(
     Example: damoos status sweep-1
     """
     from damoos.report.sweep.progress import plain
-    from damoos.sweep import sweep as sweeps
+    from damoos.sweeps import sweep as sweeps
 
     check_format(form)
     found = sweeps.load(results, name or sweeps.newest(results))
@@ -219,7 +219,7 @@ def watched(form: str) -> Iterator[Any]:
 
 
 def _print_estimate(config: Any, form: str) -> None:
-    from damoos.sweep.estimate import estimate
+    from damoos.sweeps.estimate import estimate
 
     rows = estimate(config)
     if form != "text":

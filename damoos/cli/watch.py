@@ -15,7 +15,7 @@ from damoos.cli.studies import Watching, check_feasible
 from damoos.cli.sweeps import check, watched
 
 if TYPE_CHECKING:
-    from damoos.sweep.sweep import Sweep
+    from damoos.sweeps.sweep import Sweep
 
 app = typer.Typer()
 INTERRUPTED = 130
@@ -36,7 +36,7 @@ def watch(
 
     Example: damoos watch parsec3-raytrace-guest-1
     """
-    from damoos.sweep import sweep as sweeps
+    from damoos.sweeps import sweep as sweeps
 
     check_format(form)
     try:

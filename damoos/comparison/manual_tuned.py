@@ -16,7 +16,7 @@ from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.store.studies import Store
 from damoos.study.scoring import feasible_scores
 from damoos.study.study import Study
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps.sweep import Sweep
 
 # What the paper reports of its three machines (section 4.3), as fractions: averages over 24 workloads, scores / 100.
 PAPER: dict[str, dict[str, Any]] = {

@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError
 
 from damoos.errors import ConfigError
 from damoos.store.studies import address, store_errors
-from damoos.sweep.sweep import PREFIX
+from damoos.sweeps.sweep import PREFIX
 
 # Statements after which a session writes nothing any more, by database.
 _READ_ONLY = {

@@ -10,7 +10,7 @@ from damoos.model.trial import Run
 from damoos.study.scoring import score_trials
 from damoos.study.steps import Watcher
 from damoos.study.study import Study
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps.sweep import Sweep
 
 EVERY_S = 1.0
 # A study is locked while it runs; between two of its processes it is nobody's for a moment.
@@ -92,7 +92,7 @@ def sweep(found: Sweep, event: Event, every_s: float = EVERY_S) -> dict[str, Any
     ----------
     found : Sweep
     event : callable
-        As `damoos.sweep.driver.drive` tells it: ``rows`` each time, and ``study`` for each that begins or ends.
+        As `damoos.sweeps.driver.drive` tells it: ``rows`` each time, and ``study`` for each that begins or ends.
     every_s : float, seconds
         Between two looks.
     """

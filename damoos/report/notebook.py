@@ -19,7 +19,7 @@ from damoos.units import show_score
 
 if TYPE_CHECKING:
     from damoos.study.study import Study
-    from damoos.sweep.driver import Event
+    from damoos.sweeps.driver import Event
 
 
 def in_notebook() -> bool:

@@ -23,9 +23,9 @@ from damoos.model.space import Param
 from damoos.model.trial import Measurement, RawSamples, Run, Score
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store
-from damoos.sweep.config import SweepConfig
-from damoos.sweep.driver import drive
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps.config import SweepConfig
+from damoos.sweeps.driver import drive
+from damoos.sweeps.sweep import Sweep
 from damoos.testing import fleet
 from tests.servers import postgresql
 

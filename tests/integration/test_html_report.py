@@ -24,10 +24,10 @@ from damoos.errors import MachineLost, WorkloadError
 from damoos.machines import catalog
 from damoos.report.html import write
 from damoos.scorers.cost import Prices
-from damoos.sweep import sweep as sweeps
-from damoos.sweep.config import SweepConfig
-from damoos.sweep.driver import drive
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps import sweep as sweeps
+from damoos.sweeps.config import SweepConfig
+from damoos.sweeps.driver import drive
+from damoos.sweeps.sweep import Sweep
 from damoos.testing.fake import FakeMachine
 from damoos.units import show_bytes, show_score
 from tests.browser import Browser, browser

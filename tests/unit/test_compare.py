@@ -14,9 +14,9 @@ from damoos.comparison import manual_tuned
 from damoos.dispatch.local import LocalDispatcher
 from damoos.errors import ConfigError
 from damoos.machines import catalog
-from damoos.sweep.config import SweepConfig
-from damoos.sweep.driver import drive
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps.config import SweepConfig
+from damoos.sweeps.driver import drive
+from damoos.sweeps.sweep import Sweep
 from damoos.testing.fake import FakeMachine
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")

@@ -29,11 +29,11 @@ from damoos.machines import catalog
 from damoos.machines.base import DEAD_MAN_S
 from damoos.study.scoring import score_trials
 from damoos.study.study import Study
-from damoos.sweep import sweep as sweeps
-from damoos.sweep.config import SweepConfig, expand
-from damoos.sweep.driver import drive
-from damoos.sweep.estimate import estimate
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps import sweep as sweeps
+from damoos.sweeps.config import SweepConfig, expand
+from damoos.sweeps.driver import drive
+from damoos.sweeps.estimate import estimate
+from damoos.sweeps.sweep import Sweep
 from damoos.testing.fake import FakeMachine, FakeSession
 from damoos.testing.fleet import FleetMachine
 

@@ -36,7 +36,7 @@ class Slow(FakeMachine):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("damoos.sweep.driver.STATUS_EVERY_S", 0.05)
+    monkeypatch.setattr("damoos.sweeps.driver.STATUS_EVERY_S", 0.05)
     monkeypatch.setattr(follow, "ALONE_S", 0.0)
 
 

@@ -20,9 +20,9 @@ from damoos.statistics.summary import told
 from damoos.statistics.verdict import interval, interval_of_average
 from damoos.study.config import StudyConfig
 from damoos.study.configurations import config_json, plan
-from damoos.sweep.driver import drive
-from damoos.sweep.estimate import estimate
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps.driver import drive
+from damoos.sweeps.estimate import estimate
+from damoos.sweeps.sweep import Sweep
 from damoos.testing.fake import MADVISED, THP_BLOAT, THP_GAIN, FakeMachine, FakeSession
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")

@@ -17,7 +17,7 @@ from damoos.errors import (
     WorkloadError,
 )
 from damoos.machines import catalog
-from damoos.study import config
+from damoos.statistics.verdict import mean_measurement
 from damoos.study.plan import plan, validation_round
 from damoos.testing.fake import FakeMachine
 
@@ -466,6 +466,6 @@ def test_scores_come_from_the_baselines_on_both_sides(fake, tmp_path: Path) -> N
     runs = found.study.runs()
     before, after = (run.measurement for run in runs if run.kind == "baseline" and run.number in (1, 2))
     trial = next(run for run in runs if run.kind == "trial")
-    between = config.mean_measurement([before, after])
+    between = mean_measurement([before, after])
     expected = found.study.scorer.score(trial.measurement, between, [])
     assert found.result["trials"][0]["score"] == expected.value

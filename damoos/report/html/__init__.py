@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from damoos.errors import ConfigError, nearest
 from damoos.store.studies import Store
 from damoos.study.study import Study
-from damoos.sweep import sweep as sweeps
+from damoos.sweeps import sweep as sweeps
 
 if TYPE_CHECKING:
     from damoos.scorers.cost import Prices

@@ -13,7 +13,7 @@ from damoos.report.html import document, fleet, shown
 from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.store.studies import slug
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps.sweep import Sweep
 
 Machine = Mapping[str, Any]
 # Bars that a row of panels has room for.

@@ -13,7 +13,7 @@ from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.study.study import Study
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps.sweep import Sweep
 
 Result = Mapping[str, Any]
 

@@ -18,7 +18,7 @@ from damoos.report.sweep import spread
 from damoos.scorers.cost import Prices
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.store.studies import slug
-from damoos.sweep.sweep import Sweep
+from damoos.sweeps.sweep import Sweep
 from damoos.units import show_bytes
 
 # The verdicts in the words of a table.

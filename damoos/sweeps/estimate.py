@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from damoos.machines import prices
-from damoos.sweep.config import SweepConfig
+from damoos.sweeps.config import SweepConfig
 from damoos.workloads import catalog as workloads
 
 

@@ -16,7 +16,7 @@ from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
 from damoos.study.config import StudyConfig, plain
 from damoos.study.study import Study
-from damoos.sweep.config import SweepConfig
+from damoos.sweeps.config import SweepConfig
 
 PREFIX = "sweep-"
 

@@ -31,7 +31,7 @@ from damoos.study.result import write
 from damoos.study.search import steps
 from damoos.study.steps import Step, Steps, Watcher
 from damoos.study.study import Study
-from damoos.sweep.sweep import RESULT, STATUS, Sweep
+from damoos.sweeps.sweep import RESULT, STATUS, Sweep
 
 STATUS_EVERY_S = 2.0
 DONE = "done"
