@@ -138,6 +138,7 @@ def guest_image() -> None:
 FOLDERS = ("guest", "integration", "kernel", "contract", "unit")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the rooms; inside of each all stays as it was. What is in one group is run by one process."""
     items.sort(key=lambda item: FOLDERS.index(item.path.relative_to(HERE).parts[0]))
