@@ -7,8 +7,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 
-def fill(path: Path, parts: Iterable[bytes], last: Callable[[], bytes] = bytes) -> None:
-    """Write parts, then what ``last`` returns, into a file that only its owner may read (mode 600).
+def fill(path: Path, parts: Iterable[bytes], last: Callable[[], bytes] = bytes, mode: int = 0o600) -> None:
+    """Write parts, then what ``last`` returns, into a file that by default only its owner may read.
+
+    Parameters
+    ----------
+    mode : int
+        Permissions, from which the umask is taken away; 0o666 for a file of the cache, which users may share.
 
     Raises
     ------
@@ -18,7 +23,7 @@ def fill(path: Path, parts: Iterable[bytes], last: Callable[[], bytes] = bytes) 
     draft = path.with_name(f".{os.getpid()}.{path.name}")
     draft.unlink(missing_ok=True)
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
             for part in parts:
                 out.write(part)
             out.write(last())

@@ -29,7 +29,7 @@ def agent_bundle() -> Path:
         hashed.update(f"{name}\0{text}\0".encode())
     path = paths.cache() / "agent" / f"damoos-agent-{hashed.hexdigest()[:16]}.pyz"
     if not path.exists():
-        atomic_file.fill(path, [_zipped(sources)])
+        atomic_file.fill(path, [_zipped(sources)], mode=0o666)
     return path
 
 

@@ -181,11 +181,10 @@ class AutoSearcher(Searcher):
         return None if is_between or point in tried else point
 
     def _chances(self, history: History, at: Array) -> Array:
-        over = history
-        if not over:
+        if not history:
             return np.ones(len(at))
-        kept = np.array([trial.score.feasible for trial in over])
-        return chance_feasible(self._places([trial.params for trial in over]), kept, at)
+        kept = np.array([trial.score.feasible for trial in history])
+        return chance_feasible(self._places([trial.params for trial in history]), kept, at)
 
     def _kept(self, history: History) -> tuple[Array, Array]:
         """Places and scores of the trials that kept the limits."""

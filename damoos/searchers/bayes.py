@@ -92,12 +92,11 @@ class BayesSearcher(Searcher):
         from sklearn.gaussian_process import GaussianProcessClassifier
         from sklearn.gaussian_process.kernels import Matern
 
-        over = history
-        kept = np.array([trial.score.feasible for trial in over])
+        kept = np.array([trial.score.feasible for trial in history])
         if kept.all():
             return np.ones(len(at))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = GaussianProcessClassifier(2.0 * Matern(0.3, (0.05, 2.0), nu=1.5))
-            model.fit(self._places([trial.params for trial in over]), kept)
+            model.fit(self._places([trial.params for trial in history]), kept)
             return np.asarray(model.predict_proba(at)[:, 1])

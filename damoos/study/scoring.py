@@ -50,6 +50,8 @@ def feasible_scores(history: History) -> list[float]:
 def oriented(history: History, direction: str) -> History:
     """The history as searchers want it: higher is better."""
     sign = orientation(direction)
+    if sign > 0:
+        return history
 
     def turned(score: Score) -> Score:
         return score if score.value is None else replace(score, value=sign * score.value)

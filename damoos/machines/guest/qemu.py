@@ -64,7 +64,8 @@ class Accelerator:
             return ""
         words = [self._accessed_bits(kernel), _NO_ENUM_NAMES]
         if vcpus == 1:
-            # Measuring the clock of the local APIC takes 3 s of a host's CPU at each boot; several CPUs need it.
+            # Measuring the clock of the local APIC's timer takes 3 s of a host's CPU at each boot. Guests with several
+            # CPUs need that timer.
             words.append("nolapic_timer")
         return " ".join(words)
 
