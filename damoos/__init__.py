@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 __version__ = "0.2.0"
@@ -41,3 +42,22 @@ def __getattr__(name: str) -> Any:
 
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(name)
+
+
+def _format_in_notebook() -> None:
+    """Show schemes and trials as tables in a notebook; the layers that they belong to know no HTML."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is None:
+        return
+
+    def to_html(value: Any) -> Any:
+        import importlib
+
+        return importlib.import_module("damoos.report.values").to_html(value)
+
+    formatter = shell.display_formatter.formatters["text/html"]
+    formatter.for_type_by_name("damoos.damon.scheme", "Scheme", to_html)
+    formatter.for_type_by_name("damoos.model.trial", "Trial", to_html)
+
+
+_format_in_notebook()

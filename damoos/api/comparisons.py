@@ -89,9 +89,9 @@ class Evaluated:
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        from damoos.report.comparison.configurations import html
+        from damoos.report.comparison.configurations import to_html
 
-        return html(self.result, self.studies)
+        return to_html(self.result, self.studies)
 
 
 class Compared:
@@ -126,9 +126,9 @@ class Compared:
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        from damoos.report.comparison.manual_tuned import html
+        from damoos.report.comparison.manual_tuned import to_html
 
-        return html(self.result)
+        return to_html(self.result)
 
 
 def evaluate(

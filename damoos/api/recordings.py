@@ -70,7 +70,7 @@ class Predicted:
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        return prediction.html(self.recording, self.forecasts)
+        return prediction.to_html(self.recording, self.forecasts)
 
 
 def record(

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos import markup, scorers
+from damoos import scorers
+from damoos.common import html
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.errors import ConfigError, nearest
 from damoos.model.trial import Trial
@@ -161,10 +162,10 @@ class TunedStudy:
     def _repr_html_(self) -> str:
         """The same for a notebook."""
         if self.study.config.configs or not self.result:
-            return markup.section(f"study {self.name}", markup.pre(repr(self)))
-        from damoos.report.study.text import html
+            return html.section(f"study {self.name}", html.pre(repr(self)))
+        from damoos.report.study.text import to_html
 
-        return html(self.result, self.trials_df)
+        return to_html(self.result, self.trials_df)
 
 
 def tune(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos import markup
 from damoos.api.studies import RESULTS, TunedStudy
+from damoos.common import html
 from damoos.errors import ConfigError, nearest
 from damoos.model.trial import orientation
 from damoos.report import notebook
@@ -122,12 +122,12 @@ class TunedSweep:
     def _repr_html_(self) -> str:
         """The same for a notebook."""
         found = self.result
-        failures = markup.table(["failed", "error"], [(one["study"], one["error"]) for one in found["failures"]])
+        failures = html.table(["failed", "error"], [(one["study"], one["error"]) for one in found["failures"]])
         state = "" if self.sweep.result else ": unfinished"
-        return markup.section(
+        return html.section(
             f"sweep {self.name}{state}",
-            progress.html(found["studies"]),
-            failures if found["failures"] else markup.Html(),
+            progress.to_html(found["studies"]),
+            failures if found["failures"] else html.Html(),
         )
 
 

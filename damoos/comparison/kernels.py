@@ -19,7 +19,7 @@ import numpy as np
 from damoos import __version__
 from damoos.common import paths
 from damoos.damon.damo_json import context_from_json, context_to_json
-from damoos.damon.text import parse_schemes
+from damoos.damon.scheme import parse_schemes
 from damoos.dispatch.lease import Lease
 from damoos.dispatch.run import check_schemes
 from damoos.errors import ConfigError

@@ -9,7 +9,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Goal, IntervalsGoal, Quotas, Scheme, Watermarks
+from damoos.damon.pattern import AccessPattern
+from damoos.damon.scheme import Attrs, Context, Filter, Goal, IntervalsGoal, Quotas, Scheme, Watermarks
 from damoos.errors import SchemeError
 from damoos.units import format_percent, format_us, parse_bytes, parse_percent, parse_us
 

@@ -12,71 +12,17 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from damoos.damon.pattern import AccessPattern, action_of
+from damoos.damon.text import format_line, parse_lines
 from damoos.errors import SchemeError, nearest
 
 ULONG_MAX = (1 << 64) - 1
 UINT_MAX = (1 << 32) - 1
 
-ACTIONS = (
-    "willneed",
-    "cold",
-    "pageout",
-    "hugepage",
-    "nohugepage",
-    "lru_prio",
-    "lru_deprio",
-    "migrate_hot",
-    "migrate_cold",
-    "stat",
-)
-"""Every action that a kernel up to 6.12 knows; what one kernel offers is probed on the machine."""
-
-ACTION_ALIASES = {"page_out": "pageout", "thp": "hugepage", "nothp": "nohugepage"}
-"""Spellings of the DAOS paper and its slides. ``madv_*`` of the v8 patch set is handled beside them."""
-
 OPERATIONS = ("vaddr", "fvaddr", "paddr")
 FILTER_TYPES = ("anon", "memcg", "young", "addr", "target")
 WATERMARK_METRICS = ("none", "free_mem_rate")
 GOAL_METRICS = ("user_input", "some_mem_psi_us")
-
-
-def action_of(word: str) -> str:
-    """Kernel's name of an action in any dialect.
-
-    Raises
-    ------
-    SchemeError : no such action; the nearest valid word is named
-    """
-    name = ACTION_ALIASES.get(word.lower(), word.lower().removeprefix("madv_"))
-    if name not in ACTIONS:
-        raise SchemeError(f"unknown action '{word}'{nearest(word.lower(), [*ACTIONS, *ACTION_ALIASES])}")
-    return name
-
-
-@dataclass(frozen=True)
-class AccessPattern:
-    """What regions a scheme applies to. An upper bound of None is "max": no bound.
-
-    Parameters
-    ----------
-    min_sz_bytes, max_sz_bytes : int, bytes
-    min_freq, max_freq : Fraction, percent of the samples of one aggregation that saw an access, 0 to 100
-    min_age_us, max_age_us : int, microseconds for which the region kept its access frequency
-    """
-
-    min_sz_bytes: int = 0
-    max_sz_bytes: int | None = None
-    min_freq: Fraction = Fraction(0)
-    max_freq: Fraction | None = None
-    min_age_us: int = 0
-    max_age_us: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse ranges that no region can be in."""
-        for what in ("sz_bytes", "freq", "age_us"):
-            low, high = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
-            if low < 0 or (high is not None and high < low):
-                raise SchemeError(f"{what}: no value lies between {low} and {high}")
 
 
 @dataclass(frozen=True)
@@ -209,7 +155,7 @@ class Scheme:
     """
 
     action: str
-    pattern: AccessPattern = AccessPattern()
+    pattern: AccessPattern = field(default_factory=AccessPattern)
     apply_interval_us: int = 0
     quotas: Quotas = Quotas()
     watermarks: Watermarks = Watermarks()
@@ -222,36 +168,34 @@ class Scheme:
 
     @classmethod
     def parse(cls, text: str) -> Scheme:
-        """The one scheme of a text; `damoos.damon.text.parse_schemes` reads several."""
-        from damoos.damon.text import parse_schemes
+        """The one scheme of a text; `parse_schemes` reads several.
 
+        Raises
+        ------
+        SchemeError : no scheme, several, or one that is not valid
+        """
         schemes = parse_schemes(text)
         if len(schemes) != 1:
             raise SchemeError(f"expected one scheme, found {len(schemes)}")
         return schemes[0]
 
     def __str__(self) -> str:
-        """One line of scheme text."""
-        from damoos.damon.text import format_scheme
+        """One line of scheme text.
 
-        return format_scheme(self)
+        It has the action and the access pattern. Quotas, watermarks and filters have no text form;
+        `damoos.damon.damo_json` carries them.
+        """
+        return format_line(self.action, self.pattern)
 
-    def _repr_html_(self) -> str:
-        """The line, word by word, and what it has no room for."""
-        from damoos import markup  # not in the agent's bundle, which has no use for it
 
-        low_size, high_size, low_freq, high_freq, low_age, high_age, action = str(self).split()
-        said = {
-            "size": f"{low_size} to {high_size}",
-            "access frequency": f"{low_freq} to {high_freq}",
-            "age": f"{low_age} to {high_age}",
-            "action": action if self.target_nid is None else f"{action} to node {self.target_nid}",
-            "apply interval": f"{self.apply_interval_us} us" if self.apply_interval_us else None,
-            "quotas": self.quotas if self.quotas != Quotas() else None,
-            "watermarks": self.watermarks if self.watermarks != Watermarks() else None,
-            "filters": ", ".join(map(str, self.filters)),
-        }
-        return markup.section("scheme", markup.code(str(self)), markup.pairs(said))
+def parse_schemes(text: str) -> tuple[Scheme, ...]:
+    """All schemes of a text, in order.
+
+    Raises
+    ------
+    SchemeError : with line and column, and the nearest valid word where a word is unknown
+    """
+    return tuple(Scheme(action, pattern) for action, pattern in parse_lines(text))
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from typing import Any
 
 from damoos.damon.files import read, write
 from damoos.damon.kdamond import Kdamond
+from damoos.damon.pattern import ACTIONS
 from damoos.damon.scheme import (
-    ACTIONS,
     FILTER_TYPES,
     GOAL_METRICS,
     Context,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from damoos.damon.scheme import AccessPattern, Scheme, action_of
+from damoos.damon.pattern import AccessPattern, action_of
 from damoos.errors import ConfigError, SchemeError
 from damoos.units import format_bytes, format_percent, format_us, parse_bytes, parse_percent, parse_us
 
@@ -62,7 +62,7 @@ def _bounds(low: _Word, high: _Word, parse: Callable[[str], _T], zero: _T) -> tu
     return lower, upper
 
 
-def _parse_line(words: list[_Word]) -> Scheme:
+def _parse_line(words: list[_Word]) -> tuple[str, AccessPattern]:
     if len(words) == 6:  # the older form: no upper bound of the age
         words = [*words[:5], _Word("max", words[5].line, words[5].column), words[5]]
     if len(words) != 7:
@@ -75,14 +75,14 @@ def _parse_line(words: list[_Word]) -> Scheme:
     min_age, max_age = _bounds(words[4], words[5], parse_us, 0)
     # "min min" for frequencies is the paper's way to write "never accessed", which is what 0 to 0 says.
     try:
-        action = action_of(words[6].text)
-        return Scheme(action, AccessPattern(min_sz, max_sz, min_freq, max_freq, min_age, max_age))
+        pattern = AccessPattern(min_sz, max_sz, min_freq, max_freq, min_age, max_age)
+        return action_of(words[6].text), pattern
     except SchemeError as error:
         raise words[6].error(str(error)) from None
 
 
-def parse_schemes(text: str) -> tuple[Scheme, ...]:
-    """All schemes of a text, in order.
+def parse_lines(text: str) -> tuple[tuple[str, AccessPattern], ...]:
+    """Action and access pattern of each scheme of a text, in order.
 
     Raises
     ------
@@ -92,12 +92,8 @@ def parse_schemes(text: str) -> tuple[Scheme, ...]:
     return tuple(_parse_line(words) for words in lines if words)
 
 
-def format_scheme(scheme: Scheme) -> str:
-    """One line of text that `parse_schemes` reads back to the same action and access pattern.
-
-    Quotas, watermarks and filters have no text form; `damoos.damon.damo_json` carries them.
-    """
-    pattern = scheme.pattern
+def format_line(action: str, pattern: AccessPattern) -> str:
+    """One line of text that `parse_lines` reads back to the same action and access pattern."""
 
     def low(value: _T, form: Callable[[_T], str]) -> str:
         return form(value) if value else "min"
@@ -110,7 +106,7 @@ def format_scheme(scheme: Scheme) -> str:
     size = f"{low(pattern.min_sz_bytes, format_bytes)} {high(pattern.max_sz_bytes, format_bytes)}"
     freq = f"{low(pattern.min_freq, format_percent)} {high(pattern.max_freq, format_percent)}"
     age = f"{low(pattern.min_age_us, format_us)} {high(pattern.max_age_us, format_us)}"
-    return f"{size}  {freq}  {age}  {scheme.action}"
+    return f"{size}  {freq}  {age}  {action}"
 
 
 def fill_template(template: str, values: dict[str, str]) -> str:

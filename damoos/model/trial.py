@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from damoos import markup
 from damoos.damon.scheme import DamosStats
 from damoos.errors import MeasurementError
 from damoos.model.space import Params
@@ -102,20 +101,6 @@ class Trial:
     measurement: Measurement | None = None
     error: str = ""
     interval: tuple[float, float] | None = None
-
-    def _repr_html_(self) -> str:
-        """What was tried, what it scored, what it measured."""
-        about = {
-            **self.params,
-            "state": f"{self.state}: {self.error}" if self.error else self.state,
-            "score": None if self.score.value is None else f"{self.score.value:+.4g}",
-            "95 % interval": self.interval and f"{self.interval[0]:+.4g} to {self.interval[1]:+.4g}",
-            "limits": "kept" if self.score.feasible else "broken",
-        }
-        metrics = {name: f"{one:.6g}" for name, one in (self.measurement.metrics if self.measurement else {}).items()}
-        return markup.section(
-            f"trial {self.number}", markup.pairs(about), markup.folded("metrics", markup.pairs(metrics))
-        )
 
 
 History = tuple[Trial, ...]

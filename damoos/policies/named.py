@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from damoos.common import paths
-from damoos.damon.scheme import Scheme
-from damoos.damon.text import parse_schemes
+from damoos.damon.scheme import Scheme, parse_schemes
 from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy, RecordPolicy, ThpPolicy
 

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from damoos.damon.text import fill_template, parse_schemes
+from damoos.damon.scheme import parse_schemes
+from damoos.damon.text import fill_template
 from damoos.errors import SchemeError
 from damoos.model.space import Params, Space
 from damoos.model.trial import History, Measurement, Trial, orientation

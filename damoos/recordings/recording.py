@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from damoos import markup
+from damoos.common import html
 from damoos.damon.scheme import Attrs
 from damoos.errors import MeasurementError
 
@@ -147,4 +147,4 @@ class Recording:
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        return markup.section("recording", markup.pairs(self._words()))
+        return html.section("recording", html.pairs(self._words()))

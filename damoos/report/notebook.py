@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from damoos import markup
+from damoos.common import html
 from damoos.model.trial import Run, Score
 from damoos.report.sweep.progress import clock
 from damoos.study.steps import Watcher
@@ -76,18 +76,18 @@ class Bar:
         """
         from IPython.display import HTML, display
 
-        html = HTML(bar(text, done, total, news))  # type: ignore[no-untyped-call]
+        shown = HTML(bar(text, done, total, news))  # type: ignore[no-untyped-call]
         if self._handle is None:
-            self._handle = display(html, display_id=True)  # type: ignore[no-untyped-call]
+            self._handle = display(shown, display_id=True)  # type: ignore[no-untyped-call]
         else:
-            self._handle.update(html)
+            self._handle.update(shown)
 
 
-def bar(text: str, done: int | None = None, total: int = 1, news: str = "") -> markup.Html:
+def bar(text: str, done: int | None = None, total: int = 1, news: str = "") -> html.Html:
     """The element."""
     value = "" if done is None else f' value="{min(done, total)}" max="{total}"'
-    below = f"<br><small>{markup.html(news)}</small>" if news else ""
-    return markup.Html(f"<div><progress{value}></progress> {markup.html(text)}{below}</div>")
+    below = f"<br><small>{html.escaped(news)}</small>" if news else ""
+    return html.Html(f"<div><progress{value}></progress> {html.escaped(text)}{below}</div>")
 
 
 class BarWatcher(Watcher):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from damoos import scorers, searchers
-from damoos.damon.scheme import Attrs, Quotas
-from damoos.damon.text import fill_template, parse_schemes
+from damoos.damon.scheme import Attrs, Quotas, parse_schemes
+from damoos.damon.text import fill_template
 from damoos.errors import ConfigError, nearest
 from damoos.machines import catalog as machines
 from damoos.machines.base import Machine

@@ -25,7 +25,8 @@ import pytest
 
 from damoos.agent.record import INSTANCE, TRACEFS
 from damoos.damon.damo_json import context_to_json
-from damoos.damon.scheme import AccessPattern, Context, Filter, Goal, Quotas, Scheme, Watermarks
+from damoos.damon.pattern import AccessPattern
+from damoos.damon.scheme import Context, Filter, Goal, Quotas, Scheme, Watermarks
 from damoos.errors import ConfigError, MeasurementError, UnsupportedError
 from damoos.machines.base import Machine, Session
 from damoos.model.space import Param, Params, Space

@@ -16,7 +16,7 @@ import numpy as np
 
 from damoos.agent.meter import SAMPLE_COLUMNS
 from damoos.damon.damo_json import context_from_json
-from damoos.damon.scheme import ACTIONS
+from damoos.damon.pattern import ACTIONS
 from damoos.errors import DamoosError
 from damoos.machines.base import Machine, Session, Sink
 from damoos.recordings.recording import Recording

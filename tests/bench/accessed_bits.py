@@ -15,7 +15,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from damoos.damon.damo_json import context_to_json
-from damoos.damon.scheme import AccessPattern, Context, Scheme
+from damoos.damon.pattern import AccessPattern
+from damoos.damon.scheme import Context, Scheme
 from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestMachine, GuestSession, kernels
 from damoos.machines.guest.accel import TCG

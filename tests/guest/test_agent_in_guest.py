@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from damoos.damon.damo_json import context_to_json
-from damoos.damon.scheme import AccessPattern, Context, Scheme
+from damoos.damon.pattern import AccessPattern
+from damoos.damon.scheme import Context, Scheme
 from damoos.errors import MachineBusy, MachineLost, WorkloadError
 from damoos.machines.guest import GuestSession
 from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, hot_cold, open_guest, prcl, shell

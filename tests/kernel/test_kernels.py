@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from damoos.damon.damo_json import context_to_json
-from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, Goal, Quotas, Scheme
+from damoos.damon.pattern import AccessPattern
+from damoos.damon.scheme import Attrs, Context, Filter, Goal, Quotas, Scheme
 from damoos.dispatch.run import check_schemes
 from damoos.errors import MachineBusy, MachineError, MachineLost, SchemeError, UnsupportedError
 from damoos.machines.base import Conditions, Swap

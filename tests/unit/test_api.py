@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from damoos.api import comparisons
 from damoos.damon.scheme import Quotas, Scheme
 from damoos.errors import ConfigError, WorkloadError
 from damoos.machines import catalog
-from damoos.report import notebook
+from damoos.report import notebook, values
 from damoos.testing.fake import FakeMachine
 from tests.records import stairs
 from tests.unit.test_recorded_study import recording_machine
@@ -65,7 +67,7 @@ class Wellformed(HTMLParser):
 
 
 def html(shown: Any) -> str:
-    text = shown._repr_html_()
+    text = shown._repr_html_() if hasattr(shown, "_repr_html_") else values.to_html(shown)
     assert not {"script", "style", "link", "img"} & set(Wellformed(text).seen)
     return text
 
@@ -161,6 +163,21 @@ def test_a_scheme_shows_itself() -> None:
     assert "<td>5s to max</td>" in text
     assert "quotas" not in text
     assert "time_ms=10" in html(Scheme("pageout", quotas=Quotas(time_ms=10, reset_interval_ms=1000)))
+
+
+def test_a_notebook_finds_the_tables_of_schemes_and_trials() -> None:
+    shown = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+import damoos
+from damoos.model.trial import Score, Trial
+scheme, trial = damoos.Scheme.parse("4K max  min 5%  5s max  pageout"), Trial(7, {}, "complete", Score(0.5, True))
+for value in scheme, trial:
+    print(shell.display_formatter.format(value)[0]["text/html"])
+"""
+    ran = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    assert "<td>5s to max</td>" in ran.stdout
+    assert "<h4>trial 7</h4>" in ran.stdout
 
 
 def test_a_sweep(machines, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ from damoos.report.charts import (
     terminal,
     traces,
 )
-from damoos.report.charts.chart import wrapped
+from damoos.report.charts.content import wrapped
 from damoos.report.charts.layers import Floats
 from damoos.report.charts.style import DASHES, HOT_TO_COLD, MARKERS, PALETTE, nth
 from damoos.report.study import tuning

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from damoos.damon.damo_json import context_from_json, context_to_json, scheme_from_json, scheme_to_json
-from damoos.damon.scheme import AccessPattern, Attrs, Context, Filter, IntervalsGoal, Quotas, Scheme, Watermarks
+from damoos.damon.pattern import AccessPattern
+from damoos.damon.scheme import Attrs, Context, Filter, IntervalsGoal, Quotas, Scheme, Watermarks
 from damoos.errors import SchemeError
 
 from .test_scheme_text import schemes

@@ -11,8 +11,7 @@ import pytest
 
 from damoos.comparison.kernels import QUANTITIES, Evaluation, evaluation_of, slower_by, text
 from damoos.damon.damo_json import context_to_json
-from damoos.damon.scheme import Context, Quotas, Scheme
-from damoos.damon.text import parse_schemes
+from damoos.damon.scheme import Context, Quotas, Scheme, parse_schemes
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.machines import catalog
 from damoos.policies.base import DamosPolicy

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from damoos.common import paths
-from damoos.damon.scheme import AccessPattern, Scheme
-from damoos.damon.text import parse_schemes
+from damoos.damon.pattern import AccessPattern
+from damoos.damon.scheme import Scheme, parse_schemes
 from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy, NonePolicy, RecordPolicy, ThpPolicy

@@ -4,8 +4,9 @@
 anything. What is in a chart is said in the rooms beside this one, `damoos.report.study.tuning` and others.
 """
 
-from damoos.report.charts.chart import Axis, Chart, Panel
-from damoos.report.charts.layers import Bars, Cells, Layer, Level, Line, Points, Span, Stack, Steps, Upright
+from damoos.report.charts.chart import Chart
+from damoos.report.charts.content import Panel
+from damoos.report.charts.layers import Axis, Bars, Cells, Layer, Level, Line, Points, Span, Stack, Steps, Upright
 
 __all__ = [
     "Axis", "Bars", "Cells", "Chart", "Layer", "Level", "Line", "Panel", "Points", "Span", "Stack", "Steps", "Upright",

@@ -1,94 +1,26 @@
-"""A chart: what is to be seen, before it is a picture, a page, text or a table."""
+"""A chart: its content as a file, a Plotly figure, and what a notebook shows."""
 
 from __future__ import annotations
 
-import math
-import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import base64
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from damoos.errors import ConfigError
-from damoos.report.charts.layers import Axis, Bars, Cells, Layer
+from damoos.report.charts import page, picture
+from damoos.report.charts.content import Content
 from damoos.store.artifacts import Artifacts
 
 if TYPE_CHECKING:
-    import pandas as pd
     import plotly.graph_objects as go
 
-__all__ = ["FORMS", "Axis", "Chart", "Panel", "check_ending", "label_length", "wrapped"]
 FORMS = (".png", ".svg", ".html", ".csv")
-# A bar, a word of a matrix, and a panel of a row of several take at least so much room.
-_BAR_INCHES, _CELL_INCHES, _PANEL_INCHES = 0.16, (1.5, 0.32), (3.4, 2.6)
 
 
-@dataclass(frozen=True)
-class Panel:
-    """Layers on the same axes, the lowest first."""
-
-    x: Axis
-    y: Axis
-    layers: Sequence[Layer]
-    title: str = ""
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One or more panels under a title.
-
-    Parameters
-    ----------
-    title : str
-        What ran where.
-    panels : sequence of Panel
-    columns : int
-        How many panels stand side by side.
-    shares_x : bool
-        Whether panels one over the other have the same x axis.
-    panel_name : str
-        What the titles of the panels are; a column of the table, where there are several.
-    text : sequence of str
-        The numbers in words, a line each.
-    numbers : mapping
-        The same for programs; units in the keys.
-    own_table : pandas.DataFrame or None
-        All there is to see, where there is a better table of it than the layers' rows.
-    """
-
-    title: str
-    panels: Sequence[Panel]
-    columns: int = 1
-    shares_x: bool = False
-    panel_name: str = "panel"
-    text: Sequence[str] = ()
-    numbers: Mapping[str, Any] = field(default_factory=dict)
-    own_table: pd.DataFrame | None = None
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """All there is to see as a tidy frame, units in the column names."""
-        import pandas as pd
-
-        if self.own_table is not None:
-            return self.own_table
-        rows = [
-            ({self.panel_name: panel.title} if len(self.panels) > 1 else {}) | {"series": layer.name} | row
-            for panel in self.panels
-            for layer in panel.layers
-            for row in layer.rows(panel.x, panel.y)
-        ]
-        return pd.DataFrame(rows)
-
-    @property
-    def inches(self) -> tuple[float, float]:
-        """Width and height of a picture of it."""
-        rows = math.ceil(len(self.panels) / self.columns)
-        if len(self.panels) == 1 and not any(isinstance(one, Bars | Cells) for one in self.panels[0].layers):
-            return 8.0, 4.8
-        return self.columns * max(_width(one, self.columns) for one in self.panels), 1.0 + rows * max(
-            _height(one) for one in self.panels
-        )
+@dataclass(frozen=True, repr=False)
+class Chart(Content):
+    """Panels under a title, to save and to show; `Content` has the parameters."""
 
     def save(self, path: Path | str) -> Path:
         """Write it to a file, whole or not at all; the ending says the form: .png, .svg, .html or .csv.
@@ -98,24 +30,10 @@ class Chart:
         ConfigError : another ending
         StoreError : the file cannot be written
         """
-        path = Path(path)
-        check_ending(path)
-        return Artifacts(path.parent).write_bytes(path.name, lambda draft: self._fill(draft, path.suffix))
-
-    def _fill(self, draft: Path, ending: str) -> None:
-        from damoos.report.charts import page, picture
-
-        if ending == ".csv":
-            self.table.to_csv(draft, index=False)
-        elif ending == ".html":
-            page.save(self, draft)
-        else:
-            picture.save(self, draft, ending[1:])
+        return save(self, Path(path))
 
     def plotly(self, theme: str = "either") -> go.Figure:
         """The chart as a Plotly figure, to look closer at; see `damoos.report.charts.page.template` for the themes."""
-        from damoos.report.charts import page
-
         return page.figure(self, theme)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -123,60 +41,7 @@ class Chart:
 
         Plotly's HTML is left out: it would come before the picture, and ask the network for Plotly.
         """
-        import base64
-
-        from damoos.report.charts import page, picture
-
         return {**page.bundle(self), "image/png": base64.b64encode(picture.png(self)).decode()}
-
-    def __repr__(self) -> str:
-        """The title, and the numbers in words."""
-        return "\n".join([self.title, *self.text])
-
-    def later(self, by_s: float) -> Self:
-        """The same, of a part of a recording that begins so much later than the recording."""
-        moved: dict[str, Any] = {}
-        if self.own_table is not None:
-            table = self.own_table.copy()
-            for name in {"time_s", "start_s", "end_s"} & set(table.columns):
-                table[name] += by_s
-            moved["own_table"] = table
-        if "time_s" in self.numbers:
-            moved["numbers"] = {**self.numbers, "time_s": [time + by_s for time in self.numbers["time_s"]]}
-        moved["panels"] = [
-            replace(
-                panel,
-                layers=[replace(one, x=one.x + by_s) if hasattr(one, "x") else one for one in panel.layers],  # type: ignore[call-arg]
-            )
-            for panel in self.panels
-        ]
-        return replace(self, **moved)
-
-
-def _width(panel: Panel, columns: int) -> float:
-    bars = sum(isinstance(layer, Bars) for layer in panel.layers)
-    if bars:
-        return max(8.0, 1.5 + len(panel.x.words) * (bars + 1.2) * _BAR_INCHES) if columns == 1 else 4.5
-    if panel.x.words:
-        return max(6.0, 3.0 + _CELL_INCHES[0] * len(panel.x.words))
-    return 8.0 if columns == 1 else _PANEL_INCHES[0]
-
-
-def _height(panel: Panel) -> float:
-    if panel.y.words:
-        return max(1.2, 0.3 + _CELL_INCHES[1] * len(panel.y.words))
-    return 3.8 if any(isinstance(one, Cells) for one in panel.layers) else _PANEL_INCHES[1]
-
-
-def label_length(chart: Chart) -> int:
-    """How many letters fit beside a panel."""
-    rows = math.ceil(len(chart.panels) / chart.columns)
-    return round(10 * (chart.inches[1] - 1) / rows)
-
-
-def wrapped(text: str, length: int) -> list[str]:
-    """A text in lines of so many letters or fewer."""
-    return [line for part in text.split("\n") for line in textwrap.wrap(part, length) or [""]]
 
 
 def check_ending(path: Path) -> None:
@@ -188,3 +53,18 @@ def check_ending(path: Path) -> None:
     """
     if path.suffix not in FORMS:
         raise ConfigError(f"{path}: unknown ending '{path.suffix}'; known: {', '.join(FORMS)}")
+
+
+def save(content: Content, path: Path) -> Path:
+    """Write what a chart shows to a file, as `Chart.save` does."""
+    check_ending(path)
+    return Artifacts(path.parent).write_bytes(path.name, lambda draft: _fill(content, draft, path.suffix))
+
+
+def _fill(content: Content, draft: Path, ending: str) -> None:
+    if ending == ".csv":
+        content.table.to_csv(draft, index=False)
+    elif ending == ".html":
+        page.save(content, draft)
+    else:
+        picture.save(content, draft, ending[1:])

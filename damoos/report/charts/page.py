@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos.report.charts.chart import Axis, Chart, label_length, wrapped
+from damoos.report.charts.content import Content, label_length, wrapped
+from damoos.report.charts.layers import Axis
 from damoos.report.charts.traces import DRAWN, lines, plain
+from damoos.report.page import render
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -17,6 +21,48 @@ INKS = {"light": "#1f1f1f", "dark": "#ececec", "either": "#767676"}
 _GRID, _CLEAR = "rgba(128, 128, 128, 0.25)", "rgba(0, 0, 0, 0)"
 # Pixels: of an inch of a picture, and of what stands below the lowest axis.
 _PIXELS_PER_INCH, _BELOW = 90, 65
+
+# Pixels above a figure's panels: for their names, where there are several.
+_TOP = 40
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart on a page.
+
+    Parameters
+    ----------
+    key : str
+        Name of its files, unique on the page.
+    title : str
+    says : str
+        What there is to see, in a sentence or two.
+    chart : Chart
+    """
+
+    key: str
+    title: str
+    says: str
+    chart: Content
+
+    @cached_property
+    def _plotly(self) -> Any:
+        made = figure(self.chart)
+        spare = made.layout.margin.t - _TOP
+        made.update_layout(title=None, margin={"t": _TOP}, height=made.layout.height - spare)  # the page has a heading
+        return made
+
+    @property
+    def height(self) -> int:
+        """Pixels that it takes, so that the page keeps them free until it is drawn."""
+        return int(self._plotly.layout.height)
+
+    @property
+    def data(self) -> str:
+        """All that Plotly needs, as JSON that can stand in a page: without a ``<`` nothing ends its element early."""
+        import plotly.io
+
+        return str(plotly.io.to_json(self._plotly, validate=False)).replace("<", "\\u003c")
 
 
 def template(theme: str) -> go.layout.Template:
@@ -44,19 +90,19 @@ def template(theme: str) -> go.layout.Template:
     return go.layout.Template(layout=layout)
 
 
-def save(chart: Chart, path: Path) -> None:
+def save(chart: Content, path: Path) -> None:
     """Write a chart as a page.
 
     Raises
     ------
     OSError : the file cannot be written
     """
-    from damoos.report.html import document
+    figure = Figure("chart", chart.title, "", chart)
+    text = render("chart", figures={figure.key: figure}, heading=chart.title, lines=chart.text)
+    path.write_text(text, encoding="utf-8")
 
-    path.write_text(document.of_chart(chart), encoding="utf-8")
 
-
-def bundle(chart: Chart) -> dict[str, Any]:
+def bundle(chart: Content) -> dict[str, Any]:
     """What a notebook that knows Plotly is given."""
     import plotly.io
 
@@ -64,7 +110,7 @@ def bundle(chart: Chart) -> dict[str, Any]:
     return found
 
 
-def figure(chart: Chart, theme: str = "either") -> go.Figure:
+def figure(chart: Content, theme: str = "either") -> go.Figure:
     """A chart as a Plotly figure.
 
     Parameters
@@ -84,7 +130,7 @@ def figure(chart: Chart, theme: str = "either") -> go.Figure:
     return made.update_layout(template=template(theme))
 
 
-def _grid(chart: Chart) -> go.Figure:
+def _grid(chart: Content) -> go.Figure:
     """A figure with room for all panels, their titles, and a legend below."""
     from plotly.subplots import make_subplots
 

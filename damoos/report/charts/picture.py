@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from damoos.report.charts import layers as of
-from damoos.report.charts.chart import Axis, Chart, Panel, label_length, wrapped
+from damoos.report.charts.content import Content, Panel, label_length, wrapped
+from damoos.report.charts.layers import Axis
 from damoos.report.charts.style import DIVERGING, GREY, HOT_TO_COLD, NOTHING, RED
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _RULES: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "damoos", "tex
 _ABSENT = "no value"
 
 
-def save(chart: Chart, path: Path | io.BytesIO, form: str) -> None:
+def save(chart: Content, path: Path | io.BytesIO, form: str) -> None:
     """Draw a chart into a file.
 
     Parameters
@@ -48,14 +49,14 @@ def save(chart: Chart, path: Path | io.BytesIO, form: str) -> None:
         figure(chart).savefig(path, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
 
 
-def png(chart: Chart) -> bytes:
+def png(chart: Content) -> bytes:
     """A picture of a chart as bytes."""
     out = io.BytesIO()
     save(chart, out, "png")
     return out.getvalue()
 
 
-def figure(chart: Chart) -> Figure:
+def figure(chart: Content) -> Figure:
     """Draw a chart."""
     from matplotlib.figure import Figure
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from damoos.report.charts import layers as of
-from damoos.report.charts.chart import Panel, wrapped
+from damoos.report.charts.content import Panel, wrapped
 from damoos.report.charts.style import DIVERGING, GREY, HOT_TO_COLD, NOTHING, RED
 
 PATTERNS = ("", "/", ".", "\\", "x", "-", "+")

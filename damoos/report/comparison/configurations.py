@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from damoos import markup
+from damoos.common import html
 from damoos.comparison.configurations import rows
 from damoos.policies import named
 from damoos.policies.named import BASELINE
@@ -53,7 +53,7 @@ def text(found: Result, results: Sequence[Result]) -> str:
     return "\n".join([*lines, PAPER] if known & set(named.PAPER[1:]) else lines)
 
 
-def html(found: Result, results: Sequence[Result]) -> str:
+def to_html(found: Result, results: Sequence[Result]) -> str:
     """The same for a notebook, without the averages."""
     columns = ("machine", "workload", "config", "runtime", "RSS", "performance", "memory efficiency", "AnonHuge", "CPU")
     cells = [
@@ -61,8 +61,8 @@ def html(found: Result, results: Sequence[Result]) -> str:
         for one in results
         for name, config in one["configs"].items()
     ]
-    failures = [markup.pairs({one["study"]: one["error"] for one in found["failures"]})] if found["failures"] else []
-    return markup.section(f"evaluation {found['sweep']}", markup.table(columns, cells), *failures)
+    failures = [html.pairs({one["study"]: one["error"] for one in found["failures"]})] if found["failures"] else []
+    return html.section(f"evaluation {found['sweep']}", html.table(columns, cells), *failures)
 
 
 def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:

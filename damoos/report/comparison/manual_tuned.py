@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from damoos import markup
+from damoos.common import html
 from damoos.comparison.manual_tuned import rows
 from damoos.report.charts import Axis, Bars, Chart, Panel
 from damoos.report.charts.style import nth
@@ -42,9 +42,9 @@ def text(found: Sequence[Machine]) -> str:
     return "\n".join(line for machine in found for line in _machine(machine))
 
 
-def html(found: Sequence[Machine]) -> str:
+def to_html(found: Sequence[Machine]) -> str:
     """The same for a notebook: a section for each machine."""
-    return markup.Html("".join(map(_section, found)))
+    return html.Html("".join(map(_section, found)))
 
 
 def _section(machine: Machine) -> str:
@@ -58,7 +58,7 @@ def _section(machine: Machine) -> str:
     if machine["average"]:
         cells += [("average", arm, *_words(machine["average"][arm]), "") for arm in (MANUAL, TUNED)]
     left_out = {one["study"]: one["error"] for one in machine["studies"] if one["error"]}
-    return markup.section(machine["machine"], markup.table(columns, cells), markup.pairs(left_out))
+    return html.section(machine["machine"], html.table(columns, cells), html.pairs(left_out))
 
 
 def _machine(machine: Machine) -> Iterator[str]:

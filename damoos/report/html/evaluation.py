@@ -8,9 +8,9 @@ from typing import Any
 
 from damoos.comparison.configurations import evaluation
 from damoos.policies.named import BASELINE
+from damoos.report.charts.page import Figure
 from damoos.report.comparison import configurations
 from damoos.report.html import document, fleet, shown
-from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.store.studies import slug
 from damoos.sweeps.sweep import Sweep

@@ -10,8 +10,8 @@ from typing import Any
 from damoos.errors import ConfigError
 from damoos.prediction.forecast import forecast
 from damoos.recordings import files
+from damoos.report.charts.page import Figure
 from damoos.report.html import document, provenance, shown, trials
-from damoos.report.html.document import Figure
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.report.recording import charts, forecasts
 from damoos.report.study import memory, tuning

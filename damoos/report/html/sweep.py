@@ -8,9 +8,9 @@ from typing import Any
 
 from damoos.comparison import manual_tuned
 from damoos.errors import ConfigError
+from damoos.report.charts.page import Figure
 from damoos.report.comparison import manual_tuned as bars
 from damoos.report.html import document, evaluation, fleet, shown, trials
-from damoos.report.html.document import Figure
 from damoos.report.html.fleet import Totals
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.report.sweep import overview as matrices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from damoos import markup
+from damoos.common import html
 from damoos.recordings.recording import Recording
 from damoos.units import show_score
 
@@ -33,10 +33,10 @@ def text(recording: Recording, rows: Sequence[Forecast]) -> str:
     return "\n".join([heading(recording), *table, NOTE])
 
 
-def html(recording: Recording, rows: Sequence[Forecast]) -> str:
+def to_html(recording: Recording, rows: Sequence[Forecast]) -> str:
     """The same as a table."""
-    note = markup.Html(f"<p>{markup.html(NOTE)}</p>")
-    return markup.section(heading(recording), markup.table(COLUMNS, map(_cells, rows)), note)
+    note = html.Html(f"<p>{html.escaped(NOTE)}</p>")
+    return html.section(heading(recording), html.table(COLUMNS, map(_cells, rows)), note)
 
 
 def _cells(row: Forecast) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from damoos import markup
+from damoos.common import html
 from damoos.units import show_bytes, show_score
 
 if TYPE_CHECKING:
@@ -70,21 +70,21 @@ def summary(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def html(result: dict[str, Any], trials: pd.DataFrame) -> str:
+def to_html(result: dict[str, Any], trials: pd.DataFrame) -> str:
     """The same for a notebook, and the trials for who opens them."""
     best = result["recommended"]
     about = {
         "verdict": result["verdict_text"],
-        "tuned scheme": markup.code(best["scheme"]) if best else None,
-        "manual scheme": markup.code(result["manual"]["scheme"]),
+        "tuned scheme": html.code(best["scheme"]) if best else None,
+        "manual scheme": html.code(result["manual"]["scheme"]),
         "workload": f"{result['workload']} ({result['variant']})",
         "machine": f"{result['machine']['name']}, Linux {result['machine']['kernel']}",
     }
     arms = result["validation"] or {}
     columns = ("", "score", "95 %", "runtime", "RSS", "runs", "")
-    parts = [markup.pairs(about), markup.table(columns, (_arm(name, arm) for name, arm in arms.items()))]
-    shown = markup.Html(trials.to_html(index=False, border=0, na_rep="", float_format="{:.4g}".format))
-    return markup.section(f"study {result['study']}", *parts, markup.folded(f"{len(trials)} trials", shown))
+    parts = [html.pairs(about), html.table(columns, (_arm(name, arm) for name, arm in arms.items()))]
+    shown = html.Html(trials.to_html(index=False, border=0, na_rep="", float_format="{:.4g}".format))
+    return html.section(f"study {result['study']}", *parts, html.folded(f"{len(trials)} trials", shown))
 
 
 def _arm(name: str, arm: dict[str, Any]) -> tuple[str, ...]:

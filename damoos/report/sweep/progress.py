@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from damoos import markup
+from damoos.common import html
 from damoos.units import show_score
 
 Row = Mapping[str, Any]
@@ -101,9 +101,9 @@ def plain(rows: Sequence[Row]) -> str:
     return "\n".join(line.rstrip() for line in taken.get().splitlines())
 
 
-def html(rows: Sequence[Row]) -> markup.Html:
+def to_html(rows: Sequence[Row]) -> html.Html:
     """The same for a notebook."""
-    return markup.table(_COLUMNS, map(_cells, rows))
+    return html.table(_COLUMNS, map(_cells, rows))
 
 
 def summary(found: Mapping[str, Any]) -> str:

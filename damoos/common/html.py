@@ -1,7 +1,4 @@
-"""Pieces of HTML for notebooks: plain elements, which light and dark themes style by themselves, and all text escaped.
-
-Standard library only: a `damoos.damon.scheme.Scheme`, too, shows itself with them.
-"""
+"""Pieces of HTML for notebooks: plain elements, which light and dark themes style by themselves; text is escaped."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ class Html(str):
     """Text that is HTML already."""
 
 
-def html(value: object) -> Html:
+def escaped(value: object) -> Html:
     """Anything as HTML; what is HTML already stays as it is."""
     return value if isinstance(value, Html) else Html(escape("" if value is None else str(value)))
 
@@ -30,15 +27,15 @@ def pre(text: str) -> Html:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
     """A table with a row of headings."""
-    head = "".join(f'<th scope="col">{html(name)}</th>' for name in columns)
-    body = "".join("<tr>" + "".join(f"<td>{html(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    head = "".join(f'<th scope="col">{escaped(name)}</th>' for name in columns)
+    body = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return Html(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
 
 def pairs(values: Mapping[str, object]) -> Html:
     """Names and values, one pair a row; those without a value are left out."""
     rows = (
-        f'<tr><th scope="row">{html(name)}</th><td>{html(one)}</td></tr>'
+        f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(one)}</td></tr>'
         for name, one in values.items()
         if one not in (None, "")
     )
@@ -47,9 +44,9 @@ def pairs(values: Mapping[str, object]) -> Html:
 
 def folded(title: str, inside: Html) -> Html:
     """What is seen when its title is opened."""
-    return Html(f"<details><summary>{html(title)}</summary>{inside}</details>")
+    return Html(f"<details><summary>{escaped(title)}</summary>{inside}</details>")
 
 
 def section(title: str, *parts: Html) -> Html:
     """A heading and what belongs to it."""
-    return Html(f"<section><h4>{html(title)}</h4>{''.join(parts)}</section>")
+    return Html(f"<section><h4>{escaped(title)}</h4>{''.join(parts)}</section>")
