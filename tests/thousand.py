@@ -23,7 +23,7 @@ def sweep_of_many(results: Path, nr_workloads: int = 25, nr_machines: int = 40, 
     names = ["synthetic/hot-cold", *(one for one in workloads.names() if one != "synthetic/hot-cold")][:nr_workloads]
     machines = [f"m{number:02d}" for number in range(nr_machines)]
     words = {"seed": 3, "prior": "none"}
-    one = Sweep.create(results, SweepConfig(names[:1], machines[:REAL], trials, words))
+    one = Sweep.create(results, SweepConfig(names[:1], machines[:REAL], {"nr_samples": trials, **words}))
     dispatcher = LocalDispatcher()
     try:
         said = drive(one, dispatcher, steady_s=0)

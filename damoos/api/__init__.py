@@ -1,11 +1,12 @@
 """The public Python interface: `tune`, `sweep`, `record`, `predict`, what loads them again, and what they return."""
 
 from damoos.api.recordings import Predicted, load_recording, predict, record
-from damoos.api.studies import RESULTS, TunedStudy, load_study, resume, tune
+from damoos.api.studies import RESULTS, EvaluatedStudy, TunedStudy, load_study, resume, tune
 from damoos.api.sweeps import TunedSweep, drive_sweep, load_sweep, sweep, sweep_config
 
 __all__ = [
     "RESULTS",
+    "EvaluatedStudy",
     "Predicted",
     "TunedStudy",
     "TunedSweep",

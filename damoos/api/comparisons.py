@@ -13,7 +13,7 @@ from damoos.comparison.configurations import evaluation, rows
 from damoos.policies import named
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
-from damoos.study.study import Study
+from damoos.study.study import EvaluationStudy, Study
 from damoos.sweeps import sweep as sweeps
 from damoos.sweeps.config import SweepConfig
 from damoos.sweeps.sweep import Sweep
@@ -41,7 +41,7 @@ class Evaluated:
         self.name = sweep.name
         self.artifacts = sweep.artifacts
         looked = (sweep.store.look(sweep.study_name(config)) for config in sweep.config.configs())
-        self._studies = [Study(record) for record in looked if record and record.result]
+        self._studies = [EvaluationStudy(record) for record in looked if record and record.result]
         self.studies = [study.record.result or {} for study in self._studies]
         failures = (sweep.result or {}).get("failures", [])
         self.result = {"sweep": self.name, "machines": evaluation(self.studies), "failures": failures}
@@ -160,8 +160,8 @@ def evaluate(
     event : callable or None
         Told of each thing that happens, see `damoos.sweeps.driver.drive`.
     **settings
-        Further fields of `damoos.study.config.StudyConfig`: ``seed``, ``operations``, ``require_real``,
-        ``run_limit_s``.
+        ``operations`` of scheme files, and further fields of `damoos.study.evaluation_config.EvaluationConfig`:
+        ``seed``, ``require_real``, ``run_limit_s``.
 
     Returns
     -------
@@ -176,16 +176,20 @@ def evaluate(
 
 
 def evaluation_config(
-    workloads: Sequence[str], machines: Sequence[str], configs: Sequence[str], **settings: Any
+    workloads: Sequence[str],
+    machines: Sequence[str],
+    configs: Sequence[str],
+    *,
+    operations: str = "vaddr",
+    **settings: Any,
 ) -> SweepConfig:
     """What an evaluation is asked to do, with all patterns, names and files resolved."""
-    forms = named.resolve(configs, settings.get("operations", "vaddr"))
-    return sweep_config(workloads, machines, 0, configs=forms, **settings)
+    return sweep_config(workloads, machines, configs=named.resolve(configs, operations), **settings)
 
 
 def is_evaluation(found: Sweep) -> bool:
     """Whether a sweep's studies are listed ones."""
-    return bool(found.config.settings.get("configs"))
+    return found.config.is_evaluation
 
 
 def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | None = None) -> Compared:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from damoos.api import TunedStudy, TunedSweep
+from damoos.api import EvaluatedStudy, TunedStudy, TunedSweep
 from damoos.api.comparisons import Compared, Evaluated
 from damoos.api.recordings import Predicted
 from damoos.comparison import manual_tuned
@@ -149,9 +149,9 @@ def plot_prediction(recording: Recording | Predicted, study: TunedStudy | None =
     return forecasts.chart(title, found.forecasts, None if study is None else _tuning(study))
 
 
-def _tuning(study: TunedStudy) -> Study:
+def _tuning(study: TunedStudy | EvaluatedStudy) -> Study:
     """A study that tunes."""
-    if study.study.config.configs:
+    if isinstance(study, EvaluatedStudy):
         raise ConfigError(f"study '{study.name}' compares configurations; plot_configs shows its evaluation")
     return study.study
 

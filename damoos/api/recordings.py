@@ -13,7 +13,7 @@ from damoos.policies.base import RecordPolicy
 from damoos.recordings.recording import Recording
 from damoos.report import notebook
 from damoos.report.recording import prediction
-from damoos.study.config import StudyConfig
+from damoos.study.run_config import RunConfig
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +123,7 @@ def record(
     if config not in _OPERATIONS:
         raise ConfigError(f"unknown config '{config}'{nearest(config, _OPERATIONS)}")
     live: dict[str, Any] = {} if pid is None else {"unit_work_s": duration_s, "settle_s": 0.0}
-    asked = StudyConfig(workload, command, machine, nr_samples=2, kernel=kernel, pid=pid, **live)
+    asked = RunConfig(workload=workload, command=command, machine=machine, kernel=kernel, pid=pid, **live)
     asked.check()
     policy = RecordPolicy(_OPERATIONS[config], attrs or Attrs(), sz_bytes)
     with notebook.busy(f"recording {asked.target} on {machine}") as news:

@@ -13,11 +13,12 @@ from damoos.errors import ConfigError, nearest
 from damoos.model.trial import Trial
 from damoos.report import notebook
 from damoos.store.studies import Store
-from damoos.study.config import StudyConfig, plain
+from damoos.study.conduct import conduct
+from damoos.study.config import StudyConfig
 from damoos.study.result import write
-from damoos.study.search import conduct
+from damoos.study.run_config import plain
 from damoos.study.steps import Watcher
-from damoos.study.study import Study
+from damoos.study.study import EvaluationStudy, StoredStudy, Study, open_study
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,91 @@ if TYPE_CHECKING:
 RESULTS: Path = Path("results")
 
 
-class TunedStudy:
+class _StoredStudy:
+    """What a study that tunes and one that compares configurations have in common: a result, and runs."""
+
+    def __init__(self, study: StoredStudy) -> None:
+        self._stored = study
+        self.name = study.name
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What ``--format json`` prints; empty while the study is unfinished."""
+        return self._stored.record.result or {}
+
+    @property
+    def runs_df(self) -> pd.DataFrame:
+        """One row per run of any kind, baselines and validation too: its name, kind, parameters, metrics, error.
+
+        ``run`` is what `samples` takes; ``arm`` tells the runs of a validation apart, and those of configurations.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "run": run.key,
+                "kind": run.kind,
+                "number": run.number,
+                "arm": run.arm,
+                **(run.params or {}),
+                "censored": bool(run.measurement and run.measurement.censored),
+                **(run.measurement.metrics if run.measurement else {}),
+                "error": run.error,
+            }
+            for run in self._stored.runs()
+        ]
+        return pd.DataFrame(rows)
+
+    def samples(self, run: str) -> pd.DataFrame:
+        """The time series of one run: ``t_s`` since it began, ``rss_bytes``, and more; units in the column names.
+
+        Parameters
+        ----------
+        run : str
+            A name of the column ``run`` of `runs_df`: ``trial-000``, ``validation-001-baseline``.
+
+        Raises
+        ------
+        ConfigError : no such run, or nothing was measured of it
+        """
+        import pandas as pd
+
+        known = {one.key: one for one in self._stored.runs()}
+        if run not in known:
+            raise ConfigError(f"study '{self.name}' has no run '{run}'{nearest(run, known)}")
+        file = self._stored.record.artifacts.path / f"{run}.parquet"
+        if not file.is_file():
+            raise ConfigError(f"{file} is not there" + (f": {known[run].error}" if known[run].error else ""))
+        return pd.read_parquet(file)
+
+
+class EvaluatedStudy(_StoredStudy):
+    """A study that compares configurations, for people at a Python prompt.
+
+    Parameters
+    ----------
+    study : EvaluationStudy
+    """
+
+    def __init__(self, study: EvaluationStudy) -> None:
+        super().__init__(study)
+        self.study = study
+
+    def __repr__(self) -> str:
+        """The result as text."""
+        if not self.result:
+            return f"study {self.name}: unfinished"
+        from damoos.comparison.configurations import evaluation
+        from damoos.report.comparison.configurations import text
+
+        return text({"machines": evaluation([self.result]), "failures": []}, [self.result])
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        return html.section(f"study {self.name}", html.pre(repr(self)))
+
+
+class TunedStudy(_StoredStudy):
     """A study for people at a Python prompt.
 
     Parameters
@@ -35,13 +120,8 @@ class TunedStudy:
     """
 
     def __init__(self, study: Study) -> None:
+        super().__init__(study)
         self.study = study
-        self.name = study.name
-
-    @property
-    def result(self) -> dict[str, Any]:
-        """What ``damoos tune --format json`` prints; empty while the study is unfinished."""
-        return self.study.record.result or {}
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -93,51 +173,6 @@ class TunedStudy:
         return pd.DataFrame(rows)
 
     @property
-    def runs_df(self) -> pd.DataFrame:
-        """One row per run of any kind, baselines and validation too: its name, kind, parameters, metrics, error.
-
-        ``run`` is what `samples` takes; ``arm`` tells the runs of a validation apart, and those of configurations.
-        """
-        import pandas as pd
-
-        rows = [
-            {
-                "run": run.key,
-                "kind": run.kind,
-                "number": run.number,
-                "arm": run.arm,
-                **(run.params or {}),
-                "censored": bool(run.measurement and run.measurement.censored),
-                **(run.measurement.metrics if run.measurement else {}),
-                "error": run.error,
-            }
-            for run in self.study.runs()
-        ]
-        return pd.DataFrame(rows)
-
-    def samples(self, run: str) -> pd.DataFrame:
-        """The time series of one run: ``t_s`` since it began, ``rss_bytes``, and more; units in the column names.
-
-        Parameters
-        ----------
-        run : str
-            A name of the column ``run`` of `runs_df`: ``trial-000``, ``validation-001-baseline``.
-
-        Raises
-        ------
-        ConfigError : no such run, or nothing was measured of it
-        """
-        import pandas as pd
-
-        known = {one.key: one for one in self.study.runs()}
-        if run not in known:
-            raise ConfigError(f"study '{self.name}' has no run '{run}'{nearest(run, known)}")
-        file = self.study.record.artifacts.path / f"{run}.parquet"
-        if not file.is_file():
-            raise ConfigError(f"{file} is not there" + (f": {known[run].error}" if known[run].error else ""))
-        return pd.read_parquet(file)
-
-    @property
     def param_names(self) -> list[str]:
         """Columns of `trials_df` that hold the tuned parameters."""
         return [param.key for param in self.study.space.params]
@@ -150,18 +185,13 @@ class TunedStudy:
 
     def __repr__(self) -> str:
         """The result as text."""
-        if self.study.config.configs and self.result:
-            from damoos.comparison.configurations import evaluation
-            from damoos.report.comparison.configurations import text
-
-            return text({"machines": evaluation([self.result]), "failures": []}, [self.result])
         from damoos.report.study.text import summary
 
         return summary(self.result) if self.result else f"study {self.name}: unfinished"
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        if self.study.config.configs or not self.result:
+        if not self.result:
             return html.section(f"study {self.name}", html.pre(repr(self)))
         from damoos.report.study.text import to_html
 
@@ -212,38 +242,40 @@ def tune(
     record = store.unfinished(form)
     if record is None:
         now = datetime.now(UTC).isoformat()
-        direction = scorers.scorer(config.scorer, config.scorer_options).direction
-        record = store.create(config.label, form, direction, now)
-    return _run(Study(record), watcher)
+        record = store.create(config.label, form, config.direction, now)
+    study = Study(record)
+    run(study, watcher)
+    return TunedStudy(study)
 
 
-def load_study(name: str, *, results: Path = RESULTS, storage: str | None = None) -> TunedStudy:
+def load_study(name: str, *, results: Path = RESULTS, storage: str | None = None) -> TunedStudy | EvaluatedStudy:
     """A stored study."""
-    return TunedStudy(Study(Store(results, storage).load(name)))
+    return shown(open_study(Store(results, storage).load(name)))
+
+
+def shown(study: Study | EvaluationStudy) -> TunedStudy | EvaluatedStudy:
+    """A study in its form for people at a Python prompt."""
+    return TunedStudy(study) if isinstance(study, Study) else EvaluatedStudy(study)
 
 
 def resume(
     name: str, *, results: Path = RESULTS, storage: str | None = None, watcher: Watcher | None = None
-) -> TunedStudy:
+) -> TunedStudy | EvaluatedStudy:
     """Do what is left of a stored study."""
-    return _run(Study(Store(results, storage).load(name)), watcher)
+    study = open_study(Store(results, storage).load(name))
+    run(study, watcher)
+    return shown(study)
 
 
-def _run(study: Study, watcher: Watcher | None) -> TunedStudy:
+def run(study: Study | EvaluationStudy, watcher: Watcher | None) -> None:
+    """Do what is left of a study, and write its files where it is finished."""
     try:
         with notebook.watching(watcher) as told:
             conduct(study, told)
     finally:
-        result = study.record.result
-        if result is not None:
-            _write_results(study, result)
-    return TunedStudy(study)
+        if result := study.record.result:
+            write(study, result)
+            if isinstance(study, Study):
+                from damoos.report.study.tuning import draw
 
-
-def _write_results(study: Study, result: dict[str, Any]) -> None:
-    write(study, result)
-    if study.config.configs:
-        return
-    from damoos.report.study.tuning import draw
-
-    draw(study)
+                draw(study)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos.api.studies import RESULTS, TunedStudy
+from damoos.api.studies import RESULTS, EvaluatedStudy, TunedStudy, shown
 from damoos.common import html
 from damoos.errors import ConfigError, nearest
 from damoos.model.trial import orientation
 from damoos.report import notebook
 from damoos.report.sweep import progress
-from damoos.study.study import Study
+from damoos.study.study import open_study
 from damoos.sweeps.config import SweepConfig, expand
 from damoos.sweeps.sweep import Sweep, load
 
@@ -46,12 +46,12 @@ class TunedSweep:
         return self.sweep.result or self.sweep.status
 
     @property
-    def studies(self) -> list[TunedStudy]:
+    def studies(self) -> list[TunedStudy | EvaluatedStudy]:
         """Those that have begun, in the order of the sweep."""
         looked = (self.sweep.store.look(self.sweep.study_name(config)) for config in self.sweep.config.configs())
-        return [TunedStudy(Study(record)) for record in looked if record]
+        return [shown(open_study(record)) for record in looked if record]
 
-    def study(self, name: str) -> TunedStudy:
+    def study(self, name: str) -> TunedStudy | EvaluatedStudy:
         """One of its studies by its name, or by the end of it: ``study("parsec3-raytrace-i3")``.
 
         Raises
@@ -65,7 +65,7 @@ class TunedSweep:
         record = self.sweep.store.look(whole)
         if record is None:
             raise ConfigError(f"study '{whole}' has not begun; damoos resume {self.name}")
-        return TunedStudy(Study(record))
+        return shown(open_study(record))
 
     @property
     def studies_df(self) -> pd.DataFrame:
@@ -163,7 +163,7 @@ def sweep(
     -------
     TunedSweep
     """
-    config = sweep_config(workloads, machines, trials, **settings)
+    config = sweep_config(workloads, machines, nr_samples=trials, **settings)
     config.check()
     found = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
     drive_sweep(found, ray, event)
@@ -180,7 +180,7 @@ def load_sweep(name: str, *, results: Path = RESULTS, storage: str | None = None
     return TunedSweep(load(results, name, storage))
 
 
-def sweep_config(workloads: Sequence[str], machines: Sequence[str], trials: int, **settings: Any) -> SweepConfig:
+def sweep_config(workloads: Sequence[str], machines: Sequence[str], **settings: Any) -> SweepConfig:
     """What a sweep is asked to do, with all patterns resolved."""
     from damoos.machines import catalog as known_machines
     from damoos.workloads import catalog as known_workloads
@@ -188,7 +188,6 @@ def sweep_config(workloads: Sequence[str], machines: Sequence[str], trials: int,
     return SweepConfig(
         expand(workloads, known_workloads.names(), "--workloads"),
         expand(machines, known_machines.names(), "--machines"),
-        trials,
         settings,
     )
 

@@ -15,16 +15,15 @@ from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.scorers.base import Scorer
 from damoos.statistics import verdict
-from damoos.study.config import MAX_EXTRA_ROUNDS, StudyConfig, manual_policy
+from damoos.study.config import MAX_EXTRA_ROUNDS, manual_policy
+from damoos.study.run_config import RunConfig
 
 NR_STUDIES = 2000
 # What a study compares: the hand-made scheme, and the better one of two candidates.
 ARMS = (verdict.MANUAL, f"{verdict.CANDIDATE}1", f"{verdict.CANDIDATE}2")
 
 
-def run(
-    config: StudyConfig, rounds: int, say: Callable[[str], None]
-) -> tuple[list[Measurement], list[Measurement], str]:
+def run(config: RunConfig, rounds: int, say: Callable[[str], None]) -> tuple[list[Measurement], list[Measurement], str]:
     """Run a workload in turns without a scheme and under the hand-made one.
 
     Returns
@@ -35,7 +34,7 @@ def run(
     without, under = [], []
     with Lease(config.machine_for(), say) as lease:
         workload = config.workload_on(lease.which)
-        scheme = manual_policy(workload.tuning.manual_us, config.operations)
+        scheme = manual_policy(workload.tuning.manual_us, "vaddr")
         limit_s = config.run_limit_s or workload.tuning.limit_s
         if workload.note:
             say(workload.note)

@@ -19,7 +19,7 @@ from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
 from damoos.recordings.region_count import region_count
 from damoos.statistics.verdict import interval
-from damoos.study.config import StudyConfig
+from damoos.study.run_config import RunConfig
 from damoos.workloads import catalog
 from damoos.workloads.base import PatternWorkload, Tuning
 
@@ -149,7 +149,7 @@ def run(machine: str, sizes: Sequence[int], rounds: int, say: Say) -> tuple[dict
     (dict, list of Row)
         What the machine is, and the rows.
     """
-    config = StudyConfig("synthetic/stairs", None, machine, nr_samples=2)
+    config = RunConfig(workload="synthetic/stairs", machine=machine)
     with tempfile.TemporaryDirectory() as folder, Lease(config.machine_for(), say) as lease:
         largest = max(sizes, default=0)
         if largest * ROOM > lease.facts["mem_bytes"]:

@@ -16,7 +16,8 @@ from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.scorers.daos import DaosScorer
 from damoos.scorers.terms import term
-from damoos.study.config import StudyConfig, manual_policy
+from damoos.study.config import manual_policy
+from damoos.study.run_config import RunConfig
 from damoos.units import show_bytes
 from damoos.workloads import catalog
 from damoos.workloads.base import Workload
@@ -81,17 +82,17 @@ def measure(name: str, machine: str, say: Say, ages_us: Sequence[int] = ()) -> t
     (Measured, list of float or None)
         Scores in percent points by the paper's rule, None where its limit was broken.
     """
-    config = StudyConfig(workload=name, command=None, machine=machine, nr_samples=2)
+    config = RunConfig(workload=name, machine=machine)
     with Lease(config.machine_for(), say) as lease:
         workload = config.workload_on(lease.which)
         limit_s = workload.tuning.limit_s
         without, _ = lease.run(workload, NonePolicy(), limit_s)  # the first run also makes the set-up
         begun = time.monotonic()
-        under, _ = lease.run(workload, manual_policy(workload.tuning.manual_us, config.operations), limit_s)
+        under, _ = lease.run(workload, manual_policy(workload.tuning.manual_us, "vaddr"), limit_s)
         wall_s = time.monotonic() - begun
         scores = []
         for age_us in ages_us:
-            one, _ = lease.run(workload, manual_policy(age_us, config.operations), limit_s)
+            one, _ = lease.run(workload, manual_policy(age_us, "vaddr"), limit_s)
             score = DaosScorer().score(one, without, ())
             scores.append(None if score.value is None else 100 * score.value)
     return Measured(workload, without, under, wall_s), scores

@@ -10,6 +10,7 @@ import typer
 
 from damoos.cli import complete
 from damoos.cli.common import Format, check_format, number, positive, say
+from damoos.errors import ConfigError
 
 plugin = typer.Typer(help="Write plugins.\n\nExample: damoos plugin new searcher my_search", no_args_is_help=True)
 bench = typer.Typer(
@@ -85,12 +86,14 @@ def bench_aa(
     """
     from damoos.bench import aa
     from damoos.scorers import scorer as made
-    from damoos.study.config import StudyConfig
+    from damoos.study.run_config import RunConfig
 
     check_format(form)
     score = made(scorer)
-    config = StudyConfig(workload=workload, command=command, machine=machine, nr_samples=2, repeats=repeats)
+    config = RunConfig(workload=workload, command=command, machine=machine)
     config.check()
+    if repeats < 2:
+        raise ConfigError(f"{repeats} validation repeats give no interval; give 2 or more")
     aa.check_rounds(rounds, repeats)
     without, under, what = aa.run(config, rounds, say)
     found = {"what": what, "runs": 2 * rounds, **aa.false_winners(without, under, score, repeats)}

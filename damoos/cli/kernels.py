@@ -1,4 +1,4 @@
-"""The commands about kernels: which there are, and what each has."""
+"""The commands about kernels: which there are, what each has, and how they differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
-from damoos.cli.common import FAILED, Format, check_format, say
+from damoos.cli import complete
+from damoos.cli.common import (
+    FAILED,
+    RESULTS,
+    Format,
+    Results,
+    Storage,
+    check_format,
+    comma_separated,
+    say,
+    scheme_text,
+)
+from damoos.errors import ConfigError
 
 kernel = typer.Typer(
     help="Kernels that guests can boot: Debian's, damoos's own, yours.\n\nExample: damoos kernel list",
@@ -92,6 +104,57 @@ def kernel_remove(name: Annotated[str, typer.Argument(help="A name that 'damoos 
     from damoos.machines.guest import kernels
 
     kernels.remove(name)
+
+
+@kernel.command("compare")
+def kernel_compare(
+    names: Annotated[
+        str, typer.Option("--kernels", help="Comma-separated; the first is the one that the others are compared with.")
+    ],
+    workload: Annotated[
+        str | None, typer.Option(help="Workload name or TOML file.", autocompletion=complete.workloads)
+    ] = None,
+    command: Annotated[str | None, typer.Option(help="Run this command line instead.")] = None,
+    machine: Annotated[str, typer.Option(help="Guest name or TOML file.", autocompletion=complete.machines)] = "guest",
+    scheme: Annotated[
+        str | None, typer.Option(help="Scheme text or file (default: the workload's hand-made prcl).")
+    ] = None,
+    operations: Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).")] = "vaddr",
+    repeats: Annotated[int, typer.Option(help="Rounds; each runs every kernel without and under the scheme.")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the order in rounds.")] = 0,
+    tolerance: Annotated[
+        str | None, typer.Option(help="Exit with 1 if the last is surely slower than the first by more, e.g. 2%.")
+    ] = None,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: Format = "text",
+) -> None:
+    """Run one workload on several kernels in turn, without and under a scheme, and show how the kernels differ.
+
+    A comparison that was interrupted goes on when the same command is given again.
+
+    Example: damoos kernel compare --workload synthetic/hot-cold --kernels debian,damoos --repeats 5
+    """
+    from damoos.cli.studies import Watching
+    from damoos.comparison.kernels import KernelComparison, check_complete, scheme_form, slower_by
+    from damoos.report.comparison.kernels import text
+    from damoos.study.run_config import RunConfig
+    from damoos.units import parse_percent
+
+    check_format(form)
+    allowed = None if tolerance is None else float(parse_percent(tolerance)) / 100
+    kernels = comma_separated(names, "--kernels")
+    if allowed is not None and len(kernels) < 2:
+        raise ConfigError("--tolerance compares kernels: give two or more with --kernels")
+    run = RunConfig(workload=workload, command=command, machine=machine)
+    policy = scheme_form(run, None if scheme is None else scheme_text(scheme), operations)
+    comparison = KernelComparison(run, dict.fromkeys(kernels, policy), repeats, seed)
+    with Watching() as watcher:
+        result = comparison.conduct(results, storage, watcher)
+    print(json.dumps(result, indent=2) if form == "json" else text(result))
+    check_complete(result)
+    if allowed is not None and slower_by(result) > allowed:
+        raise typer.Exit(FAILED)
 
 
 def _markdown(about: dict[str, dict[str, Any]]) -> list[str]:

@@ -24,8 +24,8 @@ from damoos.cli.sweeps import RayAddress, SweepFormat, run
 from damoos.errors import ConfigError, NothingFeasible
 
 if TYPE_CHECKING:
-    from damoos.api import TunedStudy
-    from damoos.study.study import Study
+    from damoos.api import EvaluatedStudy, TunedStudy
+    from damoos.study.study import EvaluationStudy, Study
 
 app = typer.Typer()
 
@@ -151,7 +151,7 @@ def tune(
         if len(names) == 1 or form == "text":
             _print_result(one, form, results)
     if len(names) > 1:
-        _compare(found, form, results)
+        _compare(found, form, results, storage)
     for one in found.values():
         check_feasible(one)
 
@@ -256,13 +256,17 @@ def show(
     check_format(form, "damo")
     found = api.load_study(study, results=results, storage=storage)
     if form == "damo":
+        if isinstance(found, api.EvaluatedStudy):
+            raise ConfigError(f"study '{study}' compares configurations; it recommends no scheme")
         print(json.dumps(found.damo(pid), indent=2))
         return
     if form == "json":
-        unfinished = {"study": study, "trials": json.loads(found.trials_df.to_json(orient="records"))}
+        rows = found.runs_df if isinstance(found, api.EvaluatedStudy) else found.trials_df
+        key = "runs" if isinstance(found, api.EvaluatedStudy) else "trials"
+        unfinished = {"study": study, key: json.loads(rows.to_json(orient="records"))}
         print(json.dumps(found.result or unfinished, indent=2))
         return
-    if found.study.config.configs:
+    if isinstance(found, api.EvaluatedStudy):
         print(repr(found))
         return
     table = found.trials_df
@@ -313,44 +317,52 @@ class Watching:
             self._watcher.stop()
 
 
-def _print_result(found: TunedStudy, form: str, results: Path) -> None:
+def _print_result(found: TunedStudy | EvaluatedStudy, form: str, results: Path) -> None:
+    from damoos.api import TunedStudy
+
     if form == "json":
         print(json.dumps(found.result, indent=2))
     else:
         print(repr(found))
-        if not found.study.config.configs:
+        if isinstance(found, TunedStudy):
             print(f"figure: {results / found.name / 'figure.png'}")
 
 
-def check_feasible(found: TunedStudy) -> None:
+def check_feasible(found: TunedStudy | EvaluatedStudy) -> None:
     """A study without a recommendation has an exit code of its own; what it has to say has been printed."""
-    if found.best is None and not found.study.config.configs:
+    from damoos.api import TunedStudy
+
+    if isinstance(found, TunedStudy) and found.best is None:
         raise NothingFeasible(
             f"study '{found.name}': none of its trials kept the limits of the score. Leave the workload without a"
             " scheme, or start a new study with wider limits (--limit), another range (--tune) or more trials"
         )
 
 
-def _compare(found: dict[str, TunedStudy], form: str, results: Path) -> None:
+def _compare(found: dict[str, TunedStudy], form: str, results: Path, storage: str | None) -> None:
     """Each kernel under its own tuned scheme, in turn; nothing to compare where a kernel has none."""
-    from damoos.comparison.kernels import evaluation_of, text
+    from damoos.comparison.kernels import comparison_of
+    from damoos.report.comparison.kernels import text
 
-    feasible = all(one.best for one in found.values())
-    compared = evaluation_of({name: one.study for name, one in found.items()}).run(results, say) if feasible else None
+    compared = None
+    if all(one.best for one in found.values()):
+        comparison = comparison_of({name: one.study for name, one in found.items()})
+        with Watching() as watcher:
+            compared = comparison.conduct(results, storage, watcher)
     if form == "json":
-        print(json.dumps({"studies": [one.result for one in found.values()], "evaluation": compared}, indent=2))
+        print(json.dumps({"studies": [one.result for one in found.values()], "comparison": compared}, indent=2))
     elif compared:
         print(text(compared))
 
 
-def _all_studies(results: Path, storage: str | None) -> list[Study]:
+def _all_studies(results: Path, storage: str | None) -> list[Study | EvaluationStudy]:
     from damoos.store.studies import Store
-    from damoos.study.study import Study
+    from damoos.study.study import open_study
 
-    return [Study(record) for record in Store(results, storage).all()][::-1]
+    return [open_study(record) for record in Store(results, storage).all()][::-1]
 
 
-def _row(study: Study) -> dict[str, Any]:
+def _row(study: Study | EvaluationStudy) -> dict[str, Any]:
     result = study.record.result
     return {
         "study": study.name,

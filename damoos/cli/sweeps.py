@@ -82,7 +82,7 @@ def sweep(
     check_format(form, "jsonl")
     options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
     config = api.sweep_config(
-        comma_separated(workload_names, "--workloads"), comma_separated(machine_names, "--machines"), trials,
+        comma_separated(workload_names, "--workloads"), comma_separated(machine_names, "--machines"), nr_samples=trials,
         scheme=PRCL if scheme is None else scheme_text(scheme), tune=tunables or [], scorer=scorer,
         scorer_options={name: value for name, value in options.items() if value}, searcher=searcher, prior=prior,
         seed=seed, repeats=repeats, candidates=candidates, require_real=require_real,

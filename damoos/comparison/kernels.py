@@ -1,15 +1,13 @@
-"""A listed scheme on several kernels: runs in turn, and how the kernels differ, with intervals.
+"""One workload on several kernels, without and under a scheme: how the kernels differ, with intervals.
 
-Nothing is searched here. Each round runs every kernel without and under the scheme, and the order turns from round to
-round, so that what drifts on the host falls on all alike.
+Nothing is searched here. Each kernel has a study of two configurations, the baseline and the scheme, and the studies
+take turns, so that what drifts on the host falls on all alike.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,25 +18,34 @@ from damoos import __version__
 from damoos.common import paths
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.damon.scheme import parse_schemes
-from damoos.dispatch.lease import Lease
-from damoos.dispatch.run import check_schemes
-from damoos.errors import ConfigError
+from damoos.damon.text import fill_template
+from damoos.errors import ConfigError, WorkloadError
 from damoos.model.trial import Measurement
-from damoos.policies.base import DamosPolicy, NonePolicy
+from damoos.policies import named
+from damoos.policies.base import DamosPolicy
 from damoos.statistics.verdict import ALPHA, interval
 from damoos.store.artifacts import Artifacts
-from damoos.study.config import StudyConfig, manual_policy
-from damoos.study.study import Study
-from damoos.workloads.base import Tuning, Workload
+from damoos.store.studies import Store, slug
+from damoos.study.conduct import conduct_in_turn
+from damoos.study.config import PRCL
+from damoos.study.evaluation_config import MIN_BLOCKS, EvaluationConfig
+from damoos.study.run_config import RunConfig, plain
+from damoos.study.steps import Watcher
+from damoos.study.study import EvaluationStudy, Study
+from damoos.workloads import catalog as workloads
 
-WITHOUT, UNDER = "without", "under"
-MIN_REPEATS = 3
-Say = Callable[[str], None]
+PREFIX, FILE, RESULT = "kernels-", "comparison.json", "result.json"
+SCHEME = "scheme"
+# A round of a kernel: the run without the scheme and the run under it.
+Pair = tuple[Measurement, Measurement]
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """Something that is compared: its value in one round of one kernel; kernels differ by a ratio or by points."""
+    """Something that is compared: its value in one round of one kernel; kernels differ by a ratio or by points.
+
+    ``value`` is a function of the measurements without and under the scheme.
+    """
 
     name: str
     value: Callable[[Measurement, Measurement], float]
@@ -62,208 +69,211 @@ _RUNTIME_UNDER = QUANTITIES[1].name
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """What is run.
+class KernelComparison:
+    """What is compared. Plain values: it is stored as JSON.
 
     Parameters
     ----------
-    config : StudyConfig
-        Workload or command, machine (a guest, which is given each of the kernels) and operations set; what it says of a
-        search is not used.
-    kernels : sequence of str
-    scheme : str or None
-        Scheme text; None for the workload's hand-made prcl.
-    policies : mapping of str to DamosPolicy
-        A kernel's own schemes, for those that have some.
+    run : RunConfig
+        Workload or command, and the machine: a guest, which is given each of the kernels.
+    forms : dict
+        Plain form (`damoos.policies.named.policy`) of the policy under which each kernel is compared, by kernel; the
+        first is the one that the others are compared with.
     repeats : int
         Rounds.
+    seed : int
+        Of the order in rounds.
     """
 
-    config: StudyConfig
-    kernels: Sequence[str]
-    scheme: str | None = None
-    policies: Mapping[str, DamosPolicy] = field(default_factory=dict)
+    run: RunConfig
+    forms: dict[str, dict[str, Any]]
     repeats: int = 5
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later, on a machine."""
-        if self.repeats < MIN_REPEATS:
-            raise ConfigError(f"--repeats {self.repeats} give no interval to speak of; give {MIN_REPEATS} or more")
-        for name in self.kernels:
-            replace(self.config, kernel=name).check()
-        if self.scheme is not None:
-            parse_schemes(self.scheme)
+        for config in self.configs():
+            config.check()
 
-    def run(self, results: Path, say: Say) -> dict[str, Any]:
-        """Do all rounds; each finished run is kept as it ends, in the folder that is named in what is returned.
+    def configs(self) -> list[EvaluationConfig]:
+        """A study of each kernel."""
+        common = {**asdict(self.run), "repeats": self.repeats, "seed": self.seed}
+        return [
+            EvaluationConfig(**{**common, "kernel": kernel}, configs={named.BASELINE: {}, SCHEME: form})
+            for kernel, form in self.forms.items()
+        ]
+
+    def conduct(self, results: Path, storage: str | None = None, watcher: Watcher | None = None) -> dict[str, Any]:
+        """Do all that is left; an unfinished comparison of the same words goes on where it stopped.
+
+        Returns
+        -------
+        dict
+            Also ``result.json`` in the folder of the comparison, which has its name (docs/kernel.md has the keys).
 
         Raises
         ------
-        DamoosError : as the machine or the workload has it; what had finished stays
+        DamoosError : as a machine or the workload has it; what had finished stays
         """
-        started = datetime.now(UTC)
-        place = results / f"evaluate-{self.config.label.replace('/', '-')}-{started:%Y%m%d-%H%M%S}"
-        artifacts = Artifacts(place)
-        with ExitStack() as stack:
-            leases = {
-                name: stack.enter_context(Lease(replace(self.config, kernel=name).machine_for(), say))
-                for name in self.kernels
-            }
-            on = {name: self._workload(lease) for name, lease in leases.items()}
-            policies = {name: self._policy(name, on[name].tuning) for name in self.kernels}
-            for name, lease in leases.items():
-                check_schemes(lease.call, lease.machine.name, policies[name])
-            runs = self._rounds(leases, on, policies, artifacts, say)
-            facts = {name: lease.facts for name, lease in leases.items()}
-        found = {
-            "evaluation": place.name,
-            "workload": self.config.target,
-            "variant": next(iter(on.values())).variant,
-            "note": next(iter(on.values())).note,
-            "machine": self.config.machine,
+        folder = self._unfinished(results) or self._create(results)
+        store = Store(results, storage)
+        now = datetime.now(UTC).isoformat()
+        studies = [
+            EvaluationStudy(store.ensure(f"{folder.name}-{config.kernel}", plain(config), config.direction, now))
+            for config in self.configs()
+        ]
+        conduct_in_turn(studies, watcher)
+        result = self._result(folder.name, studies)
+        Artifacts(folder).write_json(RESULT, result)
+        return result
+
+    def _unfinished(self, results: Path) -> Path | None:
+        """The folder of the newest comparison of the same words, if it has no result."""
+        for folder in sorted(results.glob(f"{PREFIX}*"), key=_number, reverse=True):
+            artifacts = Artifacts(folder)
+            if artifacts.read_json(FILE) == plain(self):
+                return folder if artifacts.read_json(RESULT) is None else None
+        return None
+
+    def _create(self, results: Path) -> Path:
+        stem = f"{PREFIX}{slug(self.run.label)}"
+        number = 1 + max((_number(folder) for folder in results.glob(f"{stem}-*")), default=0)
+        folder = results / f"{stem}-{number}"
+        Artifacts(folder).write_json(FILE, plain(self))
+        return folder
+
+    def _result(self, name: str, studies: Sequence[EvaluationStudy]) -> dict[str, Any]:
+        by_kernel = [(kernel, study, _pairs(study)) for kernel, study in zip(self.forms, studies, strict=True)]
+        kernels = [_kernel_json(*entry) for entry in by_kernel]
+        whole = not any(kernel["error"] for kernel in kernels)
+        setting = studies[0].setting
+        return {
+            "comparison": name,
+            "workload": self.run.target,
+            "variant": setting.variant,
+            "note": setting.note,
+            "machine": self.run.machine,
             "rounds": self.repeats,
-            "started": started.isoformat(timespec="seconds"),
+            "started": studies[0].record.get("created"),
             "provenance": {"damoos": __version__, "commit": paths.commit()},
-            "kernels": [_kernel_json(name, facts[name], policies[name], runs[name]) for name in self.kernels],
-            "differences": _differences(self.kernels, runs),
+            "kernels": kernels,
+            "differences": _differences([(kernel, pairs) for kernel, _, pairs in by_kernel]) if whole else [],
         }
-        artifacts.write_json("result.json", found)
-        return found
-
-    def _workload(self, lease: Lease) -> Workload:
-        return self.config.workload_on(lease.which)
-
-    def _policy(self, kernel: str, tuning: Tuning) -> DamosPolicy:
-        if kernel in self.policies:
-            return self.policies[kernel]
-        if self.scheme is not None:
-            return DamosPolicy(parse_schemes(self.scheme), self.config.operations)
-        return manual_policy(tuning.manual_us, self.config.operations)
-
-    def _rounds(
-        self,
-        leases: Mapping[str, Lease],
-        on: Mapping[str, Workload],
-        policies: Mapping[str, DamosPolicy],
-        artifacts: Artifacts,
-        say: Say,
-    ) -> dict[str, list[dict[str, Measurement]]]:
-        """Measurements by kernel, then by round, then by what was in force."""
-        runs: dict[str, list[dict[str, Measurement]]] = {name: [] for name in self.kernels}
-        slots = [(name, arm) for name in self.kernels for arm in (WITHOUT, UNDER)]
-        kept: list[str] = []
-        for number in range(self.repeats):
-            turn = number % len(slots)
-            for name in self.kernels:
-                runs[name].append({})
-            for name, arm in [*slots[turn:], *slots[:turn]]:
-                policy = NonePolicy() if arm == WITHOUT else policies[name]
-                measured, samples = leases[name].run(on[name], policy, on[name].tuning.limit_s)
-                artifacts.write_samples(f"{name}-{arm}-{number}", samples)
-                kept.append(json.dumps({"round": number, "kernel": name, "arm": arm, **_run_json(measured)}))
-                artifacts.write_text("runs.jsonl", "\n".join(kept) + "\n")
-                runs[name][number][arm] = measured
-            said = (f"{name} {_shown(runs[name][number])}" for name in self.kernels)
-            say(f"round {number + 1} of {self.repeats}: {'; '.join(said)}")
-        return runs
 
 
-def evaluation_of(studies: Mapping[str, Study]) -> Evaluation:
+def scheme_form(run: RunConfig, scheme: str | None, operations: str) -> dict[str, Any]:
+    """The plain form of one scheme for all kernels.
+
+    Parameters
+    ----------
+    scheme : str or None
+        Scheme text; None for the workload's hand-made prcl, whose age is that of the workload's file.
+    """
+    if scheme is None:
+        tune = workloads.find(run.workload)[1].tune if run.workload else workloads.Tune()
+        return {"scheme": fill_template(PRCL, {"MIN_AGE": tune.manual_min_age}), "operations": operations}
+    return {"damo": context_to_json(DamosPolicy(parse_schemes(scheme), operations).context)}
+
+
+def comparison_of(studies: Mapping[str, Study]) -> KernelComparison:
     """What compares finished studies of one workload that differ in their kernel, each under its own tuned scheme.
 
     Raises
     ------
     ConfigError : a study is not finished, or recommends nothing
     """
-    policies = {}
+    forms = {}
     for name, study in studies.items():
         best = (study.record.result or {}).get("recommended")
         if best is None:
             raise ConfigError(f"study '{study.name}' has no recommended scheme")
-        context = context_from_json(best["damo"])  # the scheme's text would lack a tuned quota
-        policies[name] = DamosPolicy(context.schemes, context.operations)
+        forms[name] = {"damo": context_to_json(context_from_json(best["damo"]))}
     config = next(iter(studies.values())).config
-    return Evaluation(config, list(studies), policies=policies, repeats=max(MIN_REPEATS, config.repeats))
+    common = {name: getattr(config, name) for name in RunConfig.__dataclass_fields__}
+    return KernelComparison(
+        RunConfig(**{**common, "kernel": None}), forms, max(MIN_BLOCKS, config.repeats), config.seed
+    )
 
 
-def slower_by(found: Mapping[str, Any]) -> float:
-    """By how much the last kernel is surely slower than the first under the scheme: the interval's lower end."""
-    last = found["kernels"][-1]["name"]
-    (one,) = (d for d in found["differences"] if d["kernel"] == last and d["quantity"] == _RUNTIME_UNDER)
-    return float(one["interval"][0])
-
-
-def text(found: Mapping[str, Any]) -> str:
-    """An evaluation for a terminal."""
-    lines = [f"{found['workload']} ({found['variant']}) on {found['machine']}, {found['rounds']} rounds"]
-    if found["note"]:
-        lines.append(found["note"])
-    for one in found["kernels"]:
-        lines.append(f"{one['name']}: Linux {one['release']}, {one['emulation']}; {one['scheme']}")
-        for name, value in one["quantities"].items():
-            low, high = value["ci95"]
-            lines.append(
-                f"  {name:<30} {_number(name, value['mean']):>9} [{_number(name, low)}, {_number(name, high)}]"
-            )
-    for one in found["differences"]:
-        low, high = one["interval"]
-        unit = "" if one["relative"] else " points"
-        said = f"{one['difference']:+.2%}{unit} [{low:+.2%}, {high:+.2%}]"
-        verdict = "differs" if one["differs"] else "cannot be told apart"
-        lines.append(f"{one['kernel']} against {one['than']}: {one['quantity']:<30} {said}  {verdict}")
-    return "\n".join(lines)
-
-
-def _number(name: str, value: float) -> str:
-    return f"{value:.3f}" if name.endswith(", s") else f"{value:.2%}"
-
-
-def _shown(pair: Mapping[str, Measurement]) -> str:
-    return f"{pair[WITHOUT].metric('runtime_s'):.2f} s without, {pair[UNDER].metric('runtime_s'):.2f} s under"
-
-
-def _run_json(measured: Measurement) -> dict[str, Any]:
+def _pairs(study: EvaluationStudy) -> dict[int, Pair]:
+    """Measurements without and under the scheme, by the round in which both runs succeeded."""
+    by_round: dict[int, dict[str, Measurement]] = {}
+    for run in study.runs():
+        if run.measurement:
+            by_round.setdefault(run.number, {})[run.arm] = run.measurement
     return {
-        "metrics": dict(measured.metrics),
-        "damos": [one.as_dict() for one in measured.damos],
-        "provenance": dict(measured.provenance),
+        number: (of_round[named.BASELINE], of_round[SCHEME])
+        for number, of_round in sorted(by_round.items())
+        if len(of_round) == 2
     }
 
 
-def _values(quantity: Quantity, rounds: Sequence[Mapping[str, Measurement]]) -> list[float]:
-    return [quantity.value(one[WITHOUT], one[UNDER]) for one in rounds]
+def _number(folder: Path) -> int:
+    digits = folder.name.rpartition("-")[2]
+    return int(digits) if digits.isdigit() else 0
 
 
-def _kernel_json(
-    name: str, facts: Mapping[str, Any], policy: DamosPolicy, rounds: Sequence[Mapping[str, Measurement]]
-) -> dict[str, Any]:
+def slower_by(result: Mapping[str, Any]) -> float:
+    """By how much the last kernel is surely slower than the first under the scheme: the interval's lower end.
+
+    Raises
+    ------
+    WorkloadError : the scheme's runs failed on one of the two
+    """
+    check_complete(result)
+    last = result["kernels"][-1]["name"]
+    (difference,) = (
+        one for one in result["differences"] if one["kernel"] == last and one["quantity"] == _RUNTIME_UNDER
+    )
+    return float(difference["interval"][0])
+
+
+def check_complete(result: Mapping[str, Any]) -> None:
+    """Refuse a comparison in which a kernel has no numbers.
+
+    Raises
+    ------
+    WorkloadError : with the kernel, and why its runs under the scheme failed
+    """
+    for kernel in result["kernels"]:
+        if kernel["error"]:
+            raise WorkloadError(f"kernel '{kernel['name']}' under the scheme: {kernel['error']}")
+
+
+def _kernel_json(name: str, study: EvaluationStudy, pairs: Mapping[int, Pair]) -> dict[str, Any]:
+    facts, result = study.setting.facts, study.record.result or {}
+    policy = named.policy(study.config.configs[SCHEME], result["time_scale"])
+    assert isinstance(policy, DamosPolicy)
+    error = result["configs"][SCHEME]["error"]
     quantities = {}
-    for quantity in QUANTITIES:
-        values = _values(quantity, rounds)
+    for quantity in () if error else QUANTITIES:
+        values = [quantity.value(*pair) for pair in pairs.values()]
         quantities[quantity.name] = {"mean": float(np.mean(values)), "ci95": list(interval(values)), "values": values}
     return {
         "name": name,
+        "study": study.name,
         "release": facts["kernel"],
         **{
             key: facts.get(key) for key in ("kernel_id", "accel", "clock", "emulation", "vcpus", "mem_bytes", "cmdline")
         },
-        "scheme": "; ".join(str(scheme) for scheme in policy.schemes),
+        "scheme": "; ".join(map(str, policy.schemes)),
         "damo": context_to_json(policy.context),
+        "error": error,
         "quantities": quantities,
     }
 
 
-def _differences(names: Sequence[str], runs: Mapping[str, Sequence[Mapping[str, Measurement]]]) -> list[dict[str, Any]]:
+def _differences(kernels: Sequence[tuple[str, Mapping[int, Pair]]]) -> list[dict[str, Any]]:
     """Each kernel against the first, by rounds. All intervals together hold with 95 % (Bonferroni)."""
-    first, *others = names
+    (first, of_first), *others = kernels
     level = 1 - ALPHA / max(1, len(QUANTITIES) * len(others))
-    found = []
-    for name in others:
+    differences = []
+    for name, pairs in others:
         for quantity in QUANTITIES:
-            pairs = zip(_values(quantity, runs[first]), _values(quantity, runs[name]), strict=True)
-            gaps = [b / a - 1 if quantity.relative else b - a for a, b in pairs]
+            both = [(quantity.value(*of_first[n]), quantity.value(*pairs[n])) for n in pairs if n in of_first]
+            gaps = [b / a - 1 if quantity.relative else b - a for a, b in both]
             low, high = interval(gaps, level)
-            found.append(
+            differences.append(
                 {
                     "kernel": name,
                     "than": first,
@@ -275,4 +285,4 @@ def _differences(names: Sequence[str], runs: Mapping[str, Sequence[Mapping[str, 
                     "differs": not low <= 0 <= high,
                 }
             )
-    return found
+    return differences

@@ -14,8 +14,7 @@ from damoos.statistics import verdict
 from damoos.statistics.summary import Quantity, told
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.store.studies import Store
-from damoos.study.scoring import feasible_scores
-from damoos.study.study import Study
+from damoos.study.study import Study, tuning_study
 from damoos.sweeps.sweep import Sweep
 
 # What the paper reports of its three machines (section 4.3), as fractions: averages over 24 workloads, scores / 100.
@@ -46,12 +45,12 @@ KEYS = ("slowdown", "saving", "score")
 def studies_of(sweep: Sweep) -> list[Study]:
     """Studies of a sweep that have begun, in its order."""
     looked = (sweep.store.look(sweep.study_name(config)) for config in sweep.config.configs())
-    return [Study(record) for record in looked if record]
+    return [tuning_study(record) for record in looked if record]
 
 
 def load(store: Store, name: str) -> Study:
     """A study by its name."""
-    return Study(store.load(name))
+    return tuning_study(store.load(name))
 
 
 def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
@@ -71,7 +70,7 @@ def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
 
     Raises
     ------
-    ConfigError : no studies, one that compares configurations, or scores of different kinds, which have no average
+    ConfigError : no studies, or scores of different kinds, which have no average
     """
     if not studies:
         raise ConfigError("there is nothing to compare: no study of it has begun")
@@ -80,8 +79,6 @@ def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
         raise ConfigError(f"scores of different kinds have no average: {', '.join(sorted(one for one, _ in kinds))}")
     found: dict[str, list[dict[str, Any]]] = {}
     for study in studies:
-        if study.config.configs:
-            raise ConfigError(f"study '{study.name}' compares configurations; 'damoos evaluate' tells what came of it")
         found.setdefault(study.config.machine, []).append(_pair(study))
     return [
         {
@@ -103,9 +100,7 @@ def _pair(study: Study) -> dict[str, Any]:
     said |= {"variant": result["variant"], "verdict": result["verdict"]}
     if result["recommended"] is None:
         return {**said, "error": "no trial kept the limits of its score"}
-    previous = feasible_scores(study.trials())
-    rounds = verdict.rounds_of(study.runs())
-    arms, _ = verdict.settle(rounds, study.scorer, previous, study.config.repeats)
+    arms, _ = study.arms()
     for name in (BASELINE, MANUAL, TUNED):
         if name not in arms:
             return {**said, "error": f"{name} has no valid runs"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -109,6 +109,12 @@ History = tuple[Trial, ...]
 def orientation(direction: str) -> float:
     """1.0 where a higher score is better (``maximize``), -1.0 where a lower one is (``minimize``)."""
     return 1.0 if direction == "maximize" else -1.0
+
+
+def best_of(scores: Iterable[float], direction: str) -> float | None:
+    """The best of some scores; None where there is none."""
+    sign = orientation(direction)
+    return max(scores, key=lambda score: sign * score, default=None)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from damoos.common import paths
+from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Scheme, parse_schemes
 from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy, RecordPolicy, ThpPolicy
@@ -65,14 +67,18 @@ def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[s
     return found
 
 
-def policy(form: Mapping[str, str], time_scale: int = 1) -> Policy:
+def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
     """The policy of a plain form.
 
     Parameters
     ----------
     time_scale : int
-        By how much a model runs shorter than what it stands for; the ages of schemes are divided by it.
+        By how much a model runs shorter than what it stands for; the ages of scheme texts are divided by it. A
+        context in damo's JSON (``damo``) is taken as it is.
     """
+    if "damo" in form:
+        context = context_from_json(form["damo"])
+        return DamosPolicy(context.schemes, context.operations, context.attrs)
     if "scheme" in form:
         schemes = tuple(_aged(one, time_scale) for one in parse_schemes(form["scheme"]))
         return DamosPolicy(schemes, form["operations"], thp=form.get("thp"))

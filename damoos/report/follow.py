@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from damoos.model.trial import Run
-from damoos.study.scoring import score_trials
 from damoos.study.steps import Watcher
-from damoos.study.study import Study
+from damoos.study.study import EvaluationStudy, Study
 from damoos.sweeps.sweep import Sweep
 
 EVERY_S = 1.0
@@ -45,12 +44,12 @@ class _Company:
             )
 
 
-def study(found: Study, watcher: Watcher, every_s: float = EVERY_S) -> dict[str, Any]:
+def study(found: Study | EvaluationStudy, watcher: Watcher, every_s: float = EVERY_S) -> dict[str, Any]:
     """Tell a watcher how a study goes until it has a result, which is returned.
 
     Parameters
     ----------
-    found : Study
+    found : Study or EvaluationStudy
     watcher : Watcher
         Of a study that is finished already it is told nothing.
     every_s : float, seconds
@@ -73,12 +72,12 @@ def study(found: Study, watcher: Watcher, every_s: float = EVERY_S) -> dict[str,
     return result
 
 
-def _news(found: Study, known: dict[str, Run], watcher: Watcher) -> dict[str, Run]:
+def _news(found: Study | EvaluationStudy, known: dict[str, Run], watcher: Watcher) -> dict[str, Run]:
     """Tell what has ended since; a trial's score is what it is by now."""
     runs = found.record.runs()
     if len(runs) > len(known):
         done = sorted(runs.values(), key=lambda run: run.index)
-        scores = {} if found.config.configs else {one.number: one.score for one in score_trials(done, found.scorer)}
+        scores = {trial.number: trial.score for trial in found.trials_of(done)}
         for run in done:
             if run.key not in known:
                 watcher.finished(run, scores.get(run.number) if run.kind == "trial" else None)

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from damoos.common import html
-from damoos.model.trial import Run, Score
+from damoos.model.trial import Run, Score, best_of
 from damoos.report.sweep.progress import clock
 from damoos.study.steps import Watcher
 from damoos.units import show_score
 
 if TYPE_CHECKING:
-    from damoos.study.study import Study
+    from damoos.study.study import EvaluationStudy, Study
     from damoos.sweeps.driver import Event
 
 
@@ -97,7 +97,7 @@ class BarWatcher(Watcher):
         self._show = show or Bar().show
         self._name, self._done, self._total = "study", 0, 1
         self._best: float | None = None
-        self._falls = False
+        self._direction = "maximize"
         self._left_s: float | None = None
         self._news = ""
 
@@ -106,11 +106,11 @@ class BarWatcher(Watcher):
         self._news = text
         self._draw()
 
-    def begin(self, study: Study, total: int, done: int) -> None:
+    def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """Take in what an earlier go has finished."""
         self._name, self._done, self._total = study.name, done, total
-        self._falls = study.scorer.direction == "minimize"
-        for trial in () if study.config.configs else study.trials():
+        self._direction = study.config.direction
+        for trial in study.trials():
             self._take(trial.score)
         self._news = study.setting.note
         self._draw()
@@ -134,8 +134,7 @@ class BarWatcher(Watcher):
 
     def _take(self, score: Score | None) -> None:
         if score and score.feasible and score.value is not None:
-            known = [score.value] if self._best is None else [score.value, self._best]
-            self._best = (min if self._falls else max)(known)
+            self._best = best_of((one for one in (score.value, self._best) if one is not None), self._direction)
 
     def _draw(self) -> None:
         best = "" if self._best is None else f", best score {show_score(self._best)}"

@@ -21,7 +21,7 @@ from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, DamoosError, MachineError, NothingFeasible, from_wire, nearest, to_wire
 from damoos.machines import catalog as machines
 from damoos.store.studies import Store
-from damoos.study.study import Study
+from damoos.study.study import tuning_study
 from damoos.units import format_us
 
 POLL_S = 2.0
@@ -78,7 +78,7 @@ def apply(
     NothingFeasible : the validation found that the scheme breaks the scorer's limits
     DamoosError : whatever kept the keeper from starting
     """
-    study = Study(Store(results, storage).load(name))
+    study = tuning_study(Store(results, storage).load(name))
     result = study.record.result
     if arm not in ARMS:
         raise ConfigError(f"unknown arm '{arm}'{nearest(arm, ARMS)}")
@@ -138,7 +138,7 @@ class _Stopped(Exception):
 
 def _keep(spec: dict[str, Any]) -> None:
     results = Path(spec["results"])
-    study = Study(Store(results, spec["storage"]).load(spec["study"]))
+    study = tuning_study(Store(results, spec["storage"]).load(spec["study"]))
     chosen = (study.record.result or {})[ARMS[spec["arm"]]]
     document = chosen["damo"]
     own = spec["machine"] == study.config.machine

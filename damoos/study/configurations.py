@@ -16,13 +16,13 @@ from damoos.policies import named
 from damoos.policies.base import DamosPolicy
 from damoos.statistics.summary import told
 from damoos.statistics.verdict import mean_measurement
-from damoos.study.config import StudyConfig
+from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.result import about
 from damoos.study.steps import Execution, Part, Watcher
-from damoos.study.study import Study
+from damoos.study.study import EvaluationStudy
 
 
-def plan(config: StudyConfig) -> list[Run]:
+def plan(config: EvaluationConfig) -> list[Run]:
     """Every run of a listed study, in order."""
     runs: list[Run] = []
     for block in range(config.repeats):
@@ -39,7 +39,10 @@ class Listing(Execution):
     number. A baseline that fails ends the study, which then goes on with it.
     """
 
-    def __init__(self, study: Study, watcher: Watcher) -> None:
+    _study: EvaluationStudy
+    _config: EvaluationConfig
+
+    def __init__(self, study: EvaluationStudy, watcher: Watcher) -> None:
         self._plan = plan(study.config)
         super().__init__(study, watcher, study.config.nr_runs)
 
@@ -70,12 +73,12 @@ class Listing(Execution):
         return result_of(self._study, self._found.workload.tuning.time_scale, elapsed_s)
 
 
-def result_of(study: Study, time_scale: int, elapsed_s: float) -> dict[str, Any]:
+def result_of(study: EvaluationStudy, time_scale: int, elapsed_s: float) -> dict[str, Any]:
     """Everything that a finished listed study has to say (docs/evaluate.md has the keys).
 
     Parameters
     ----------
-    study : Study
+    study : EvaluationStudy
     time_scale : int
         By how much ages of schemes were divided.
     elapsed_s : float, seconds

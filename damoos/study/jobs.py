@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from damoos import __version__, doctor
-from damoos.damon.scheme import Scheme
 from damoos.dispatch import run
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement, RawSamples
-from damoos.policies import named
 from damoos.policies.base import DamosPolicy, Policy, RecordPolicy
 from damoos.prediction.reclaim import Cost
 from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
-from damoos.study.config import StudyConfig, policy_of, space_of
+from damoos.study.run_config import RunConfig
 from damoos.workloads.base import Tuning, Workload
 
 
@@ -45,7 +43,7 @@ class Survey:
     damoos: str = __version__
 
 
-def survey(lease: Lease, config: StudyConfig) -> Survey:
+def survey(lease: Lease, config: RunConfig) -> Survey:
     """Find out before the first run what will run, and whether the machine can do what the study will ask of it.
 
     Raises
@@ -55,7 +53,7 @@ def survey(lease: Lease, config: StudyConfig) -> Survey:
     check_fit(lease, _actions(config))
     workload = config.workload_on(lease.which)
     _check_thp(lease, config)
-    for operations, schemes in _schemes(config, workload.tuning).items():
+    for operations, schemes in config.schemes(workload.tuning).items():
         asked = DamosPolicy(tuple({scheme.action: scheme for scheme in schemes}.values()), operations)
         run.check_schemes(lease.call, lease.machine.name, asked)
     return Survey(workload, {**lease.facts, **lease.machine.conditions.model_dump()}, lease.machine.name)
@@ -79,7 +77,7 @@ def check_fit(lease: Lease, actions: Sequence[str] = ()) -> None:
             raise UnsupportedError(f"machine '{lease.machine.name}' is unfit: {doctor.why_unfit(findings)}")
 
 
-def examine(lease: Lease, config: StudyConfig, steady_s: float) -> list[doctor.Finding]:
+def examine(lease: Lease, config: RunConfig, steady_s: float) -> list[doctor.Finding]:
     """What the doctor finds of the machine, for schemes such as a study's."""
     return _findings(lease, steady_s, _actions(config))
 
@@ -88,32 +86,15 @@ def _findings(lease: Lease, steady_s: float, actions: Sequence[str]) -> list[doc
     return doctor.examine(lease.call, lease.machine.name, lease.machine.conditions, steady_s, actions)
 
 
-def _actions(config: StudyConfig) -> list[str]:
-    return sorted({scheme.action for schemes in _schemes(config, Tuning()).values() for scheme in schemes})
+def _actions(config: RunConfig) -> list[str]:
+    return sorted({scheme.action for schemes in config.schemes(Tuning()).values() for scheme in schemes})
 
 
-def _schemes(config: StudyConfig, tuning: Tuning) -> dict[str, list[Scheme]]:
-    """Schemes of the corners of a study's space, or of its list, by operations set; a recording's set has none."""
-    if not config.configs:
-        space = space_of(config, tuning)
-        corners = [policy_of(config, space, corner) for corner in space.corners]
-        return {config.operations: [scheme for policy in corners for scheme in policy.schemes]}
-    found: dict[str, list[Scheme]] = {}
-    for form in config.configs.values():
-        policy = named.policy(form, tuning.time_scale)
-        if isinstance(policy, DamosPolicy):
-            found.setdefault(policy.operations, []).extend(policy.schemes)
-        elif isinstance(policy, RecordPolicy):
-            found.setdefault(policy.operations, [])
-    return found
-
-
-def _check_thp(lease: Lease, config: StudyConfig) -> None:
-    wanting = [name for name, form in config.configs.items() if "thp" in form]
-    if wanting and not lease.facts.get("has_thp"):
+def _check_thp(lease: Lease, config: RunConfig) -> None:
+    if config.thp_configs and not lease.facts.get("has_thp"):
         raise UnsupportedError(
-            f"machine '{lease.machine.name}': its kernel has no transparent huge pages, which {' and '.join(wanting)}"
-            " need; leave them out of --configs"
+            f"machine '{lease.machine.name}': its kernel has no transparent huge pages, which"
+            f" {' and '.join(config.thp_configs)} need; leave them out of --configs"
         )
 
 

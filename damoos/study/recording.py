@@ -16,12 +16,12 @@ from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
 from damoos.store.artifacts import Artifacts
 from damoos.study import jobs
-from damoos.study.config import StudyConfig
+from damoos.study.run_config import RunConfig
 
 Say = Callable[[str], None]
 
 
-def record(config: StudyConfig, policy: RecordPolicy, results: Path, say: Say) -> Recording:
+def record(config: RunConfig, policy: RecordPolicy, results: Path, say: Say) -> Recording:
     """Run a workload once, or watch a process for its unit work time, and keep what DAMON saw.
 
     Returns

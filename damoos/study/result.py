@@ -15,7 +15,7 @@ from damoos.scorers.terms import term
 from damoos.statistics import verdict
 from damoos.statistics.verdict import mean_measurement
 from damoos.study.scoring import feasible_scores
-from damoos.study.study import Study
+from damoos.study.study import EvaluationStudy, Study
 
 _PROVENANCE = ("emulation", "image", "packages", "overlays", "kernel_id", "cmdline")
 
@@ -56,7 +56,7 @@ def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> di
     }
 
 
-def about(study: Study) -> dict[str, Any]:
+def about(study: Study | EvaluationStudy) -> dict[str, Any]:
     """What ran where, of a study of any kind: the keys that all results begin with."""
     setting, config = study.setting, study.config
     facts = setting.facts
@@ -81,11 +81,11 @@ def about(study: Study) -> dict[str, Any]:
     }
 
 
-def write(study: Study, result: Mapping[str, Any]) -> None:
+def write(study: Study | EvaluationStudy, result: Mapping[str, Any]) -> None:
     """The result, the recommended scheme and the winner as files in the study's folder."""
     artifacts = study.record.artifacts
     artifacts.write_json("result.json", result)
-    if study.config.configs:
+    if isinstance(study, EvaluationStudy):
         return  # it recommends nothing
     best = result["recommended"]
     if best:
@@ -186,8 +186,7 @@ def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any
 
 def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> tuple[Params, dict[str, Any]]:
     """The point that is recommended after the validation, and the keys that the validation adds to the result."""
-    previous = feasible_scores(trials)
-    found, names = verdict.settle(verdict.rounds_of(study.runs()), study.scorer, previous, study.config.repeats)
+    found, names = study.arms()
     candidates = {f"{verdict.CANDIDATE}{rank}": point for rank, point in enumerate(shortlist, start=1)}
     places = {names[candidate]: point for candidate, point in candidates.items() if candidate in names}
     best = places.get(verdict.TUNED, shortlist[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from damoos.errors import MeasurementError
@@ -11,7 +12,7 @@ from damoos.searchers.base import feasible, value
 from damoos.statistics.verdict import mean_measurement
 
 
-def score_trials(runs: list[Run], scorer: Scorer) -> History:
+def score_trials(runs: Sequence[Run], scorer: Scorer) -> History:
     """Trials with their scores, from raw runs alone.
 
     Each trial is judged against the baselines on both sides of it that ran on the same machine as it did, or against

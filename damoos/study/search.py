@@ -1,43 +1,37 @@
-"""Doing a study: ask, run, score, recommend, validate.
-
-What is stored decides what is next, so an interrupted study goes on where it stopped and repeats nothing.
-"""
+"""A study that searches: ask, run, score, recommend, validate."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from damoos.dispatch.base import job
-from damoos.dispatch.lease import Lease
 from damoos.dispatch.run import METRICS
 from damoos.errors import (
     ConfigError,
     DamoosError,
-    MeasurementError,
     TooManyFailures,
     UnsupportedError,
-    WorkloadError,
     nearest,
 )
-from damoos.model.space import Params
-from damoos.model.trial import Run, Score, Trial
+from damoos.model.space import Param, Params
+from damoos.model.trial import Measurement, RawSamples, Run, Score, Trial
 from damoos.policies.base import NonePolicy, Policy, RecordPolicy
 from damoos.prediction.prior import Prediction
+from damoos.prediction.reclaim import Cost
 from damoos.recordings import files as records
+from damoos.recordings.recording import Recording
 from damoos.statistics import verdict
-from damoos.study import configurations, jobs
-from damoos.study.config import MAX_EXTRA_ROUNDS, space_of
+from damoos.study import jobs
+from damoos.study.config import MAX_EXTRA_ROUNDS, StudyConfig, space_of
 from damoos.study.plan import plan, validation_round
 from damoos.study.result import result_of
-from damoos.study.scoring import feasible_scores, score_trials
-from damoos.study.steps import Execution, Part, Step, Steps, Watcher
+from damoos.study.scoring import score_trials
+from damoos.study.steps import Execution, Part, Watcher
 from damoos.study.study import Study
 
 MAX_FAILURES = 3
@@ -45,52 +39,11 @@ MAX_FAILURES = 3
 OWN_BASELINES = 1000
 
 
-def conduct(study: Study, watcher: Watcher | None = None) -> dict[str, Any]:
-    """Do all that is left of a study and return its result; ``recommended`` is None if nothing was feasible.
-
-    Raises
-    ------
-    TooManyFailures : trials failed one after the other
-    DamoosError : as the machine, the workload or the store has it
-    """
-    watcher = watcher or Watcher()
-    if result := study.record.result:
-        return result
-    # A searcher's matrices have tens of rows. More threads only wait for each other, on CPUs that guests need.
-    with (
-        threadpool_limits(1),
-        study.record.writing(),
-        Lease(study.config.machine_for(), watcher.say) as lease,
-    ):
-        return _drive(steps(study, watcher), lease)
-
-
-def _drive(steps: Steps, lease: Lease) -> dict[str, Any]:
-    """Do each job here and now."""
-    try:
-        step = next(steps)
-        while True:
-            try:
-                found = step.job(lease)
-            except DamoosError as error:
-                step = steps.throw(error)
-            else:
-                step = steps.send(found)
-    except StopIteration as end:
-        result: dict[str, Any] = end.value
-        return result
-    finally:
-        steps.close()
-
-
-def steps(study: Study, watcher: Watcher) -> Steps:
-    """Everything that is left of a study, job by job; its result is stored before it is returned."""
-    kind = configurations.Listing if study.config.configs else _Search
-    return kind(study, watcher).whole()
-
-
-class _Search(Execution):
+class Search(Execution):
     """One go at a study that searches."""
+
+    _study: Study
+    _config: StudyConfig
 
     def __init__(self, study: Study, watcher: Watcher) -> None:
         self._plan = plan(study.config.nr_samples)
@@ -108,6 +61,12 @@ class _Search(Execution):
 
     def _is_baseline(self, run: Run) -> bool:
         return run.kind == "baseline"
+
+    def _needs(self) -> tuple[str, ...]:
+        return tuple(self._study.scorer.needs)
+
+    def _params(self) -> tuple[Param, ...]:
+        return space_of(self._config, self._found.workload.tuning).params
 
     def _check_metrics(self) -> None:
         """Find out before the first run whether every metric that the scorer reads will be there."""
@@ -139,32 +98,29 @@ class _Search(Execution):
         return wanted and here
 
     def _record(self, step: Run) -> Part:
-        """The run that is recorded and what it lets the searcher expect: nothing, if it fails and was not asked for."""
-        study, run = self._study, step
-        self._watcher.started(step, self._time_left())
-        begun = time.monotonic()
-        policy = RecordPolicy(self._config.operations)
-        try:
-            measurement, samples, recording, cost = yield Step(
-                job(jobs.record, self._found.workload, policy, self._limit_s()), step
-            )
+        """The run that is recorded, and what it lets the searcher expect.
+
+        Where it fails and was not asked for, the search goes on without one.
+        """
+        study = self._study
+
+        def keep(measurement: Measurement, samples: RawSamples, recording: Recording, cost: Cost | None) -> Measurement:
             study.record.artifacts.write_samples(step.key, samples)
             records.write(recording, study.record.artifacts.path / records.FILE_NAME)
             if cost is None:
-                raise UnsupportedError("the machine pages nothing out, so a fault costs nobody knows what")
+                raise UnsupportedError("the machine pages nothing out, so the cost of a page fault is unknown")
             param = study.space.params[0]
             prediction = Prediction.of(recording, cost, measurement.metric("runtime_s"), param.low, param.high)
             study.record.set("prediction", prediction.to_json())
-            run = replace(step, measurement=measurement)
-        except (WorkloadError, MeasurementError, UnsupportedError) as failure:
+            return measurement
+
+        def fail(error: DamoosError) -> None:
             if self._config.prior == "record":
-                raise
-            self._watcher.say(f"the recording failed ({failure}); the search goes on without one")
-            run = replace(step, error=str(failure))
-        self._spent.append(time.monotonic() - begun)
-        self._done[run.key] = run
-        study.record.add(run, None, study.space.params)
-        self._watcher.finished(run, None)
+                raise error
+            self._watcher.say(f"the recording failed ({error}); the search goes on without one")
+
+        work = job(jobs.record, self._found.workload, RecordPolicy(self._config.operations), self._limit_s())
+        yield from self._do(step, work, keep, fail)
 
     def _search(self) -> Part:
         study, failures = self._study, 0
@@ -237,11 +193,9 @@ class _Search(Execution):
 
     def _settled(self, rounds: int) -> tuple[dict[str, verdict.Arm], dict[str, str]]:
         """Arms after some rounds, and the names that their runs have, by the names that people read."""
-        study = self._study
         runs = [run for run in self._done.values() if run.kind != "validation" or run.number < rounds]
-        previous = feasible_scores(score_trials(runs, study.scorer))
-        found, names = verdict.settle(verdict.rounds_of(runs), study.scorer, previous, self._config.repeats)
-        return found, {name: raw for raw, name in names.items()}
+        arms, names = self._study.arms(runs)
+        return arms, {name: raw for raw, name in names.items()}
 
     def _in_question(self, shortlist: list[Params], rounds: int) -> list[str]:
         """Arms between which the rounds so far could not decide, and more might; no arm gets more of them twice."""

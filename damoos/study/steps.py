@@ -9,18 +9,18 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from damoos.common import paths
 from damoos.dispatch.base import Job, job
-from damoos.errors import ConfigError, MeasurementError, WorkloadError
-from damoos.model.trial import Measurement, Run, Score
+from damoos.errors import ConfigError, DamoosError, MeasurementError, UnsupportedError, WorkloadError
+from damoos.model.space import Param
+from damoos.model.trial import Measurement, RawSamples, Run, Score
 from damoos.policies.base import Policy
 from damoos.study import jobs
-from damoos.study.config import space_of
-from damoos.study.study import Setting, Study
+from damoos.study.study import EvaluationStudy, Setting, Study
 
 # A run this much slower than its baseline hangs, whatever the scorer allows.
 HANGS_AT = 4.0
@@ -33,7 +33,7 @@ class Watcher:
     def say(self, text: str) -> None:
         """A line of news."""
 
-    def begin(self, study: Study, total: int, done: int) -> None:
+    def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """The study starts, or goes on with ``done`` of ``total`` runs finished."""
 
     def started(self, run: Run, left_s: float | None) -> None:
@@ -60,7 +60,7 @@ Part = Generator[Step, Any, None]
 class Execution(ABC):
     """One go at a study, from wherever it stands to its end. What is stored decides what is next."""
 
-    def __init__(self, study: Study, watcher: Watcher, expected: int) -> None:
+    def __init__(self, study: Study | EvaluationStudy, watcher: Watcher, expected: int) -> None:
         self._study = study
         self._watcher = watcher
         self._config = study.config
@@ -119,7 +119,7 @@ class Execution(ABC):
                 workload_identity=workload.identity,
                 variant=workload.variant,
                 note=workload.note,
-                params=space_of(self._config, workload.tuning).params,
+                params=self._params(),
                 manual_us=workload.tuning.manual_us,
                 facts=self._found.facts,
                 commit=paths.commit(),
@@ -131,6 +131,10 @@ class Execution(ABC):
             raise ConfigError(f"study '{self._study.name}' began with another '{workload.name}'; start a new study")
         else:
             self._check_kernel(stored["facts"], self._found.facts)
+
+    def _params(self) -> tuple[Param, ...]:
+        """What is tuned; nothing where nothing is searched."""
+        return ()
 
     def _can_record(self) -> bool:
         """Whether the study begins with a recording."""
@@ -151,24 +155,50 @@ class Execution(ABC):
     def _execute(
         self, asked: Run, policy: Policy, must_succeed: bool, abort_s: float | None = None
     ) -> Generator[Step, Any, Run]:
-        """Run one step and store what came of it, raw data first.
+        """Run a policy once and store what came of it.
 
-        One that must succeed and fails is not stored: nothing can be judged without it, and a resumed study is to try
-        it again.
+        A run that must succeed and fails is not stored: nothing can be judged without it, and a resumed study tries it
+        again.
+        """
+
+        def keep(measurement: Measurement, samples: RawSamples) -> Measurement:
+            for name in () if measurement.censored else self._needs():
+                measurement.metric(name)
+            self._study.record.artifacts.write_samples(asked.key, samples)
+            return measurement
+
+        def fail(error: DamoosError) -> None:
+            if isinstance(error, UnsupportedError):
+                raise error
+            if must_succeed:
+                raise type(error)(f"without any scheme: {error}") from None
+
+        work = job(jobs.execute, self._found.workload, policy, self._limit_s(), abort_s)
+        return (yield from self._do(asked, work, keep, fail))
+
+    def _do(
+        self,
+        asked: Run,
+        work: Job,
+        keep: Callable[..., Measurement],
+        fail: Callable[[DamoosError], None],
+    ) -> Generator[Step, Any, Run]:
+        """Have the job of a run done and store the run.
+
+        Parameters
+        ----------
+        keep : callable
+            Takes what the job returned, stores its raw data, and returns the measurement.
+        fail : callable
+            Takes the error of a job that failed, and raises where the study cannot go on with a failed run.
         """
         self._watcher.started(asked, self._time_left())
         begun = time.monotonic()
         measurement, error = None, ""
         try:
-            work = job(jobs.execute, self._found.workload, policy, self._limit_s(), abort_s)
-            found, samples = yield Step(work, asked)
-            for name in () if found.censored else self._needs():
-                found.metric(name)
-            self._study.record.artifacts.write_samples(asked.key, samples)
-            measurement = found
-        except (WorkloadError, MeasurementError) as failure:
-            if must_succeed:
-                raise type(failure)(f"without any scheme: {failure}") from None
+            measurement = keep(*(yield Step(work, asked)))
+        except (WorkloadError, MeasurementError, UnsupportedError) as failure:
+            fail(failure)
             error = str(failure)
         self._spent.append(time.monotonic() - begun)
         run = replace(asked, measurement=measurement, error=error)
@@ -181,9 +211,9 @@ class Execution(ABC):
         self._study.record.add(run)
         return None
 
+    @abstractmethod
     def _needs(self) -> tuple[str, ...]:
         """Metrics without which a run has failed."""
-        return tuple(self._study.scorer.needs)
 
     def _baseline_runtimes(self) -> list[float]:
         done: list[Measurement | None] = [run.measurement for run in self._done.values() if self._is_baseline(run)]

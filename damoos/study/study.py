@@ -19,6 +19,7 @@ from damoos.statistics import verdict
 from damoos.statistics.verdict import mean_measurement
 from damoos.store.studies import StudyRecord
 from damoos.study.config import StudyConfig, manual_policy, policy_of
+from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.scoring import feasible_scores, oriented, score_trials
 
 
@@ -47,19 +48,14 @@ class Setting:
         return cls(**{**form, "params": params, "reports": tuple(form.get("reports", ()))})
 
 
-class Study:
-    """A study in its store."""
+class StoredStudy:
+    """A study in its store: its configuration, what it found on its machine, its runs."""
+
+    config: StudyConfig | EvaluationConfig
 
     def __init__(self, record: StudyRecord) -> None:
         self.record = record
         self.name = record.name
-        self.config = StudyConfig(**record.config)
-        self._prior: RecordedPrior | None = None
-
-    @cached_property
-    def scorer(self) -> Scorer:
-        """The scorer; ConfigError if a file that it came from is gone."""
-        return scorers.scorer(self.config.scorer, self.config.scorer_options)
 
     @cached_property
     def setting(self) -> Setting:
@@ -68,6 +64,44 @@ class Study:
         if form is None:
             raise ConfigError(f"study '{self.name}' has not reached its machine yet; damoos resume {self.name}")
         return Setting.from_json(form)
+
+    def runs(self) -> list[Run]:
+        """Finished runs in the order of the plan."""
+        return sorted(self.record.runs().values(), key=lambda run: run.index)
+
+    def trials_of(self, runs: Sequence[Run]) -> History:
+        """The trials among some runs, with their scores; none where nothing is searched."""
+        return ()
+
+    def trials(self) -> History:
+        """Finished trials with their scores; none where nothing is searched."""
+        return self.trials_of(self.runs())
+
+
+class EvaluationStudy(StoredStudy):
+    """A study that compares listed configurations."""
+
+    config: EvaluationConfig
+
+    def __init__(self, record: StudyRecord) -> None:
+        super().__init__(record)
+        self.config = EvaluationConfig(**record.config)
+
+
+class Study(StoredStudy):
+    """A study that searches."""
+
+    config: StudyConfig
+
+    def __init__(self, record: StudyRecord) -> None:
+        super().__init__(record)
+        self.config = StudyConfig(**record.config)
+        self._prior: RecordedPrior | None = None
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """The scorer; ConfigError if a file that it came from is gone."""
+        return scorers.scorer(self.config.scorer, self.config.scorer_options)
 
     @cached_property
     def space(self) -> Space:
@@ -104,14 +138,14 @@ class Study:
             self._prior = RecordedPrior(Prediction.from_json(form), baseline, self.scorer)
         return self._prior
 
-    def runs(self) -> list[Run]:
-        """Finished runs in the order of the plan."""
-        return sorted(self.record.runs().values(), key=lambda run: run.index)
+    def trials_of(self, runs: Sequence[Run]) -> History:
+        """The trials among some runs, with their scores."""
+        return score_trials(runs, self.scorer)
 
     def trials(self) -> History:
         """Finished trials with their scores, and with intervals as soon as repeated runs tell the noise."""
         runs = self.runs()
-        history = score_trials(runs, self.scorer)
+        history = self.trials_of(runs)
         noise = verdict.scheme_noise(verdict.rounds_of(runs), self.scorer, feasible_scores(history))
         if noise is None:
             return history
@@ -121,6 +155,18 @@ class Study:
             else trial
             for trial in history
         )
+
+    def arms(self, runs: Sequence[Run] | None = None) -> tuple[dict[str, verdict.Arm], dict[str, str]]:
+        """The arms of the validation by the names that people read, and these names by those of the runs.
+
+        Parameters
+        ----------
+        runs : sequence of Run or None
+            Those that count; None for all.
+        """
+        counted = self.runs() if runs is None else runs
+        previous = feasible_scores(self.trials_of(counted))
+        return verdict.settle(verdict.rounds_of(counted), self.scorer, previous, self.config.repeats)
 
     def known(self, history: History) -> History:
         """What the searcher is shown of a history."""
@@ -143,3 +189,21 @@ class Study:
     def policy(self, point: Params) -> DamosPolicy:
         """The schemes of one point."""
         return policy_of(self.config, self.space, point)
+
+
+def tuning_study(record: StudyRecord) -> Study:
+    """A stored study that searches.
+
+    Raises
+    ------
+    ConfigError : it compares listed configurations instead
+    """
+    study = open_study(record)
+    if isinstance(study, EvaluationStudy):
+        raise ConfigError(f"study '{study.name}' compares configurations and tunes no scheme")
+    return study
+
+
+def open_study(record: StudyRecord) -> Study | EvaluationStudy:
+    """A stored study of its own kind."""
+    return EvaluationStudy(record) if "configs" in record.config else Study(record)

@@ -10,6 +10,7 @@ from typing import Any
 from damoos.errors import ConfigError, nearest
 from damoos.machines import catalog as machines
 from damoos.study.config import StudyConfig
+from damoos.study.evaluation_config import EvaluationConfig
 
 
 @dataclass(frozen=True)
@@ -20,31 +21,33 @@ class SweepConfig:
     ----------
     workloads, machines : sequence of str
         Names or files; no patterns any more.
-    nr_samples : int
-        Trials of each study; 0 where the studies are listed ones.
     settings : dict
-        Further fields of `damoos.study.config.StudyConfig`, for all studies alike.
+        Further fields of `damoos.study.config.StudyConfig`, for all studies alike; with ``configs`` those of
+        `damoos.study.evaluation_config.EvaluationConfig`.
     """
 
     workloads: Sequence[str]
     machines: Sequence[str]
-    nr_samples: int
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def configs(self) -> list[StudyConfig]:
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether its studies compare listed configurations."""
+        return "configs" in self.settings
+
+    def configs(self) -> list[StudyConfig] | list[EvaluationConfig]:
         """A study of each workload on each machine."""
-        return [
-            StudyConfig(workload=one, command=None, machine=where, nr_samples=self.nr_samples, **self.settings)
-            for one in self.workloads
-            for where in self.machines
-        ]
+        pairs = [(workload, machine) for workload in self.workloads for machine in self.machines]
+        if self.is_evaluation:
+            return [EvaluationConfig(workload=name, machine=where, **self.settings) for name, where in pairs]
+        return [StudyConfig(workload=name, machine=where, **self.settings) for name, where in pairs]
 
     def check(self) -> None:
         """Find every wrong word before a machine is started."""
         for name in self.machines:
             machines.machine(name)
-        for name in self.workloads:
-            StudyConfig(name, None, self.machines[0], self.nr_samples, **self.settings).check()
+        for config in self.configs()[:: len(self.machines)]:
+            config.check()
 
 
 def expand(patterns: Sequence[str], known: Sequence[str], option: str) -> list[str]:

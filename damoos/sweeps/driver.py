@@ -24,13 +24,14 @@ from damoos.dispatch.base import Dispatcher, Job, Order, Outcome, Slot, job
 from damoos.dispatch.retries import Strikes
 from damoos.errors import DamoosError, MachineError, StoreError, UnsupportedError
 from damoos.machines import prices
-from damoos.model.trial import Run, Score
+from damoos.model.trial import Run, Score, best_of
 from damoos.study import jobs
+from damoos.study.conduct import steps
 from damoos.study.config import StudyConfig
+from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.result import write
-from damoos.study.search import steps
 from damoos.study.steps import Step, Steps, Watcher
-from damoos.study.study import Study
+from damoos.study.study import EvaluationStudy, Study
 from damoos.sweeps.sweep import RESULT, STATUS, Sweep
 
 STATUS_EVERY_S = 2.0
@@ -79,7 +80,7 @@ class Row:
 class Tenancy:
     """A study that has a slot."""
 
-    study: Study
+    study: Study | EvaluationStudy
     row: Row
     steps: Steps
     held: ExitStack
@@ -135,7 +136,9 @@ class _Driver:
         self._event = event
         self._steady_s = steady_s
         self._rows: dict[str, Row] = {}
-        self._waiting: dict[str, deque[StudyConfig]] = {name: deque() for name in sweep.config.machines}
+        self._waiting: dict[str, deque[StudyConfig | EvaluationConfig]] = {
+            name: deque() for name in sweep.config.machines
+        }
         self._places: dict[Slot, Place] = {}
         self._open: set[Slot] = set()
         self._later: list[tuple[float, int, Order]] = []
@@ -246,7 +249,7 @@ class _Driver:
         else:
             self._begin(place, waiting.popleft())
 
-    def _begin(self, place: Place, config: StudyConfig) -> None:
+    def _begin(self, place: Place, config: StudyConfig | EvaluationConfig) -> None:
         row = self._rows[self._sweep.study_name(config)]
         row.state, row.on, row.error = "running", str(place.slot), ""
         held = ExitStack()
@@ -286,7 +289,7 @@ class _Driver:
         self._leave(place)
         self._next(place)
 
-    def _submit(self, place: Place, config: StudyConfig, job: Job) -> None:
+    def _submit(self, place: Place, config: StudyConfig | EvaluationConfig, job: Job) -> None:
         self._dispatcher.submit(Order(place.slot, self._sweep.study_name(config), config.machine_for, job))
 
     def _finished(self, tenancy: Tenancy, result: dict[str, Any]) -> None:
@@ -380,13 +383,12 @@ class _Driver:
             "cost": prices.cost(self._spent_s),
         }
 
-    def told_finished(self, row: Row, run: Run, score: Score | None, falls: bool) -> None:
+    def told_finished(self, row: Row, run: Run, score: Score | None, direction: str) -> None:
         """Take in a finished run."""
         row.runs += 1
         row.trials += run.kind in ("trial", "config")
         if score and score.feasible and score.value is not None:
-            values = [score.value] if row.best is None else [score.value, row.best]
-            row.best = min(values) if falls else max(values)
+            row.best = best_of((one for one in (score.value, row.best) if one is not None), direction)
         metrics = run.measurement.metrics if run.measurement else {}
         self._event(
             "run",
@@ -424,20 +426,20 @@ class _Told(Watcher):
     def __init__(self, driver: _Driver, row: Row) -> None:
         self._driver = driver
         self._row = row
-        self._falls = False
+        self._direction = "maximize"
 
     def say(self, text: str) -> None:
         self._driver.say(self._row, text)
 
-    def begin(self, study: Study, total: int, done: int) -> None:
-        self._falls = study.scorer.direction == "minimize"
-        trials = study.trials()
-        values = [one.score.value for one in trials if one.score.feasible and one.score.value is not None]
-        self._row.runs, self._row.trials = done, done if study.config.configs else len(trials)
-        self._row.best = (min if self._falls else max)(values, default=None)
+    def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
+        self._direction = study.config.direction
+        values = [one.score.value for one in study.trials() if one.score.feasible and one.score.value is not None]
+        self._row.runs = done
+        self._row.trials = sum(run.kind in ("trial", "config") for run in study.runs())
+        self._row.best = best_of(values, self._direction)
 
     def started(self, run: Run, left_s: float | None) -> None:
         self._row.left_s = left_s
 
     def finished(self, run: Run, score: Score | None) -> None:
-        self._driver.told_finished(self._row, run, score, self._falls)
+        self._driver.told_finished(self._row, run, score, self._direction)

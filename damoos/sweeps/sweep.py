@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,12 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from damoos import scorers
-from damoos.errors import ConfigError, StoreError, nearest
+from damoos.errors import ConfigError, nearest
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
-from damoos.study.config import StudyConfig, plain
-from damoos.study.study import Study
+from damoos.study.config import StudyConfig
+from damoos.study.evaluation_config import EvaluationConfig
+from damoos.study.run_config import plain
+from damoos.study.study import EvaluationStudy, Study, open_study
 from damoos.sweeps.config import SweepConfig
 
 PREFIX = "sweep-"
@@ -35,7 +35,7 @@ class Sweep:
     def __init__(self, results: Path, name: str, url: str | None = None) -> None:
         self.name = name
         self.artifacts = Artifacts(results / name)
-        form = _read(results / name / FILE)
+        form = self.artifacts.read_json(FILE)
         self.config = SweepConfig(**form["config"])
         self.created: str = form["created"]
         self.store = Store(results, url or form["storage"])
@@ -52,20 +52,19 @@ class Sweep:
     def unfinished(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep | None:
         """The newest sweep of the same words, if there is something left to do in it, or to try again."""
         for folder in reversed(folders(results)):
-            if _read(folder / FILE)["config"] == plain(config):
+            if Artifacts(folder).read_json(FILE)["config"] == plain(config):
                 found = cls(results, folder.name, url)
                 return found if found.result is None or found.result["failures"] else None
         return None
 
-    def study_name(self, config: StudyConfig) -> str:
+    def study_name(self, config: StudyConfig | EvaluationConfig) -> str:
         """Name of one of its studies."""
         return f"{self.name}-{slug(config.label)}"
 
-    def study(self, config: StudyConfig) -> Study:
+    def study(self, config: StudyConfig | EvaluationConfig) -> Study | EvaluationStudy:
         """One of its studies, made when it is first asked for."""
-        direction = scorers.scorer(config.scorer, config.scorer_options).direction
         now = datetime.now(UTC).isoformat()
-        return Study(self.store.ensure(self.study_name(config), plain(config), direction, now))
+        return open_study(self.store.ensure(self.study_name(config), plain(config), config.direction, now))
 
     def finished(self, study: str) -> dict[str, Any] | None:
         """Result of one of its studies by name; None if it has none yet, or was never begun."""
@@ -90,14 +89,13 @@ class Sweep:
     @property
     def status(self) -> dict[str, Any]:
         """What its driver last said of it."""
-        path = self.artifacts.path / STATUS
-        return _read(path) if path.exists() else {"sweep": self.name, "studies": []}
+        return self.artifacts.read_json(STATUS) or {"sweep": self.name, "studies": []}
 
     @property
     def result(self) -> dict[str, Any] | None:
         """What it has come to; None while there is more to do."""
-        path = self.artifacts.path / RESULT
-        return _read(path) if path.exists() else None
+        result: dict[str, Any] | None = self.artifacts.read_json(RESULT)
+        return result
 
 
 def folders(results: Path) -> list[Path]:
@@ -135,16 +133,6 @@ def newest(results: Path) -> str:
     if not found:
         raise ConfigError(f"there are no sweeps in {results} yet")
     return found[-1].name
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found: dict[str, Any] = json.loads(path.read_text())
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise StoreError(f"{path}: {error}") from None
-    return found
 
 
 FILE, RESULT, STATUS = "sweep.json", "result.json", "status.json"

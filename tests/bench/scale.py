@@ -44,7 +44,9 @@ def swept(machines: int, trials: int, searcher: str, event: Callable[..., None],
     names = [f"fake:{number}" for number in range(machines)]
     words = {"searcher": searcher, "repeats": 2, "candidates": 1}
     with tempfile.TemporaryDirectory() as place:
-        sweep = Sweep.create(Path(place), SweepConfig(["synthetic/hot-cold"], names, trials, words), url)
+        sweep = Sweep.create(
+            Path(place), SweepConfig(["synthetic/hot-cold"], names, {"nr_samples": trials, **words}), url
+        )
         dispatcher, begun = LocalDispatcher(), time.perf_counter()
         found = drive(sweep, dispatcher, event, steady_s=0)
         dispatcher.close()

@@ -94,7 +94,7 @@ def swept(fleet, tmp_path_factory) -> tuple[Sweep, Path]:
     fleet["a"] = FakeMachine(_curve(1), noise=0.002)
     fleet["b"] = FakeMachine(_curve(2), noise=0.002, failures={7: MachineLost("b got lost")})
     fleet["c"] = FakeMachine(_curve(6), noise=0.002, failures={0: crash})
-    one = _driven(Sweep.create(results, SweepConfig(WORKLOADS, ("a", "b", "c"), 6, SHORT)))
+    one = _driven(Sweep.create(results, SweepConfig(WORKLOADS, ("a", "b", "c"), {"nr_samples": 6, **SHORT})))
     return one, write(one.name, results, prices=Prices(gib_hour=0.005, core_hour=0.04))[0]
 
 
@@ -326,7 +326,7 @@ def test_an_evaluation(browser, evaluated) -> None:
 
 
 def test_what_there_is_of_a_sweep_that_was_broken_off(browser, fleet, tmp_path: Path) -> None:
-    one = Sweep.create(tmp_path, SweepConfig(WORKLOADS, ("a",), 4, SHORT))
+    one = Sweep.create(tmp_path, SweepConfig(WORKLOADS, ("a",), {"nr_samples": 4, **SHORT}))
 
     class Kill(BaseException):
         pass

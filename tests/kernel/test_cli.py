@@ -27,7 +27,7 @@ def test_a_kernel_does_not_differ_from_itself(mine: str, tmp_path: Path) -> None
     short = short_workload(tmp_path, manual_min_age="500ms", work_ms=1000, rate=20_000, paced=False)
     words = ["--workload", short, "--kernels", f"damoos,{mine}", "--repeats", "3", "--tolerance", "5%"]
     words += ["--scheme", "4K max  min min  100ms max  pageout"]  # a short workload's pages are old enough soon
-    done = damoos("evaluate", *words, "--results", tmp_path, "--format", "json")
+    done = damoos("kernel", "compare", *words, "--results", tmp_path, "--format", "json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [one["kernel_id"] for one in found["kernels"]] == [kernels.kernel("damoos").identity] * 2
@@ -38,7 +38,7 @@ def test_a_kernel_does_not_differ_from_itself(mine: str, tmp_path: Path) -> None
     saving = by_name["RSS saving"]
     assert not (saving["differs"] and abs(saving["difference"]) > 0.1), saving
     assert all(one["quantities"]["RSS saving"]["mean"] > 0.1 for one in found["kernels"])
-    assert len(list(tmp_path.glob("evaluate-short-*/*.parquet"))) == 12
+    assert len(list(tmp_path.glob("kernels-short-*/*.parquet"))) == 12
 
 
 def test_a_study_on_two_kernels_and_how_they_differ(guest_image: None, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_study_on_two_kernels_and_how_they_differ(guest_image: None, tmp_path:
     assert old["machine"]["kernel"].startswith("6.1.")
     assert new["machine"]["kernel"].startswith("6.12.")
     assert all(trial["damos"]["sz_tried_bytes"] > 0 for trial in old["trials"])
-    compared = found["evaluation"]
+    compared = found["comparison"]
     assert [one["name"] for one in compared["kernels"]] == ["damoos-6.1", "damoos"]
     assert [one["scheme"] for one in compared["kernels"]] == [one["recommended"]["scheme"] for one in (old, new)]
     assert len(compared["differences"]) == 5
@@ -77,9 +77,9 @@ def test_wrong_words_about_kernels(tmp_path: Path) -> None:
         (["kernel", "add", "damoos", "--bzimage", "/bin/sh"], "a kernel cannot be called 'damoos'"),
         (["kernel", "remove", "debain"], "unknown kernel 'debain'"),
         (["kernel", "test", "debain"], "unknown kernel 'debain'; did you mean 'debian'?"),
-        (["evaluate", "--command", "true", "--kernels", "debian,debain"], "unknown kernel 'debain'"),
-        (["evaluate", "--command", "true", "--machine", "local", "--kernels", "debian"], "machine 'local' runs the"),
-        (["evaluate", "--command", "true", "--tolerance", "1%"], "--tolerance compares kernels"),
+        (["kernel", "compare", "--command", "true", "--kernels", "debian,debain"], "unknown kernel 'debain'"),
+        (["kernel", "compare", "--command", "true", "--machine", "local", "--kernels", "debian"], "machine 'local' runs the"),
+        (["kernel", "compare", "--command", "true", "--kernels", "debian", "--tolerance", "1%"], "--tolerance compares kernels"),
         (["tune", "--command", "true", "--kernels", ","], "--kernels: expected different names, got ','"),
         (["kernel", "list", "--format", "markdwon"], "unknown format 'markdwon'; did you mean 'markdown'?"),
     ):

@@ -41,7 +41,7 @@ def fleet(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMachine]:
 
 
 def swept(results: Path, workloads=WORKLOADS, machines=("a", "b"), **words) -> Sweep:
-    one = Sweep.create(results, SweepConfig(workloads, machines, 4, {**SHORT, **words}))
+    one = Sweep.create(results, SweepConfig(workloads, machines, {"nr_samples": 4, **SHORT, **words}))
     dispatcher = LocalDispatcher()
     try:
         drive(one, dispatcher, steady_s=0)
@@ -158,7 +158,7 @@ def test_the_commands(fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "configurations compared" in cli("studies", *where)[1]
     (study,) = (row["study"] for row in json.loads(cli("studies", *where, "--format", "json")[1]))
     assert "memory efficiency" in cli("show", study, *where)[1]
-    assert "has no tuned scheme to apply" in cli("apply", study, *where)[1]
+    assert "compares configurations and tunes no scheme" in cli("apply", study, *where)[1]
     assert "compares configurations" in cli("compare", "sweep-1", *where)[1]
     dry = cli(*run, "--dry-run", *where)
     assert "9 runs" in dry[1]
@@ -168,11 +168,11 @@ def test_the_commands(fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ("words", "message"),
     [
         (["evaluate"], "give --workloads"),
-        (["evaluate", "--workloads", "synthetic/idle", "--kernels", "debian"], "--workloads and --kernels do not go"),
-        (["evaluate", "--configs", "prcl", "--scheme", "x"], "--configs and --scheme do not go together"),
+        (["kernel", "compare", "--kernels", "debian"], "give either a workload, a command or a pid"),
+        (["kernel", "compare", "--command", "x", "--kernels", "debian", "--scheme", "x"], "a scheme has 7 fields"),
         (["evaluate", "--workloads", "synthetic/idle", "--configs", "thpp"], "unknown configuration 'thpp'"),
         (["evaluate", "--workloads", "synthetic/idle", "--configs", "thp,thp"], "expected different names"),
-        (["evaluate", "--workloads", "synthetic/idle", "--repeats", "1"], "1 repeats give no interval"),
+        (["evaluate", "--workloads", "synthetic/idle", "--repeats", "1"], "--repeats 1 is too few for an interval"),
         (["compare", "sweep-1"], "unknown study 'sweep-1'"),
         (["evaluate", "--workloads", "synthetic/idle", "--format", "xml"], "unknown format 'xml'"),
     ],

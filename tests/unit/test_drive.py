@@ -55,7 +55,7 @@ def fleet(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMachine]:
 
 
 def make(results: Path, machines: tuple[str, ...] = ("a", "b"), trials: int = 3, workloads=WORKLOADS, **words) -> Sweep:
-    return Sweep.create(results, SweepConfig(workloads, machines, trials, {**SHORT, **words}))
+    return Sweep.create(results, SweepConfig(workloads, machines, {"nr_samples": trials, **SHORT, **words}))
 
 
 def go(one: Sweep, event: Callable = lambda kind, said: None, dispatcher: Dispatcher | None = None) -> dict:
@@ -357,7 +357,7 @@ def test_patterns() -> None:
 
 
 def test_what_a_sweep_would_take() -> None:
-    config = SweepConfig(("parsec3/raytrace", "redis/idle"), ("guest", "i3.metal"), 10, {})
+    config = SweepConfig(("parsec3/raytrace", "redis/idle"), ("guest", "i3.metal"), {"nr_samples": 10})
     guest, metal = estimate(config)
     assert guest["runs"] == metal["runs"] == 2 * (14 + 3 * 4)
     assert guest["trials"] == 20
@@ -402,7 +402,7 @@ def test_local_runs_only_after_the_doctor(fleet, tmp_path: Path) -> None:
             session.facts["damon_in_use"] = "kdamond 77 is not ours"
             return session
 
-    config = SweepConfig(WORKLOADS, ("local",), 3, SHORT).configs()[0]
+    config = SweepConfig(WORKLOADS, ("local",), {"nr_samples": 3, **SHORT}).configs()[0]
     with Lease(Local()) as lease, pytest.raises(UnsupportedError, match=r"is unfit: .*kdamond 77 is not ours"):
         jobs.survey(lease, config)
 

@@ -18,8 +18,8 @@ from damoos.policies import named
 from damoos.report.comparison.configurations import text
 from damoos.statistics.summary import told
 from damoos.statistics.verdict import interval, interval_of_average
-from damoos.study.config import StudyConfig
 from damoos.study.configurations import config_json, plan
+from damoos.study.evaluation_config import EvaluationConfig
 from damoos.sweeps.driver import drive
 from damoos.sweeps.estimate import estimate
 from damoos.sweeps.sweep import Sweep
@@ -62,8 +62,10 @@ def only(one: Sweep) -> dict:
     return result
 
 
-def listed(seed: int = 0, repeats: int = 5) -> StudyConfig:
-    return StudyConfig(WORKLOADS[0], None, "a", 0, seed=seed, repeats=repeats, configs=named.resolve(named.PAPER))
+def listed(seed: int = 0, repeats: int = 5) -> EvaluationConfig:
+    return EvaluationConfig(
+        workload=WORKLOADS[0], machine="a", seed=seed, repeats=repeats, configs=named.resolve(named.PAPER)
+    )
 
 
 def test_every_block_holds_every_configuration_once_in_an_order_of_its_own() -> None:
@@ -309,7 +311,7 @@ def test_what_it_would_take(fleet, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"repeats": 2}, "2 repeats give no interval"),
+        ({"repeats": 2}, "--repeats 2 is too few for an interval"),
         ({"configs": ["prcll"]}, "unknown configuration 'prcll'; did you mean 'prcl'"),
         ({"workloads": ["synthetic/hot-clod"]}, "did you mean 'synthetic/hot-cold'"),
         ({"workloads": ["nothing/*"]}, "--workloads: nothing fits"),

@@ -21,8 +21,8 @@ from damoos.prediction.reclaim import Cost, reclaim
 from damoos.recordings import files
 from damoos.recordings.recording import Recording
 from damoos.report.study.text import summary
-from damoos.study.config import StudyConfig
 from damoos.study.recording import record
+from damoos.study.run_config import RunConfig
 from damoos.study.steps import Watcher
 from damoos.testing.fake import FAULT_US, PAGEOUT_US, RSS_BYTES, RUNTIME_S, FakeMachine, cliff_and_fall
 from tests.records import MIB, assert_same, recording, stairs
@@ -207,7 +207,7 @@ def test_a_recording_that_is_not_wanted_is_not_made(fake, tmp_path: Path) -> Non
 
 
 def made(tmp_path: Path, say=lambda _: None) -> Recording:
-    return record(StudyConfig(None, "true", "fake", nr_samples=2), RecordPolicy(), tmp_path, say)
+    return record(RunConfig(command="true", machine="fake"), RecordPolicy(), tmp_path, say)
 
 
 def test_a_recording_of_its_own(fake, tmp_path: Path) -> None:

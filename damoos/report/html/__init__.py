@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from damoos.errors import ConfigError, nearest
 from damoos.store.studies import Store
-from damoos.study.study import Study
+from damoos.study.study import tuning_study
 from damoos.sweeps import sweep as sweeps
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def write(
     path = path or results / name / "report.html"
     store = Store(results, storage)
     if record := store.look(name):
-        return study.write(Study(record), path)
+        return study.write(tuning_study(record), path)
     known = [folder.name for folder in sweeps.folders(results)]
     if name in known:
         return sweep.write(sweeps.load(results, name, storage), path, prices)

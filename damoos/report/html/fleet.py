@@ -192,7 +192,7 @@ def provenance(found: Fleet) -> dict[str, str]:
         "Accelerators": _different(one["machine"]["accel"] for one in results),
         "damoos": _different(one["provenance"]["damoos"] for one in results),
         "Commit": _different(one["provenance"]["commit"] for one in results),
-        "Trials of each": found.sweep.config.nr_samples or None,
+        "Trials of each": found.sweep.config.settings.get("nr_samples"),
         **{
             name.replace("_", " ").capitalize(): value
             for name, value in found.sweep.config.settings.items()

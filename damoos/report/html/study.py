@@ -28,10 +28,8 @@ def write(study: Study, path: Path) -> list[Path]:
 
     Raises
     ------
-    ConfigError : a listed study, or one that has not reached its machine
+    ConfigError : it has not reached its machine
     """
-    if study.config.configs:
-        raise ConfigError(f"study '{study.name}' compares configurations; ask for the report of its evaluation")
     return document.write(path, "study", figures(study), **context(study))
 
 

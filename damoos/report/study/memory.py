@@ -11,8 +11,7 @@ from damoos.model.trial import Run
 from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Steps
 from damoos.report.charts.style import BLUE, GREY, ORANGE
 from damoos.report.study.tuning import title
-from damoos.statistics.verdict import BASELINE, MANUAL, TUNED, rounds_of, settle
-from damoos.study.scoring import feasible_scores
+from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.study.study import Study
 from damoos.units import MIB
 
@@ -51,7 +50,7 @@ def _read(path: Path) -> pd.DataFrame:
 def _round(study: Study, number: int) -> dict[str, Run]:
     """Runs of a round by their arm; the recommended candidate is ``tuned``."""
     runs = study.runs()
-    _, names = settle(rounds_of(runs), study.scorer, feasible_scores(study.trials()), study.config.repeats)
+    _, names = study.arms(runs)
     arms = {names.get(run.arm, run.arm): run for run in runs if run.kind == "validation" and run.number == number}
     if any(run.kind == "validation" for run in runs):
         return {arm: arms[arm] for arm in _STYLES if arm in arms}

@@ -9,19 +9,18 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from damoos.model.trial import Run, Score
-from damoos.study.scoring import score_trials
+from damoos.model.trial import Run, Score, best_of
 from damoos.study.steps import Watcher
-from damoos.study.study import Study
+from damoos.study.study import EvaluationStudy, Study
 from damoos.units import format_us, show_bytes, show_score
 
 
-def _point(run: Run, study: Study | None) -> str:
+def _point(run: Run, study: Study | EvaluationStudy | None) -> str:
     if run.kind == "config":
         return run.arm
     if run.kind == "record":
         return "recorded"
-    if run.params is None or study is None:
+    if run.params is None or not isinstance(study, Study):
         return "no scheme"
     known = {param.key: param for param in study.space.params}
     # The hand-made scheme has a min_age also where something else is tuned.
@@ -55,13 +54,13 @@ class LineWatcher(Watcher):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._study: Study | None = None
+        self._study: Study | EvaluationStudy | None = None
 
     def say(self, text: str) -> None:
         """Print the news."""
         self._console.print(f"damoos: {text}", highlight=False, soft_wrap=True, markup=False, emoji=False)
 
-    def begin(self, study: Study, total: int, done: int) -> None:
+    def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """Say what is going to happen, models and scales first."""
         self._study = study
         for line in _banner(study):
@@ -80,7 +79,7 @@ class TableWatcher(Watcher):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._lines = LineWatcher(console)
-        self._study: Study | None = None
+        self._study: Study | EvaluationStudy | None = None
         self._rows: dict[str, tuple[Run, Score | None]] = {}
         self._running: Run | None = None
         self._since = 0.0
@@ -91,12 +90,12 @@ class TableWatcher(Watcher):
         """Print the news above the table."""
         self._lines.say(text)
 
-    def begin(self, study: Study, total: int, done: int) -> None:
+    def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """Show the table, with what an earlier go has finished."""
         self._study = study
         self._lines.begin(study, total, done)
         runs = study.runs()
-        scores = {trial.number: trial.score for trial in score_trials(runs, study.scorer)}
+        scores = {trial.number: trial.score for trial in study.trials_of(runs)}
         self._rows = {run.key: (run, scores.get(run.number) if run.kind == "trial" else None) for run in runs}
         self._live.start()
 
@@ -120,8 +119,7 @@ class TableWatcher(Watcher):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
         table.add_column("score")
         values = [s.value for _, s in self._rows.values() if s and s.feasible and s.value is not None]
-        falls = self._study is not None and self._study.scorer.direction == "minimize"
-        best = (min if falls else max)(values, default=None)
+        best = best_of(values, self._study.config.direction if self._study else "maximize")
         for run, score in self._rows.values():
             is_best = score is not None and score.feasible and score.value == best
             style = "bold green" if is_best else "red" if score and not score.feasible else ""
@@ -142,7 +140,7 @@ def watcher() -> LineWatcher | TableWatcher:
     return TableWatcher(console) if console.is_terminal else LineWatcher(console)
 
 
-def _banner(study: Study) -> list[str]:
+def _banner(study: Study | EvaluationStudy) -> list[str]:
     from damoos.machines.catalog import machine
 
     setting = study.setting

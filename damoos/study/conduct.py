@@ -1,0 +1,104 @@
+"""Doing studies in this process: one, or several in turn.
+
+What is stored decides what is next, so an interrupted study goes on where it stopped and repeats nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from damoos.dispatch.lease import Lease
+from damoos.errors import DamoosError
+from damoos.study.configurations import Listing
+from damoos.study.search import Search
+from damoos.study.steps import Step, Steps, Watcher
+from damoos.study.study import EvaluationStudy, Study
+
+
+def conduct(study: Study | EvaluationStudy, watcher: Watcher | None = None) -> dict[str, Any]:
+    """Do all that is left of a study and return its result; ``recommended`` is None if nothing was feasible.
+
+    Raises
+    ------
+    TooManyFailures : trials failed one after the other
+    DamoosError : as the machine, the workload or the store has it
+    """
+    return conduct_in_turn([study], watcher)[0]
+
+
+def conduct_in_turn(studies: Sequence[Study | EvaluationStudy], watcher: Watcher | None = None) -> list[dict[str, Any]]:
+    """Do all that is left of several studies, all of their machines open, and return their results.
+
+    They take turns: no study begins a round that another has not finished, nor has two runs more of a round. The study
+    that begins changes from round to round. So what drifts on the host falls on all alike.
+
+    Raises
+    ------
+    DamoosError : as the machine, the workload or the store of one of them has it; what had finished stays
+    """
+    watcher = watcher or Watcher()
+    # A searcher's matrices have tens of rows. More threads only wait for each other, on CPUs that guests need.
+    with threadpool_limits(1), ExitStack() as stack:
+        players: list[_Player] = []
+        for study in studies:
+            if study.record.result is not None:
+                continue
+            stack.enter_context(study.record.writing())
+            lease = stack.enter_context(Lease(study.config.machine_for(), watcher.say))
+            player = _Player(steps(study, watcher), lease, len(players))
+            stack.callback(player.steps.close)
+            players.append(player)
+        for player in players:
+            player.begin()
+        while waiting := [player for player in players if player.step]:
+            min(waiting, key=lambda player: player.turn(len(players))).play()
+    return [study.record.result or {} for study in studies]
+
+
+@dataclass
+class _Player:
+    """A study on its machine, with the step that it wants done next; None at its end."""
+
+    steps: Steps
+    lease: Lease
+    number: int
+    step: Step | None = None
+    round: int = -1
+    played: int = 0
+
+    def begin(self) -> None:
+        self.step = next(self.steps)
+
+    def turn(self, players: int) -> tuple[int, int, int]:
+        """The round of the next step, how many runs of it have been done, and the place in the order of the round."""
+        upcoming = -1 if self.step is None or self.step.run is None else self.step.run.number
+        played = self.played if upcoming == self.round else 0
+        return upcoming, played, (self.number - max(0, upcoming)) % players
+
+    def play(self) -> None:
+        """Do the step here and now."""
+        assert self.step
+        upcoming = self.turn(1)[0]
+        self.played = self.played + 1 if upcoming == self.round else 1
+        self.round = upcoming
+        try:
+            try:
+                value = self.step.job(self.lease)
+            except DamoosError as error:
+                self.step = self.steps.throw(error)
+            else:
+                self.step = self.steps.send(value)
+        except StopIteration:
+            self.step = None
+
+
+def steps(study: Study | EvaluationStudy, watcher: Watcher) -> Steps:
+    """Everything that is left of a study, job by job; its result is stored before it is returned."""
+    if isinstance(study, EvaluationStudy):
+        return Listing(study, watcher).whole()
+    return Search(study, watcher).whole()

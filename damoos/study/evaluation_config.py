@@ -1,0 +1,73 @@
+"""What a study that compares listed configurations is asked to do; it searches nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from damoos.damon.scheme import Scheme
+from damoos.errors import ConfigError
+from damoos.policies import named
+from damoos.policies.base import DamosPolicy, RecordPolicy
+from damoos.study.run_config import RunConfig
+from damoos.workloads.base import Tuning
+
+MIN_BLOCKS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig(RunConfig):
+    """A workload and a machine, and the configurations that are compared there.
+
+    Parameters
+    ----------
+    configs : dict
+        Plain forms by name, see `damoos.policies.named.resolve`; the baseline is one of them.
+    repeats : int
+        Blocks; each holds every configuration once, see `damoos.study.configurations`.
+    seed : int
+        Of the order in blocks.
+    """
+
+    configs: dict[str, dict[str, Any]]
+    repeats: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what could only fail later, on a machine."""
+        super().__post_init__()
+        if self.pid is not None:
+            raise ConfigError(f"pid {self.pid} runs until it is stopped: its runtime says nothing of a configuration")
+        if self.repeats < MIN_BLOCKS:
+            raise ConfigError(f"--repeats {self.repeats} is too few for an interval; give {MIN_BLOCKS} or more")
+
+    @property
+    def nr_steps(self) -> int:
+        """How many runs are counted as its progress: all of them."""
+        return len(self.configs) * self.repeats
+
+    @property
+    def nr_runs(self) -> int:
+        """Runs of all kinds."""
+        return self.nr_steps
+
+    @property
+    def direction(self) -> Literal["maximize", "minimize"]:
+        """Optuna wants one of each study; nothing is scored here."""
+        return "maximize"
+
+    def schemes(self, tuning: Tuning) -> dict[str, list[Scheme]]:
+        """Those of all configurations."""
+        by_operations: dict[str, list[Scheme]] = {}
+        for form in self.configs.values():
+            policy = named.policy(form, tuning.time_scale)
+            if isinstance(policy, DamosPolicy):
+                by_operations.setdefault(policy.operations, []).extend(policy.schemes)
+            elif isinstance(policy, RecordPolicy):
+                by_operations.setdefault(policy.operations, [])
+        return by_operations
+
+    @property
+    def thp_configs(self) -> list[str]:
+        """Names of the configurations that need transparent huge pages."""
+        return [name for name, form in self.configs.items() if "thp" in form]

@@ -1,0 +1,123 @@
+"""What runs, and where: the part that studies, evaluations and recordings have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from damoos.damon.scheme import Scheme
+from damoos.errors import ConfigError
+from damoos.machines import catalog as machines
+from damoos.machines.base import Machine
+from damoos.workloads import catalog as workloads
+from damoos.workloads.base import LiveWorkload, Tuning, Workload
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A workload and a machine. Plain values: they are stored as JSON.
+
+    Parameters
+    ----------
+    workload, command : str or None
+        A catalogue name (or file), or a command line.
+    pid : int or None
+        A process that runs on the machine already; exactly one of the three is given.
+    metrics : sequence of str
+        With ``pid``: ``qps=cmd:...`` and the like, see `damoos.workloads.catalog.reading`.
+    unit_work_s, settle_s : float
+        With ``pid``: length of a window, and what is discarded before each.
+    machine : str
+        Name or file.
+    kernel : str or None
+        Name of a guest's kernel; None for the one that its machine file says.
+    require_real : bool
+        Whether a model of the workload is refused.
+    run_limit_s : float or None
+        A run that takes longer hangs; None for the workload's own limit.
+    """
+
+    workload: str | None = None
+    command: str | None = None
+    pid: int | None = None
+    metrics: Sequence[str] = ()
+    unit_work_s: float = 10.0
+    settle_s: float = 2.0
+    machine: str
+    kernel: str | None = None
+    require_real: bool = False
+    run_limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what could only fail later, on a machine."""
+        if [self.workload, self.command, self.pid].count(None) != 2:
+            raise ConfigError("give either a workload, a command or a pid")
+        if self.metrics and self.pid is None:
+            raise ConfigError("--metric is for a running process (--pid); other workloads declare theirs in their file")
+        if self.unit_work_s <= 0:
+            raise ConfigError(f"a window must be longer than 0 s, got {self.unit_work_s:g} s (--unit-work)")
+        if self.settle_s < 0:
+            raise ConfigError(f"the time before a window must be 0 s or more, got {self.settle_s:g} s (--settle)")
+
+    @property
+    def target(self) -> str:
+        """What is tuned, in the user's own words."""
+        return self.workload or self.command or f"pid {self.pid}"
+
+    @property
+    def label(self) -> str:
+        """What the study's name starts with."""
+        if self.workload:
+            stem, chosen = workloads.split(self.workload)
+            what = (Path(stem).stem if stem.endswith(".toml") else stem) + (f"-{chosen}" if chosen else "")
+        else:
+            what = self._own().name
+        where = Path(self.machine).stem
+        return f"{what}-{where}" + (f"-{self.kernel}" if self.kernel else "")
+
+    def workload_on(self, which: workloads.Which) -> Workload:
+        """The workload as a machine can run it; ``which`` finds a program there."""
+        if self.workload:
+            return workloads.workload(self.workload, which, self.require_real)
+        return self._own()
+
+    def machine_for(self) -> Machine:
+        """The machine, with what the workload needs on it if it is one of our own."""
+        machine = machines.machine(self.machine, self.kernel)
+        if self.workload:
+            wanted = workloads.wanted(self.workload)
+            machine.provide(wanted.packages, wanted.trees)
+        return machine
+
+    def _own(self) -> Workload:
+        """The user's own command or process."""
+        if self.pid is None:
+            return workloads.command(self.command or "", Tuning())
+        readings = [workloads.reading(text) for text in self.metrics]
+        return LiveWorkload(self.pid, readings, self.settle_s, Tuning(unit_work_s=self.unit_work_s))
+
+    def check(self) -> None:
+        """Find every wrong name and option before a machine is started."""
+        machines.machine(self.machine, self.kernel)
+        if self.workload:
+            workloads.find(self.workload)
+        else:
+            self._own()
+
+    def schemes(self, tuning: Tuning) -> dict[str, list[Scheme]]:
+        """The schemes that its runs can have, by operations set; a set that is only recorded has none."""
+        return {}
+
+    @property
+    def thp_configs(self) -> list[str]:
+        """Names of the configurations that need transparent huge pages."""
+        return []
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """A configuration as it comes back from the store, with lists for tuples, so that the two can be compared."""
+    form: dict[str, Any] = json.loads(json.dumps(asdict(config)))
+    return form
