@@ -187,7 +187,7 @@ class Agent:
     def commit(self, context: dict[str, Any]) -> dict[str, str]:
         """Change the schemes of `apply` without ending what runs under them."""
         if not self._service:
-            raise errors.MachineError("there is no scheme in service to change")
+            raise errors.MachineError("no scheme is in service, so there is none to change")
         return self._service.commit(context)
 
     def status(self) -> dict[str, Any]:

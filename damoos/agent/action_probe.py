@@ -111,7 +111,7 @@ def _physical(pid: int, address: int) -> list[tuple[int, int]]:
         elif frame:
             spans.append((start, start + proc.PAGE))
     if not spans:
-        raise MachineError("this machine does not show physical addresses, so paddr cannot be tried")
+        raise MachineError("this machine hides physical addresses, so paddr cannot be tried")
     return sorted(sorted(spans, key=lambda span: span[0] - span[1])[:MAX_SPANS])
 
 

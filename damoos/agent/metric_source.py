@@ -50,7 +50,7 @@ def reading(source: str, argv: list[str]) -> float:
         raise MeasurementError(f"'{where}': {error}") from None
     found = _NUMBER.search(text)
     if not found:
-        raise MeasurementError(f"'{where}' gave no number, but '{text.strip()[:80]}'")
+        raise MeasurementError(f"'{where}' returned '{text.strip()[:80]}', which is not a number")
     return float(found.group())
 
 

@@ -45,7 +45,7 @@ def swap_cost() -> dict[str, Any]:
             gone = resident - proc.rss_bytes(os.getpid())
             if gone < SZ_BYTES // 2:
                 raise UnsupportedError(
-                    "this machine pages nothing out (no swap?), so what it would cost cannot be told"
+                    "this machine cannot page out (no swap?), so the cost of a page fault cannot be measured"
                 )
             fault_s = max(0.0, _touch(memory) - plain_s)
             share = SZ_BYTES / gone / pages * 1e6

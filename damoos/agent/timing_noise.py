@@ -47,7 +47,7 @@ def steadiness(for_s: float, cpus: Sequence[int], interrupted: Callable[[], bool
     try:
         os.sched_setaffinity(0, cpus or allowed)
     except OSError:
-        raise UnsupportedError(f"there are no CPUs {list(cpus)} here; there are {sorted(allowed)}") from None
+        raise UnsupportedError(f"CPUs {list(cpus)} do not exist here; the CPUs are {sorted(allowed)}") from None
     try:
         return _measured(for_s, interrupted)
     finally:

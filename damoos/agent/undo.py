@@ -89,7 +89,7 @@ class UndoLog:
         """
         problems = self.undo(keep)
         if problems:
-            raise MachineError(f"could not be undone: {'; '.join(problems)}")
+            raise MachineError(f"the agent could not undo: {'; '.join(problems)}")
 
     def __len__(self) -> int:
         """Number of changes that are in force."""

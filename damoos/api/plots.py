@@ -92,11 +92,11 @@ def plot_compare(studies: Studies | Compared) -> Chart:
 
     Raises
     ------
-    ConfigError : no study has both schemes validated
+    ConfigError : no study has validated both schemes
     """
     made = bars.chart(studies.result if isinstance(studies, Compared) else manual_tuned.compare(_studies(studies)))
     if made is None:
-        raise ConfigError("there is nothing to compare: no study has both schemes validated")
+        raise ConfigError("there is nothing to compare: no study has validated both schemes")
     return made
 
 

@@ -103,7 +103,7 @@ def record(
     attrs : Attrs or None
         Intervals and number of regions; None for DAMON's defaults.
     sz_bytes : int
-        The recording ends when it is this large; the run goes on.
+        Largest size of the recording; the run continues after it is reached.
     results : Path
         Folder of recordings.
     say : callable or None

@@ -126,7 +126,7 @@ def accuracy(recording: Recording, phases: Sequence[tuple[float, float, list[tup
         wss = float(size[seen > 0].sum())
         rows.append((both / said if said else np.nan, both / true, abs(wss - true) / true))
     if not rows:
-        raise ConfigError("no snapshot lies whole within a phase of the pattern")
+        raise ConfigError("no snapshot lies completely within one phase of the pattern")
     precision, recall, error = np.nanmean(np.array(rows), axis=0)
     return Accuracy(float(precision), float(recall), float(error), len(rows))
 

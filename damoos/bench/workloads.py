@@ -143,7 +143,7 @@ def compare(name: str, machine: str, say: Say, curves: Path | None = None) -> li
     file = catalog.find(name)[1]
     published = file.published
     if file.model is None or published is None:
-        raise ConfigError(f"workload '{name}' has no model and so nothing to check")
+        raise ConfigError(f"workload '{name}' has no model, so there is nothing to check")
     curve = next((one for one in load(curves) if one.name == name), None) if curves else None
     time_scale = file.model.time_scale
     ages_us = [int(age_s * 1e6) // time_scale for age_s in CURVE_AGES_S] if curve else []

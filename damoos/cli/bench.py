@@ -21,17 +21,21 @@ bench = typer.Typer(
 
 @bench.command("searchers")
 def bench_searchers(
-    curves: Annotated[Path | None, typer.Option(help="Folder of measured curves; without it curves are made.")] = None,
+    curves: Annotated[
+        Path | None, typer.Option(help="Folder of measured curves; without it, curves are generated.")
+    ] = None,
     searchers: Annotated[
         str, typer.Option(help="Comma-separated names, or all.", autocompletion=complete.several(complete.searchers))
     ] = "all",
     trials: Annotated[str, typer.Option(help="Comma-separated numbers of trials.")] = "5,10,20",
-    seeds: Annotated[int, typer.Option(help="Seeds for each curve; those without chance run once.")] = 100,
-    generate: Annotated[int, typer.Option(help="How many curves to make, of the six shapes in turn.")] = 60,
+    seeds: Annotated[int, typer.Option(help="Seeds for each curve; deterministic searchers run once.")] = 100,
+    generate: Annotated[int, typer.Option(help="How many curves to generate; the six shapes take turns.")] = 60,
     curve_seed: Annotated[int, typer.Option(help="Seed of the curves.")] = 0,
-    noise: Annotated[str, typer.Option(help="Noise of made curves, LOW:HIGH in units of their range.")] = "0.005:0.05",
-    cliffs: Annotated[float, typer.Option(help="Share of made curves whose small ages break the limits.")] = 0.6,
-    plateaus: Annotated[float, typer.Option(help="Share of made curves that are flat at the top.")] = 0.3,
+    noise: Annotated[
+        str, typer.Option(help="Noise of generated curves, LOW:HIGH in units of their range.")
+    ] = "0.005:0.05",
+    cliffs: Annotated[float, typer.Option(help="Share of generated curves whose small ages break the limits.")] = 0.6,
+    plateaus: Annotated[float, typer.Option(help="Share of generated curves that are flat at the top.")] = 0.3,
     form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
 ) -> None:
     """Race searchers on curves whose best point is known: regret, broken limits, time per ask.
@@ -74,13 +78,13 @@ def bench_aa(
         str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.", autocompletion=complete.machines)
     ] = "guest",
     rounds: Annotated[int, typer.Option(help="How often the workload runs without and under the scheme.")] = 12,
-    repeats: Annotated[int, typer.Option(help="Rounds of validation of the studies that are drawn.")] = 3,
+    repeats: Annotated[int, typer.Option(help="Rounds of validation in each simulated study.")] = 3,
     scorer: Annotated[
         str, typer.Option("--score", help="Scorer, as for 'damoos tune'.", autocompletion=complete.scorers)
     ] = "daos",
     form: Format = "text",
 ) -> None:
-    """Show how often a winner is declared where there is none, from real runs of one and the same scheme.
+    """Show how often a winner is declared although there is none, from real runs of one scheme.
 
     Example: damoos bench aa --workload parsec3/raytrace --rounds 12
     """
@@ -112,10 +116,10 @@ def bench_monitor(
         str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.", autocompletion=complete.machines)
     ] = "large",
     sizes: Annotated[str, typer.Option(help="Memory of the targets, comma-separated.")] = "64M,256M,1G,2G",
-    rounds: Annotated[int, typer.Option(help="Runs of each, in turns.")] = 3,
+    rounds: Annotated[int, typer.Option(help="Runs of each; they take turns.")] = 3,
     form: Format = "text",
 ) -> None:
-    """Measure how well DAMON sees access patterns whose truth is known, and what seeing costs.
+    """Measure how well DAMON sees known access patterns, and what the monitoring costs.
 
     Example: damoos bench monitor --sizes 64M,256M --machine guest
     """

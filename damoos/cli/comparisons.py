@@ -54,7 +54,9 @@ def evaluate(
     seed: Annotated[int, typer.Option(help="Seed of the order in blocks.")] = 0,
     require_real: Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.")] = False,
     ray: RayAddress = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take: runs, hours.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would take (runs, hours) and run nothing.")
+    ] = False,
     results: Results = RESULTS,
     storage: Storage = None,
     form: SweepFormat = "text",
@@ -89,7 +91,7 @@ def compare(
     storage: Storage = None,
     form: Format = "text",
 ) -> None:
-    """Set the hand-made and the tuned schemes of finished studies side by side, by machine; nothing is run.
+    """Compare the manual and the tuned schemes of finished studies, by machine; nothing is run.
 
     Example: damoos compare sweep-1
     """

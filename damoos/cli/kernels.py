@@ -31,13 +31,16 @@ kernel = typer.Typer(
 
 @kernel.command("add")
 def kernel_add(
-    name: Annotated[str, typer.Argument(help="What to call it: letters, digits, '-' and '.'.")],
+    name: Annotated[str, typer.Argument(help="Its name: letters, digits, '-' and '.'.")],
     bzimage: Annotated[Path, typer.Option(help="arch/x86/boot/bzImage of a build.")],
     modules: Annotated[
-        Path | None, typer.Option(help="Its modules, as 'make modules_install' lays them; none if all is built in.")
+        Path | None,
+        typer.Option(
+            help="Folder of its modules, as 'make modules_install' writes it; leave it out if all is built in."
+        ),
     ] = None,
 ) -> None:
-    """Take a kernel of your own into the cache; the same name again replaces it.
+    """Add a kernel of your own to the cache; a kernel of the same name is replaced.
 
     Example: damoos kernel add mine --bzimage ~/linux/arch/x86/boot/bzImage
     """
@@ -51,7 +54,7 @@ def kernel_add(
 def kernel_list(
     form: Annotated[str, typer.Option("--format", help="text, json or markdown.")] = "text",
 ) -> None:
-    """List the kernels and what each has; one that has not been probed yet is booted for it, about 20 s.
+    """List the kernels and their features; a kernel is booted the first time, which takes about 20 s.
 
     Example: damoos kernel list
     """
@@ -97,7 +100,7 @@ def kernel_test(
 
 @kernel.command("remove")
 def kernel_remove(name: Annotated[str, typer.Argument(help="A name that 'damoos kernel list' shows.")]) -> None:
-    """Forget a kernel.
+    """Remove a kernel from the cache.
 
     Example: damoos kernel remove mine
     """
@@ -116,14 +119,13 @@ def kernel_compare(
     ] = None,
     command: Annotated[str | None, typer.Option(help="Run this command line instead.")] = None,
     machine: Annotated[str, typer.Option(help="Guest name or TOML file.", autocompletion=complete.machines)] = "guest",
-    scheme: Annotated[
-        str | None, typer.Option(help="Scheme text or file (default: the workload's hand-made prcl).")
-    ] = None,
+    scheme: Annotated[str | None, typer.Option(help="Scheme text or file (default: the manual scheme, prcl).")] = None,
     operations: Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).")] = "vaddr",
     repeats: Annotated[int, typer.Option(help="Rounds; each runs every kernel without and under the scheme.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the order in rounds.")] = 0,
     tolerance: Annotated[
-        str | None, typer.Option(help="Exit with 1 if the last is surely slower than the first by more, e.g. 2%.")
+        str | None,
+        typer.Option(help="Exit with 1 if the last kernel is slower than the first by more than this, e.g. 2%."),
     ] = None,
     results: Results = RESULTS,
     storage: Storage = None,

@@ -33,7 +33,7 @@ def list_machines(context: typer.Context, form: Format = "text") -> None:
 
 @machines.command()
 def show(name: _Name, form: Format = "text") -> None:
-    """Explain one machine: what its file says, with everything that follows from it. The machine is not asked.
+    """Explain one machine: its file, and everything that follows from it; the machine itself is not asked.
 
     Example: damoos machines show i3
     """
@@ -47,7 +47,7 @@ def show(name: _Name, form: Format = "text") -> None:
 
 @app.command()
 def doctor(name: _Name, form: Format = "text") -> None:
-    """Examine a machine: whether runs on it can be trusted, and what to do where not; exit code 3 if it is not fit.
+    """Examine a machine: whether runs on it can be trusted, and what to do if not; exit code 3 if it is not fit.
 
     Example: damoos doctor guest
     """

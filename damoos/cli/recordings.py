@@ -32,7 +32,7 @@ _Workload = Annotated[
 ]
 _Command = Annotated[str | None, typer.Option(help="Run this command line instead.")]
 _Pid = Annotated[int | None, typer.Option(help="Watch a running process instead; it is not restarted.")]
-_For = Annotated[str, typer.Option("--for", help="--pid: for how long.")]
+_For = Annotated[str, typer.Option("--for", help="--pid: how long to watch it.")]
 _Machine = Annotated[
     str | None,
     typer.Option(
@@ -53,13 +53,15 @@ def record(
     config: Annotated[str, typer.Option(help="rec (the process tree, vaddr) or prec (all memory, paddr).")] = "rec",
     sample: Annotated[str, typer.Option(help="Sampling interval.")] = "5ms",
     aggregation: Annotated[str, typer.Option(help="Aggregation interval: one snapshot each.")] = "100ms",
-    update: Annotated[str, typer.Option(help="Interval at which new memory is looked for.")] = "1s",
+    update: Annotated[str, typer.Option(help="Interval between two looks for new memory.")] = "1s",
     min_regions: Annotated[int, typer.Option(help="Least number of regions.")] = 10,
     max_regions: Annotated[int, typer.Option(help="Largest number of regions.")] = 1000,
     auto_intervals: Annotated[
         bool, typer.Option("--auto-intervals", help="Let the kernel tune the intervals (Linux 6.15 and later).")
     ] = False,
-    size: Annotated[str, typer.Option(help="The recording ends when it is this large; the run goes on.")] = "64M",
+    size: Annotated[
+        str, typer.Option(help="Largest size of the recording; the run continues after it is reached.")
+    ] = "64M",
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
@@ -92,7 +94,7 @@ def record(
         print(json.dumps(found))
         return
     print(f"{found['snapshots']} snapshots in {found['seconds']:.1f} s, up to {found['regions_max']} regions: {folder}")
-    print(f"look at it: damoos report heatmap {folder.name}")
+    print(f"next: damoos report heatmap {folder.name}")
 
 
 @app.command()
@@ -108,7 +110,7 @@ def predict(
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
-    """Say from one recording, made now or before, what proactive reclaim would bring for every min_age.
+    """Predict from one recording, a new or an old one, what proactive reclaim would bring for every min_age.
 
     Example: damoos predict --workload parsec3/raytrace
     """
@@ -132,11 +134,11 @@ def rightsize(
     duration: _For = "30s",
     machine: _Machine = None,
     kernel: _Kernel = None,
-    slowdown: Annotated[str, typer.Option(help="Slowdown that is allowed.")] = "5%",
+    slowdown: Annotated[str, typer.Option(help="Allowed slowdown.")] = "5%",
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
-    """Say from one recording how much memory a workload really needs: memory against slowdown, and a limit.
+    """Estimate from one recording how much memory a workload needs: memory against slowdown, and a limit.
 
     Example: damoos rightsize --workload redis/idle --slowdown 3%
     """
@@ -160,7 +162,7 @@ def rightsize(
         print(f"{memory:>10} {row.slowdown:>9.1%} {row.min_age_s:>6.1f} s")
     if found.min_age_s == float("inf"):
         now = show_bytes(found.now_bytes)
-        print(f"no scheme stays under a slowdown of {slowdown} with 90 %: it needs all of its {now}")
+        print(f"no scheme stays under a slowdown of {slowdown} with 90 %: the workload needs all of its {now}")
         return
     print(
         f"suggested: memory.high {show_bytes(found.memory_bytes)} of {show_bytes(found.now_bytes)}, with"
@@ -189,7 +191,7 @@ def _recording(
     from damoos.units import parse_us
 
     if [name, workload, command, pid].count(None) != 3:
-        raise ConfigError("give a recording, or what is to be recorded: --workload, --command or --pid")
+        raise ConfigError("give a recording, or tell what to record: --workload, --command or --pid")
     if name is not None:
         return api.load_recording(name, results=results)
     recording = api.record(

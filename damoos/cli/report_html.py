@@ -25,7 +25,9 @@ _Page = Annotated[
 ]
 _Prices = Annotated[
     Path | None,
-    typer.Option(help="TOML file with gib_hour and core_hour, as for --score cost: what is saved, in money."),
+    typer.Option(
+        help="TOML file with gib_hour and core_hour, as for --score cost; the report then shows what is saved in money."
+    ),
 ]
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from damoos.report.charts import Chart
 
 report = typer.Typer(
-    help="Look at studies and sweeps as a page, and at recordings of memory accesses, damoos's or damo's.\n\n"
+    help="Reports of studies and sweeps as a page, and of recordings of memory accesses by damoos or damo.\n\n"
     "Example: damoos report heatmap raytrace",
     no_args_is_help=True,
 )
@@ -34,7 +34,7 @@ _File = Annotated[
     ),
 ]
 _Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write this file instead: .png, .svg, .html or .csv.")
+    Path | None, typer.Option("--output", "-o", help="Write this file instead of text: .png, .svg, .html or .csv.")
 ]
 _Target = Annotated[int | None, typer.Option(help="Only this target (default: all; heatmap: the most active).")]
 _Time = Annotated[str | None, typer.Option(help="Only this time since the recording began, FROM:TO, e.g. 5s:20s.")]
@@ -42,7 +42,7 @@ _Address = Annotated[
     str | None, typer.Option(help="Only these addresses, LOW:HIGH, e.g. 0x7f0000000000:0x7f0040000000.")
 ]
 _Intervals = Annotated[
-    str | None, typer.Option(help="SAMPLE,AGGREGATION of a file that does not say them, e.g. 5ms,100ms.")
+    str | None, typer.Option(help="SAMPLE,AGGREGATION intervals, for a file that lacks them, e.g. 5ms,100ms.")
 ]
 
 
@@ -57,7 +57,7 @@ def heatmap(
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
-    """When which addresses were accessed how often; of the part of the address space that was accessed most.
+    """Show when which addresses were accessed how often, in the most active part of the address space.
 
     Example: damoos report heatmap raytrace -o raytrace.png
     """
@@ -76,7 +76,7 @@ def heatmap(
 def wss(
     name: _File,
     output: _Output = None,
-    min_accesses: Annotated[int, typer.Option(help="Samples of an aggregation that must have seen an access.")] = 1,
+    min_accesses: Annotated[int, typer.Option(help="How many samples of an aggregation must have seen an access.")] = 1,
     target: _Target = None,
     time: _Time = None,
     address: _Address = None,
@@ -84,7 +84,7 @@ def wss(
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
-    """The working set: memory that is accessed, over time.
+    """Show the working set over time: the memory that is accessed.
 
     Example: damoos report wss raytrace --min-accesses 2
     """
@@ -104,7 +104,7 @@ def regions(
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
-    """The number of DAMON's regions, over time, and its bound.
+    """Show the number of DAMON's regions over time, and its bound.
 
     Example: damoos report regions raytrace -o regions.svg
     """
@@ -126,7 +126,7 @@ def recency(
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
-    """How long ago memory was last accessed, over time.
+    """Show how long ago memory was last accessed, over time.
 
     Example: damoos report recency raytrace -o recency.html
     """
@@ -148,7 +148,7 @@ def idle_time(
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
-    """How much memory is idle for how long.
+    """Show how much memory is idle for how long.
 
     Example: damoos report idle-time raytrace --format json
     """

@@ -11,7 +11,7 @@ app = typer.Typer()
 
 @app.command()
 def setup() -> None:
-    """Build the guest's kernel and image now; 'damoos tune' does it by itself when they are missing.
+    """Build the guest's kernel and image now; 'damoos tune' builds them when they are missing.
 
     Example: damoos setup
     """

@@ -54,7 +54,8 @@ def tune(
         str | None, typer.Option(help="Time for all trials, e.g. 1h; trials = limit / unit work.")
     ] = None,
     unit_work: Annotated[
-        str | None, typer.Option(help="Time of one run, for --time-limit; with --pid of each window (default 10s).")
+        str | None,
+        typer.Option(help="Time of one run, for --time-limit; with --pid, time of each window (default 10s)."),
     ] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme text or file; MIN_AGE is tuned (default: prcl).")] = None,
     tunables: Annotated[
@@ -87,7 +88,7 @@ def tune(
     prior: Annotated[
         str,
         typer.Option(
-            help="record: the first trial is a recording that predicts the rest; auto: where it can be; none."
+            help="record: the first trial is a recording that predicts the others; auto: the same where possible; none."
         ),
     ] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the searcher.")] = 0,
@@ -166,7 +167,7 @@ def resume(
     storage: Storage = None,
     form: SweepFormat = "text",
 ) -> None:
-    """Go on with an interrupted study or sweep; no finished trial is repeated.
+    """Continue an interrupted study or sweep; no finished trial is repeated.
 
     Example: damoos resume parsec3-raytrace-guest-1
     """
@@ -191,7 +192,8 @@ def apply(
     machine: Annotated[
         str | None,
         typer.Option(
-            help="Where; default: the study's machine, with --pid this one.", autocompletion=complete.machines
+            help="Machine name or TOML file (default: the study's machine; with --pid local).",
+            autocompletion=complete.machines,
         ),
     ] = None,
     results: Results = RESULTS,
@@ -213,7 +215,7 @@ def apply(
 
 @app.command()
 def stop(results: Results = RESULTS, form: Format = "text") -> None:
-    """Undo 'damoos apply' and put the machine back into its former state.
+    """Undo 'damoos apply' and restore the machine's former state.
 
     Example: damoos stop
     """
@@ -242,7 +244,7 @@ def studies(results: Results = RESULTS, storage: Storage = None, form: Format = 
 @app.command()
 def show(
     study: StudyName,
-    pid: Annotated[int | None, typer.Option(help="Process that --format damo is for.")] = None,
+    pid: Annotated[int | None, typer.Option(help="Process id for --format damo.")] = None,
     results: Results = RESULTS,
     storage: Storage = None,
     form: Annotated[str, typer.Option("--format", help="text, json, or damo (for 'damo start').")] = "text",
@@ -293,7 +295,7 @@ def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None,
         if file.model:
             short = parse_us(file.tune.unit_work) // file.model.time_scale / 1e6
             raise ConfigError(
-                f"--time-limit: '{workload}' runs as itself or as a model; say which with"
+                f"--time-limit: '{workload}' may run as itself or as a model; choose with"
                 f" --unit-work {file.tune.unit_work} (real) or {short:g}s (model)"
             )
         unit_work = file.tune.unit_work

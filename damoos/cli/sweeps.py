@@ -26,10 +26,11 @@ cluster = typer.Typer(
 )
 
 RayAddress = Annotated[
-    str | None, typer.Option("--ray", help="Ray cluster: auto, or HOST:PORT; without it this process does it all.")
+    str | None,
+    typer.Option("--ray", help="Ray cluster: auto, or HOST:PORT; without it, all work is done in this process."),
 ]
 SweepFormat = Annotated[
-    str, typer.Option("--format", help="text, json (one object at the end), or jsonl (an event a line).")
+    str, typer.Option("--format", help="text, json (one object at the end), or jsonl (one event on each line).")
 ]
 
 
@@ -67,12 +68,14 @@ def sweep(
     candidates: Annotated[int, typer.Option(help="How many of the best points are validated.")] = 2,
     require_real: Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.")] = False,
     ray: RayAddress = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take: runs, hours, money.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would take (runs, hours, money) and run nothing.")
+    ] = False,
     results: Results = RESULTS,
     storage: Storage = None,
     form: SweepFormat = "text",
 ) -> None:
-    """Tune every workload on every machine, on as many at once as there are, and end in one table.
+    """Tune every workload on every machine, on all machines at once, and print one table at the end.
 
     Example: damoos sweep --workloads 'splash2x/*' --machines i3,m5d,z1d --trials 10
     """
@@ -141,7 +144,7 @@ def status(
     results: Results = RESULTS,
     form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
 ) -> None:
-    """Show how a sweep goes that another terminal drives.
+    """Show the progress of a sweep that another process drives.
 
     Example: damoos status sweep-1
     """
@@ -160,7 +163,7 @@ def status(
     if said["studies"]:
         print(plain(said["studies"]))
     if not said["driven"] and found.result is None:
-        print(f"damoos resume {found.name} goes on with it")
+        print(f"continue it with: damoos resume {found.name}")
 
 
 @cluster.command()
@@ -168,12 +171,12 @@ def up(
     local: Annotated[
         str,
         typer.Option(
-            help="Machines, a node for each: i3,m5d,z1d; one may be named twice.",
+            help="Machines, one node for each: i3,m5d,z1d; a machine may be named twice.",
             autocompletion=complete.several(complete.machines),
         ),
     ],
     dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="With Ray's dashboard; whoever reaches it can run programs here.")
+        bool, typer.Option("--dashboard", help="Start Ray's dashboard; anyone who can reach it can run programs here.")
     ] = False,
 ) -> None:
     """Start a Ray cluster on this computer, on loopback, with a node for each machine.
@@ -234,7 +237,7 @@ def _print_estimate(config: Any, form: str) -> None:
     total = sum(row["hours"] for row in rows), sum(row["hours_real"] for row in rows)
     print(f"{'all':<12} {sum(row['runs'] for row in rows)} runs, about {_hours(*total)} machine-hours")
     if total[0] != total[1]:
-        say("the first figure is for the models of workloads that are not installed, the second for the real ones")
+        say("the first figure counts models for workloads that are not installed, the second counts real programs")
 
 
 def _hours(model: float, real: float) -> str:

@@ -161,7 +161,7 @@ def new_plugin(kind: str, name: str, into: Path) -> Path:
         raise ConfigError(f"unknown kind of plugin '{kind}'{nearest(kind, _KINDS)}")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ConfigError(
-            f"'{name}' is no name for a plugin: lower-case letters, digits and underscores, a letter first"
+            f"'{name}' is not a valid plugin name: use lower-case letters, digits and underscores, with a letter first"
         )
     source, contract, use = _KINDS[kind]
     folder = into / f"damoos-{name}"
@@ -196,7 +196,7 @@ def workload_file(path: Path) -> None:
     ConfigError : the file is there already, or its name says that it is something else
     """
     if path.suffix != ".toml":
-        raise ConfigError(f"{path}: a workload file is named *.toml")
+        raise ConfigError(f"{path}: the name of a workload file must end in .toml")
     if path.exists():
-        raise ConfigError(f"{path} is there already")
+        raise ConfigError(f"{path} exists already")
     path.write_text(_WORKLOAD.format(name=path.name))

@@ -30,7 +30,7 @@ def watch(
     storage: Storage = None,
     form: Format = "text",
 ) -> None:
-    """Look on at a study or sweep that another process runs, until it ends; then print what came of it.
+    """Watch a study or sweep that another process runs until it ends; then print its result.
 
     The exit code is that of the study or sweep. Ctrl-C ends the looking on, and nothing else.
 
@@ -45,7 +45,7 @@ def watch(
         else:
             _watch_study(name, results, storage, form)
     except KeyboardInterrupt:
-        say(f"no longer looking on; {name} goes on without that")
+        say(f"stopped watching; {name} continues")
         sys.exit(INTERRUPTED)
 
 
@@ -79,14 +79,14 @@ def _watch_sweep(found: Sweep, form: str) -> None:
 
 @app.command()
 def dashboard(
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any that is free.")] = 8080,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any free port.")] = 8080,
     allow_writes: Annotated[
         bool, typer.Option("--allow-writes", help="Let the browser write notes, rename and delete studies.")
     ] = False,
     results: Results = RESULTS,
     storage: Storage = None,
 ) -> None:
-    """Serve optuna-dashboard on the studies, with damoos's files, on this computer only and read-only.
+    """Serve optuna-dashboard with the studies and their files, on this computer only and read-only.
 
     Example: damoos dashboard --port 8080
     """

@@ -27,7 +27,7 @@ _Machine = Annotated[str, typer.Option(help="Machine name or TOML file.", autoco
 
 @workloads.callback()
 def list_workloads(context: typer.Context, form: Format = "text") -> None:
-    """List what there is to run; the commands below explain it, add to it and measure it.
+    """List the workloads; the commands below explain, add and measure them.
 
     Example: damoos workloads
     """
@@ -77,10 +77,10 @@ def new(path: Annotated[Path, typer.Argument(help="File to write, such as mine.t
 @workloads.command()
 def install(
     suite: Annotated[str, typer.Argument(help="parsec3, splash2x, splash3, cassandra, ycsb or spark.")],
-    source: Annotated[str, typer.Option("--from", help="Folder with the suite, or a URL that git clones.")],
+    source: Annotated[str, typer.Option("--from", help="Folder with the suite, or a URL that git can clone.")],
     form: Format = "text",
 ) -> None:
-    """Build a suite from your copy of it and lay it into the guests; what fails to build is named and left out.
+    """Build a suite from your copy and install it in the guests; what fails to build is named and left out.
 
     Example: damoos workloads install splash3 --from ~/Splash-3
     """
@@ -101,10 +101,10 @@ def install(
 def check_models(
     names: _Names = "parsec3/*,splash2x/*",
     machine: _Machine = "guest",
-    curves: Annotated[Path | None, typer.Option(help="Folder of published scores by min_age.")] = None,
+    curves: Annotated[Path | None, typer.Option(help="Folder of published scores for each min_age.")] = None,
     form: Format = "text",
 ) -> None:
-    """Run the models and print them beside what has been published; exit code 1 if one does not follow.
+    """Run the models and print them beside published results; exit code 1 if a model does not follow them.
 
     Example: damoos workloads check-models --workloads parsec3/raytrace
     """
@@ -133,7 +133,7 @@ def measure_workloads(
     machine: _Machine = "guest",
     form: Annotated[str, typer.Option("--format", help="text, json or markdown.")] = "text",
 ) -> None:
-    """Run workloads without a scheme and under the hand-made one: time, memory, what they report.
+    """Run workloads without a scheme and under the manual one: time, memory, their own metrics.
 
     Example: damoos workloads measure --workloads 'redis/*' --format markdown
     """

@@ -32,7 +32,7 @@ def load(path: Path, model: type[_T]) -> _T:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
     try:
         return model.model_validate(content)
     except ValidationError as error:

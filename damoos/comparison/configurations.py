@@ -30,7 +30,7 @@ def evaluation(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     MeasurementError : there is no finished study
     """
     if not results:
-        raise MeasurementError("no study of this evaluation has finished, so there is nothing to tell")
+        raise MeasurementError("no study of this evaluation has finished, so there is nothing to show")
     machines = dict.fromkeys(one["machine"]["name"] for one in results)
     return [_on(name, [one for one in results if one["machine"]["name"] == name]) for name in machines]
 

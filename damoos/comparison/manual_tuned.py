@@ -73,10 +73,10 @@ def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
     ConfigError : no studies, or scores of different kinds, which have no average
     """
     if not studies:
-        raise ConfigError("there is nothing to compare: no study of it has begun")
+        raise ConfigError("nothing to compare: no study of it has begun")
     kinds = {(one.config.scorer, str(one.config.scorer_options)) for one in studies}
     if len(kinds) > 1:
-        raise ConfigError(f"scores of different kinds have no average: {', '.join(sorted(one for one, _ in kinds))}")
+        raise ConfigError(f"scores of different kinds cannot be averaged: {', '.join(sorted(one for one, _ in kinds))}")
     found: dict[str, list[dict[str, Any]]] = {}
     for study in studies:
         found.setdefault(study.config.machine, []).append(_pair(study))

@@ -76,7 +76,7 @@ class DebugfsKdamond(Kdamond):
             raise UnsupportedError(f"this kernel's debugfs has no operations '{context.operations}'")
         attrs = context.attrs
         if attrs.goal:
-            raise UnsupportedError("DAMON's debugfs does not tune intervals (sysfs of Linux 6.15 and later does)")
+            raise UnsupportedError("DAMON's debugfs does not tune intervals; sysfs of Linux 6.15 and later does")
         lines = [_line(scheme, context) for scheme in context.schemes]
         self._before = self.stats() if self.is_on() else []
         if self.is_on():
@@ -86,7 +86,7 @@ class DebugfsKdamond(Kdamond):
         write(self._place / "schemes", "\n".join(lines))
         took = [line.split()[:_NR_WRITTEN] for line in read(self._place / "schemes").splitlines()]
         if took != [line.split() for line in lines]:
-            raise UnsupportedError("this kernel's debugfs takes schemes in another form (other than Linux 6.1's)")
+            raise UnsupportedError("this kernel's debugfs takes schemes in another form than that of Linux 6.1")
 
     def set_targets(self, pids: list[int]) -> None:
         """Name the processes to watch; a running kdamond learns of them by `commit`."""
@@ -133,7 +133,9 @@ class DebugfsKdamond(Kdamond):
 
     def regions(self) -> list[tuple[int, int, int, int]]:
         """Not to be had here."""
-        raise UnsupportedError("this kernel's DAMON (debugfs) does not tell its regions; one with sysfs does")
+        raise UnsupportedError(
+            "this kernel's DAMON (debugfs) does not report its regions; a kernel with DAMON's sysfs does"
+        )
 
     def accepted(self) -> dict[str, str]:
         """What the kernel took, by sysfs's names."""

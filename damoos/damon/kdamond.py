@@ -121,7 +121,7 @@ class Kdamond(ABC):
         """Make changes take effect on the running kdamond, and check that it lived through it."""
         self._commit()
         if not self.is_on():
-            raise MachineError("the kdamond died of a commit that the kernel had reported as done")
+            raise MachineError("the kdamond died after a commit that the kernel had reported as done")
         self._running = self._context
 
     @abstractmethod
@@ -221,5 +221,5 @@ def system_ram(root: Path = Path("/")) -> list[tuple[int, int]]:
             if start < end:
                 found.append((start, end))
     if not found:
-        raise UnsupportedError(f"{root / 'proc/iomem'} names no System RAM; paddr needs root")
+        raise UnsupportedError(f"{root / 'proc/iomem'} lists no System RAM; paddr needs root")
     return found

@@ -46,7 +46,7 @@ class Goal:
         if self.metric not in GOAL_METRICS:
             raise SchemeError(f"unknown quota goal metric '{self.metric}'{nearest(self.metric, GOAL_METRICS)}")
         if self.target_value <= 0:
-            raise SchemeError(f"quota goal {self.metric}: the target must be more than 0, not {self.target_value}")
+            raise SchemeError(f"quota goal {self.metric}: the target must be more than 0, got {self.target_value}")
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ class SysfsKdamond(Kdamond):
         if one.type == "memcg":
             group = self._root / "sys/fs/cgroup" / one.memcg_path.lstrip("/")
             if not (group / "memory.stat").exists():  # the kernel would say "Cannot allocate memory" at the start
-                raise MachineError(f"memcg filter: {group} is not there, or has no memory controller")
+                raise MachineError(f"memcg filter: group {group} does not exist, or has no memory controller")
             write(where / "memcg_path", one.memcg_path)
         elif one.type == "addr":
             write(where / "addr_start", one.addr_start)

@@ -52,7 +52,8 @@ def serve(results: Path, storage: str | None, port: int, allow_writes: bool, say
     with _bound(port) as server:
         server.set_app(_app(results, storage, allow_writes))
         say(
-            f"http://{HOST}:{server.server_port}/ ({'writes allowed' if allow_writes else 'read-only'}); Ctrl-C ends it"
+            f"http://{HOST}:{server.server_port}/ ({'writes allowed' if allow_writes else 'read-only'});"
+            " press Ctrl-C to end it"
         )
         for line in beside():
             say(line)
@@ -137,5 +138,5 @@ def _bound(port: int) -> _Server:
         return _Server((HOST, port), _Handler)
     except (OSError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            raise ConfigError(f"port {port} is taken; --port has another one, 0 any that is free") from None
+            raise ConfigError(f"port {port} is taken; choose another one with --port, or 0 for any free port") from None
         raise ConfigError(f"port {port}: {getattr(error, 'strerror', error)}") from None

@@ -108,12 +108,16 @@ class SharedStorage(RDBStorage):  # type: ignore[misc]
         try:
             where = make_url(url or address(results))
         except ArgumentError:
-            raise ConfigError(f"'{url}' is no storage URL, such as sqlite:///results/damoos.sqlite") from None
+            raise ConfigError(
+                f"'{url}' is not a storage URL; write for example sqlite:///results/damoos.sqlite"
+            ) from None
         kind = where.get_backend_name()
         if kind == "sqlite" and not Path(where.database or "").is_file():
             raise ConfigError(f"there is no study store {where.database}; 'damoos tune' makes one")
         if not allow_writes and kind not in _READ_ONLY:
-            raise ConfigError(f"nobody knows how to open '{kind}' read-only; --allow-writes")
+            raise ConfigError(
+                f"a '{kind}' store cannot be opened read-only; give --allow-writes to open it for writing"
+            )
         self.files = Files(results)
         with store_errors():
             super().__init__(where.render_as_string(hide_password=False), skip_table_creation=True)

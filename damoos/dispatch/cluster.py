@@ -70,7 +70,7 @@ def up(names: Sequence[str], dashboard: bool = False) -> dict[str, Any]:
     UnsupportedError : Ray, or what its dashboard needs, is not installed
     """
     if running := state():
-        raise ConfigError(f"a cluster runs here already, at {running['address']}; 'damoos cluster down' ends it")
+        raise ConfigError(f"a cluster runs here already at {running['address']}; end it with 'damoos cluster down'")
     for name in names:
         machines.machine(name)
     _check_ray(dashboard)
@@ -86,7 +86,7 @@ def up(names: Sequence[str], dashboard: bool = False) -> dict[str, Any]:
     address, _, url = keeper.stdout.readline().decode().strip().partition(" ")
     if not address:
         last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
-        raise MachineError(f"the cluster did not start: {last} (all of it in {log})")
+        raise MachineError(f"the cluster did not start: {last} (the whole log: {log})")
     found = {"address": address, "pid": keeper.pid, "machines": list(names), "dashboard": url}
     _file().write_text(json.dumps(found))
     return found
@@ -101,12 +101,12 @@ def down() -> dict[str, Any]:
     """
     found = state()
     if found is None:
-        raise ConfigError("no cluster of damoos's runs here; 'damoos cluster up --local i3,m5d' starts one")
+        raise ConfigError("no damoos cluster runs here; start one with 'damoos cluster up --local i3,m5d'")
     os.kill(found["pid"], signal.SIGTERM)
     end = time.monotonic() + STOP_S
     while _lives(found["pid"]):
         if time.monotonic() > end:
-            raise MachineError(f"the cluster's keeper (pid {found['pid']}) does not end")
+            raise MachineError(f"the cluster's keeper process (pid {found['pid']}) does not end")
         time.sleep(0.1)
     _file().unlink(missing_ok=True)
     return found
@@ -118,7 +118,7 @@ def _check_ray(dashboard: bool) -> None:
     if find_spec("ray") is None:
         raise UnsupportedError("Ray is not installed; pip install 'damoos[ray]'")
     if dashboard and any(find_spec(name) is None for name in _OF_DASHBOARD):
-        raise UnsupportedError("what Ray's dashboard needs is not installed; pip install 'ray[default]'")
+        raise UnsupportedError("the packages of Ray's dashboard are not installed; pip install 'ray[default]'")
 
 
 class _Kept:

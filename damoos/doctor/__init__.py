@@ -101,7 +101,7 @@ def _privileges(state: dict[str, Any]) -> Finding:
     if state["uid"] == 0:
         return Finding("privileges", OK, "root")
     todo = "log in as root, or give [ssh] of its machine file sudo = true; on machine 'local' run damoos as root"
-    return Finding("privileges", UNFIT, f"user {state['uid']} is not root, and DAMON is for root only", todo)
+    return Finding("privileges", UNFIT, f"user {state['uid']} is not root; only root can use DAMON", todo)
 
 
 def _cgroup(state: dict[str, Any]) -> Finding:
@@ -123,4 +123,6 @@ def _memory(facts: dict[str, Any], state: dict[str, Any]) -> Finding:
     free = state["mem_available_bytes"] / facts["mem_bytes"]
     found = f"{show_bytes(state['mem_available_bytes'])} available of {show_bytes(facts['mem_bytes'])}"
     level = graded(-free, -FREE_WARN, -FREE_UNFIT)
-    return Finding("free memory", level, found, "" if level == OK else "end what takes it, or give it more memory")
+    return Finding(
+        "free memory", level, found, "" if level == OK else "end other programs, or give the machine more memory"
+    )

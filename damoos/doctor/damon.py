@@ -19,9 +19,9 @@ def damon_free(facts: Facts, root: bool) -> Finding:
     if not sign:
         return Finding("DAMON free", OK, "nobody uses it")
     if not root:  # the sign is that it could not be read
-        return Finding("DAMON free", WARN, f"cannot be told: {sign}", "look again as root")
+        return Finding("DAMON free", WARN, f"unknown: {sign}", "look again as root")
     todo = "stop what uses it (damo stop; a service; the module) or take another machine; damoos leaves it alone"
-    return Finding("DAMON free", UNFIT, f"in use on this machine by somebody else: {sign}", todo)
+    return Finding("DAMON free", UNFIT, f"in use on this machine by another program: {sign}", todo)
 
 
 def damon(call: Call, machine: str, needs: Sequence[str], facts: Facts, swaps: Sequence[str]) -> Iterator[Finding]:

@@ -120,7 +120,7 @@ class MachineFile(Conditions):
         if sum(kind is not None for kind in (self.guest, self.paper_guest, self.ssh)) != 1:
             raise ValueError("a machine file has exactly one of [guest], [paper_guest] and [ssh]")
         if self.ssh and self.isolation == "boot":
-            raise ValueError("isolation 'boot' is for guests; a host of somebody's is not booted between runs")
+            raise ValueError("isolation 'boot' is for guests; a host is not booted between runs")
         if self.ssh and self.image:
             raise ValueError("[image] is for guests; install what is missing on the host itself")
         return self
@@ -185,7 +185,7 @@ def find(name: str) -> tuple[Path, MachineFile]:
 
 def _refuse_kernel(name: str, kernel: str | None) -> None:
     if kernel is not None:
-        raise ConfigError(f"machine '{name}' runs the kernel it has; only guests can be given kernel '{kernel}'")
+        raise ConfigError(f"machine '{name}' runs its own kernel; only a guest can be given kernel '{kernel}'")
 
 
 def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
@@ -203,7 +203,7 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
         for one in file.image.overlays:
             if paths.tree(one) is None:
                 raise ConfigError(
-                    f"machine '{name}': there is no suite '{one}'; damoos workloads install {one} --from ..."
+                    f"machine '{name}': suite '{one}' is not installed; damoos workloads install {one} --from ..."
                 )
         made.provide(file.image.packages, file.image.overlays)
     return made

@@ -147,13 +147,16 @@ def _told(error: Exception, endpoint: SshEndpoint) -> DamoosError:
 
     where, known = endpoint.where, Path(endpoint.known_hosts).expanduser()
     if isinstance(error, paramiko.BadHostKeyException):
-        return ConfigError(f"{where}: its host key is not the one in {known}; if it was set up anew, ssh-keygen -R it")
+        return ConfigError(
+            f"{where}: its host key is not the one in {known}; if the host was installed again,"
+            " remove the old key with ssh-keygen -R"
+        )
     if isinstance(error, paramiko.AuthenticationException) or "No authentication methods" in str(error):
         return ConfigError(f"{where}: login refused: {error}; give [ssh] a key, or add one to your SSH agent")
     if "not found in known_hosts" in str(error):
         return ConfigError(f"{where}: its host key is not in {known}; log in with ssh once to check and add it")
     if isinstance(error, paramiko.ChannelException) and error.code == _FORBIDDEN:
-        return ConfigError(f"{where}: the jump host leads nowhere: {error.text}; it needs AllowTcpForwarding")
+        return ConfigError(f"{where}: the jump host does not forward: {error.text}; it needs AllowTcpForwarding")
     if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:
         return ConfigError(f"{where}: no such host name")
     text = error.text if isinstance(error, paramiko.ChannelException) else error

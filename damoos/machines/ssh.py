@@ -129,7 +129,7 @@ class SshSession(Session):
         except OSError:
             # Somebody else's folder, or a link to one, could swap the agent for another program.
             if self._sftp.lstat(self._place).st_uid != self._sftp.stat(".").st_uid:
-                raise MachineError(f"{self._place} on {self.endpoint.host} belongs to somebody else") from None
+                raise MachineError(f"{self._place} on {self.endpoint.host} belongs to another user") from None
 
     def copy(self, path: Path) -> str:
         """Bring a file over, named by its content's hash; a second time costs one look."""

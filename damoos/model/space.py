@@ -152,7 +152,7 @@ def parse_param(text: str, age_step_us: int) -> Param:
     if equals and not colon and "," in span:
         words = tuple(word.strip() for word in span.split(","))
         if len(set(words)) != len(words) or not all(words):
-            raise ConfigError(f"'{text}': the words of a choice must differ")
+            raise ConfigError(f"'{text}': the values of a choice must differ")
         return Param(name, "choice", 0, len(words) - 1, 1, words)
     if not equals or not colon:
         raise ConfigError(

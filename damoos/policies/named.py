@@ -61,7 +61,7 @@ def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[s
     for word in words:
         name = Path(word).stem if word.endswith(ENDING) else word
         if (name in found and name != BASELINE) or words.count(word) > 1:
-            raise ConfigError(f"configuration '{name}' is there twice")
+            raise ConfigError(f"configuration '{name}' is given twice")
         found[name] = dict(_BUILT_IN[name]) if word in _BUILT_IN else _of_file(word, operations)
         policy(found[name])
     return found
@@ -96,18 +96,18 @@ def _of_file(word: str, operations: str) -> dict[str, str]:
             raise ConfigError(f"unknown configuration '{word}'{nearest(word, [*names(), f'FILE{ENDING}'])}")
         path = paths.data("schemes") / f"{word}{ENDING}"
     elif path.stem in _BUILT_IN:
-        raise ConfigError(f"{path}: '{path.stem}' is a configuration of damoos's own; give the file another name")
+        raise ConfigError(f"{path}: '{path.stem}' is the name of a built-in configuration; give the file another name")
     try:
         text = path.read_text()
         schemes = parse_schemes(text)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: this is no text") from None
+        raise ConfigError(f"{path}: not a text file") from None
     except SchemeError as error:
         raise SchemeError(f"{path}: {error}") from None
     if not schemes:
-        raise ConfigError(f"{path}: there is no scheme in it")
+        raise ConfigError(f"{path}: it holds no scheme")
     # Comments stay in the file: the schemes are what is stored, and what makes two studies the same.
     form = {"scheme": "\n".join(map(str, schemes)), "operations": operations}
     return form | ({"thp": "madvise"} if any(one.action in _OF_THP for one in schemes) else {})

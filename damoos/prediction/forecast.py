@@ -57,9 +57,9 @@ def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, A
     """
     about = recording.about
     if "metrics" not in about:
-        raise ConfigError("this recording does not say what its run measured; make one with 'damoos record'")
+        raise ConfigError("this recording lacks the measurement of its run; make one with 'damoos record'")
     if not about.get("cost"):
-        raise ConfigError("this recording is of a machine that pages nothing out (no swap), so no cost is known")
+        raise ConfigError("this recording is of a machine without swap, so the cost of a page fault is unknown")
     made = scorers.scorer(scorer, dict(options or {}))
     unknown = [name for name in made.needs if name not in PREDICTED]
     if unknown:

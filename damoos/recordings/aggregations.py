@@ -79,7 +79,7 @@ def percentiles(values: Floats, weights: Floats, percents: tuple[float, ...] = P
     """
     kept = weights > 0
     if not kept.any():
-        raise MeasurementError("percentiles of nothing: no region, or no time")
+        raise MeasurementError("no percentiles: the recording has no region, or no time")
     shares = [percent / 100 for percent in percents]
     found = np.quantile(values[kept], shares, weights=weights[kept], method="inverted_cdf")
     return dict(zip(percents, found.tolist(), strict=True))

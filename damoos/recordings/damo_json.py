@@ -36,7 +36,7 @@ def parse(text: str, attrs: Attrs | None) -> Recording:
     if not all(isinstance(record, dict) and "snapshots" in record for record in records):
         raise ValueError("expected a list of records with snapshots")
     if not records:
-        raise ValueError("there is no record in it")
+        raise ValueError("it holds no record")
     ours = records[0].get("damoos")
     attrs = _attrs(records, ours, attrs)
     shots = [shot for record in records for shot in _shots(record, attrs)]
@@ -45,7 +45,7 @@ def parse(text: str, attrs: Attrs | None) -> Recording:
         assumed = ["operations", "nr_regions"] if stated else ["operations", "intervals", "nr_regions"]
         return assemble(shots, attrs, {"assumed": assumed}, None)
     if ours["operations"] not in OPERATIONS or not isinstance(ours["about"], dict):
-        raise ValueError("its key 'damoos' is not of this version's form")
+        raise ValueError("its key 'damoos' was written by another version")
     return assemble(shots, attrs, ours["about"], ours["operations"])
 
 
@@ -75,10 +75,10 @@ def _attrs(records: Sequence[Json], ours: Json | None, given: Attrs | None) -> A
     stated = [record["intervals"] for record in records if record.get("intervals") is not None]
     found = {(_us(form["sample_us"]), _us(form["aggr_us"]), _us(form["ops_update_us"])) for form in stated}
     if len(found) > 1:
-        raise ValueError("its records differ in their monitoring intervals, and damoos reads one context at a time")
+        raise ValueError("its records have different monitoring intervals; damoos reads one context at a time")
     if not found:
         if given is None:
-            raise ValueError("it has no monitoring intervals: say them, e.g. --intervals 5ms,100ms")
+            raise ValueError("it has no monitoring intervals: give them, e.g. --intervals 5ms,100ms")
         return given
     sample, aggr, update = found.pop()
     if ours is None:

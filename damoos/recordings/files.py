@@ -85,7 +85,7 @@ def _read(path: Path, attrs: Attrs | None) -> Recording:
 
 def _text(raw: bytes) -> str:
     if raw.startswith(b"PERFILE2"):
-        raise ValueError("it is perf's own form; 'perf script -i FILE' turns it into text, which can be read")
+        raise ValueError("it is perf's binary form; convert it to text with 'perf script -i FILE'")
     if raw[:1] == b"\x78":  # the first byte of zlib's header, whatever the window and the level
         raw = zlib.decompress(raw)
     return raw.decode(errors="strict")

@@ -111,7 +111,7 @@ def read(path: Path) -> Recording:
 
 def _recording(lines: list[dict[str, Any]], about: Mapping[str, Any]) -> Recording:
     if not lines:
-        raise MeasurementError("the recording is empty: the agent sent nothing of it")
+        raise MeasurementError("the recording is empty: the agent sent no data")
     first, *rest = lines
     begin, goal = first["begin"], first["attrs"].get("goal")
     attrs = Attrs(**{**first["attrs"], "goal": goal and IntervalsGoal(**goal)})

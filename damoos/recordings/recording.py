@@ -71,7 +71,7 @@ class Recording:
     def __post_init__(self) -> None:
         """Refuse one of which nothing can be said."""
         if len(self.target) == 0:
-            raise MeasurementError("the recording has no snapshot: DAMON saw no whole aggregation")
+            raise MeasurementError("the recording has no snapshot: the run was shorter than one aggregation interval")
 
     @property
     def nr_snapshots(self) -> int:

@@ -63,7 +63,7 @@ def events(pages: bytes, form: str, page_form: str) -> tuple[NDArray[np.float64]
     fields = {name: int(at) for name, at in re.findall(r"field:\s*[\w ]+? (\w+);\s*offset:(\d+);", page_form)}
     begin = re.search(r"char data;\s*offset:(\d+);", page_form)
     if not begin or "commit" not in fields:
-        raise MeasurementError("the kernel's header_page is not understood")
+        raise MeasurementError("the kernel's header_page has an unknown format")
     times, payloads = [], []
     for at in range(0, len(pages) - PAGE - 1, PAGE + 2):
         for time_ns, payload in _events_of(pages[at + 2 : at + 2 + PAGE], fields["commit"], int(begin[1])):

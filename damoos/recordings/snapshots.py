@@ -44,7 +44,7 @@ def assemble(shots: Sequence[Shot], attrs: Attrs, about: Mapping[str, Any], oper
     ValueError : there is none, or a time or a region that cannot be
     """
     if not shots:
-        raise ValueError("there is no snapshot in it")
+        raise ValueError("it holds no snapshot")
     _add_starts(shots, attrs)
     numbers: dict[Any, int] = {}
     for shot in shots:

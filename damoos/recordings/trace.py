@@ -34,10 +34,10 @@ def parse(text: str, attrs: Attrs | None) -> Recording:
     ValueError : no attrs, no event, or no ages (which kernels before 5.16 do not trace)
     """
     if attrs is None:
-        raise ValueError("a trace has no monitoring intervals: say them, e.g. --intervals 5ms,100ms")
+        raise ValueError("a trace has no monitoring intervals: give them, e.g. --intervals 5ms,100ms")
     events = _LINE.findall(text)
     if any(not event[7] for event in events):
-        raise ValueError("its kernel traced no ages, and the reports need them: record on Linux 5.16 or newer")
+        raise ValueError("it has no ages, which the reports need: record on Linux 5.16 or newer")
     shots, broken = _shots(events)
     about: dict[str, Any] = {"assumed": ["operations", "intervals", "nr_regions"]}
     if broken:

@@ -1,4 +1,4 @@
-"""Looking on at a study or a sweep that another process runs: its store is read now and then, never written."""
+"""Watching a study or a sweep that another process runs: its store is read now and then, never written."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Company:
         if not self._alone and now - self._since >= ALONE_S:
             self._alone = True
             self._say(
-                f"{self._name}: no process of this computer runs it; 'damoos resume {self._name}' goes on with it"
+                f"{self._name}: no process of this computer runs it; continue it with 'damoos resume {self._name}'"
             )
 
 

@@ -58,5 +58,5 @@ def finite(value: float, name: str) -> float:
     MeasurementError : it is not finite
     """
     if not math.isfinite(value):
-        raise MeasurementError(f"scorer '{name}' gave {value}, which is no score")
+        raise MeasurementError(f"scorer '{name}' returned {value}, which is not a score")
     return value

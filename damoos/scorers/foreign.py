@@ -155,7 +155,7 @@ class ProgramScorer(ForeignScorer):
         try:
             return None if word == BROKEN else float(word)
         except ValueError:
-            raise MeasurementError(f"score {self.name}: it printed '{word[:60]}', which is no number") from None
+            raise MeasurementError(f"score {self.name}: it printed '{word[:60]}', which is not a number") from None
 
 
 def _declared(file: Path) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def term(name: str) -> Term:
     if name in TERMS:
         return TERMS[name]
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ConfigError(f"'{name}' is not the name of a metric{nearest(name, TERMS)}")
+        raise ConfigError(f"'{name}' is not a metric{nearest(name, TERMS)}")
     return Term((name,), lambda run, _: run.metric(name), "as the run reports it")
 
 
@@ -104,7 +104,7 @@ def parse_limit(text: str) -> Limit:
     term(name)
     of_baseline = word.endswith("x")
     if of_baseline and name in TERMS:
-        raise ConfigError(f"--limit '{text}': '{name}' compares with the baseline already; write a plain number")
+        raise ConfigError(f"--limit '{text}': '{name}' is already relative to the baseline; write a plain number")
     try:
         bound = float(word.removesuffix("x").removesuffix("%")) / (100 if word.endswith("%") else 1)
     except ValueError:

@@ -92,7 +92,7 @@ def apply(
         )
     held = read_state(results)
     if held:
-        raise ConfigError(f"study '{held['study']}' is in service already; 'damoos stop' ends it")
+        raise ConfigError(f"study '{held['study']}' is in service already; end that with 'damoos stop'")
     place = machine or ("local" if pid else study.config.machine)
     pid = pid or study.config.pid
     machines.machine(place)
@@ -109,7 +109,7 @@ def apply(
     assert keeper.stdout
     line = keeper.stdout.readline()
     if not line:
-        raise MachineError(f"the keeper process died; {log_file(results)} has its last words")
+        raise MachineError(f"the keeper process died; {log_file(results)} shows why")
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
         raise from_wire(answer["error"])
@@ -126,7 +126,7 @@ def stop(results: Path) -> dict[str, Any]:
     deadline = time.monotonic() + STOP_S
     while _is_keeper(pid):
         if time.monotonic() > deadline:
-            raise MachineError(f"keeper process {pid} does not end; {log_file(results)} has its last words")
+            raise MachineError(f"keeper process {pid} does not end; {log_file(results)} shows why")
         time.sleep(0.05)
     state_file(results).unlink(missing_ok=True)
     return state

@@ -195,7 +195,7 @@ class Store:
                 return self._begun(study, config, created)
         record = self._open(name)
         if record.config != config:
-            raise StoreError(f"study '{name}' is there already, and of another configuration")
+            raise StoreError(f"study '{name}' exists already with another configuration")
         return record
 
     def _begun(self, study: optuna.Study, config: dict[str, Any], created: str) -> StudyRecord:

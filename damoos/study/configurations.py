@@ -56,9 +56,7 @@ class Listing(Execution):
     def _check_metrics(self) -> None:
         workload = self._found.workload
         if not workload.has_runtime:
-            raise ConfigError(
-                f"'{workload.name}' runs for as long as it is told to: its runtime says nothing of a scheme"
-            )
+            raise ConfigError(f"'{workload.name}' always runs for a set time: its runtime says nothing about a scheme")
 
     def _failed(self) -> set[str]:
         return {run.arm for run in self._done.values() if run.error}

@@ -37,7 +37,9 @@ class EvaluationConfig(RunConfig):
         """Refuse what could only fail later, on a machine."""
         super().__post_init__()
         if self.pid is not None:
-            raise ConfigError(f"pid {self.pid} runs until it is stopped: its runtime says nothing of a configuration")
+            raise ConfigError(
+                f"pid {self.pid} runs until it is stopped: its runtime says nothing about a configuration"
+            )
         if self.repeats < MIN_BLOCKS:
             raise ConfigError(f"--repeats {self.repeats} is too few for an interval; give {MIN_BLOCKS} or more")
 

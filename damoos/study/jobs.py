@@ -143,5 +143,6 @@ def same_version(found: Survey) -> None:
     """
     if found.damoos != __version__:
         raise ConfigError(
-            f"machine '{found.machine}' is served by damoos {found.damoos}, and this is {__version__}; install the same"
+            f"machine '{found.machine}' runs damoos {found.damoos}, and this is damoos {__version__};"
+            " install the same version on both"
         )

@@ -40,7 +40,7 @@ def record(config: RunConfig, policy: RecordPolicy, results: Path, say: Say) -> 
     with Lease(config.machine_for(), say) as lease:
         jobs.check_fit(lease)
         if not lease.facts.get("records"):
-            raise UnsupportedError(f"machine '{config.machine}': its kernel has no DAMON that could be recorded")
+            raise UnsupportedError(f"machine '{config.machine}': its kernel has no DAMON that can record")
         workload = config.workload_on(lease.which)
         about: dict[str, Any] = {"workload": workload.name, "variant": workload.variant, "machine": config.machine}
         about |= {"low_us": workload.tuning.low_us, "high_us": workload.tuning.high_us}
@@ -52,7 +52,7 @@ def record(config: RunConfig, policy: RecordPolicy, results: Path, say: Say) -> 
     path = files.write(recording, folder / files.FILE_NAME)
     (folder / files.JOURNAL).unlink()
     if measurement.provenance["record"]["full"]:
-        say(f"the recording reached its {policy.sz_bytes >> 20} MiB (--size) before the run ended")
+        say(f"the recording reached its largest size, {policy.sz_bytes >> 20} MiB (--size), before the run ended")
     if lost := measurement.provenance["record"]["lost_events"]:
-        say(f"the kernel wrote over {lost} events before they were read; their snapshots are left out")
+        say(f"the kernel overwrote {lost} events before they were read; their snapshots are left out")
     return replace(recording, path=path)

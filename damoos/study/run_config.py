@@ -56,7 +56,9 @@ class RunConfig:
         if [self.workload, self.command, self.pid].count(None) != 2:
             raise ConfigError("give either a workload, a command or a pid")
         if self.metrics and self.pid is None:
-            raise ConfigError("--metric is for a running process (--pid); other workloads declare theirs in their file")
+            raise ConfigError(
+                "--metric is for a running process (--pid); other workloads declare their metrics in their file"
+            )
         if self.unit_work_s <= 0:
             raise ConfigError(f"a window must be longer than 0 s, got {self.unit_work_s:g} s (--unit-work)")
         if self.settle_s < 0:

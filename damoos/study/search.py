@@ -73,8 +73,8 @@ class Search(Execution):
         workload = self._found.workload
         if not workload.has_runtime and not math.isinf(self._study.scorer.max_slowdown):
             raise ConfigError(
-                f"score '{self._config.scorer}' limits the slowdown, and '{workload.name}' runs for as long as it is"
-                " told to; use --score psi, or --score sla with --limit on a --metric"
+                f"score '{self._config.scorer}' limits the slowdown, and '{workload.name}' always runs"
+                " for a set time; use --score psi, or --score sla with --limit on a --metric"
             )
         reported = {*METRICS, *self._found.facts.get("metrics", ()), *workload.reports}
         for name in self._study.scorer.needs:
@@ -100,7 +100,7 @@ class Search(Execution):
     def _record(self, step: Run) -> Part:
         """The run that is recorded, and what it lets the searcher expect.
 
-        Where it fails and was not asked for, the search goes on without one.
+        Where it fails and was not asked for, the search continues without one.
         """
         study = self._study
 
@@ -108,7 +108,7 @@ class Search(Execution):
             study.record.artifacts.write_samples(step.key, samples)
             records.write(recording, study.record.artifacts.path / records.FILE_NAME)
             if cost is None:
-                raise UnsupportedError("the machine pages nothing out, so the cost of a page fault is unknown")
+                raise UnsupportedError("the machine cannot page out, so the cost of a page fault is unknown")
             param = study.space.params[0]
             prediction = Prediction.of(recording, cost, measurement.metric("runtime_s"), param.low, param.high)
             study.record.set("prediction", prediction.to_json())
@@ -117,7 +117,7 @@ class Search(Execution):
         def fail(error: DamoosError) -> None:
             if self._config.prior == "record":
                 raise error
-            self._watcher.say(f"the recording failed ({error}); the search goes on without one")
+            self._watcher.say(f"the recording failed ({error}); the search continues without one")
 
         work = job(jobs.record, self._found.workload, RecordPolicy(self._config.operations), self._limit_s())
         yield from self._do(step, work, keep, fail)
@@ -146,7 +146,7 @@ class Search(Execution):
         """A trial on a machine that has had no baseline yet (the one before was lost for good) gets one of its own."""
         here = self._done[step.key].host
         if here is not None and here not in {run.host for run in self._done.values() if run.kind == "baseline"}:
-            self._watcher.say(f"study '{self._study.name}' goes on on {here}: a baseline of its own")
+            self._watcher.say(f"study '{self._study.name}' continues on {here}, which gets a baseline of its own")
             own = Run(step.index, "baseline", OWN_BASELINES + step.number)
             yield from self._execute(own, NonePolicy(), must_succeed=True)
 

@@ -128,7 +128,9 @@ class Execution(ABC):
             )
             self._study.record.set("setting", setting.to_json())
         elif stored["workload_identity"] != workload.identity:
-            raise ConfigError(f"study '{self._study.name}' began with another '{workload.name}'; start a new study")
+            raise ConfigError(
+                f"study '{self._study.name}' began with another version of '{workload.name}'; start a new study"
+            )
         else:
             self._check_kernel(stored["facts"], self._found.facts)
 

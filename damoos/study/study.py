@@ -62,7 +62,9 @@ class StoredStudy:
         """What the study found on its machine, read once; ConfigError before its first run."""
         form = self.record.get("setting")
         if form is None:
-            raise ConfigError(f"study '{self.name}' has not reached its machine yet; damoos resume {self.name}")
+            raise ConfigError(
+                f"study '{self.name}' has not reached its machine yet; continue it with damoos resume {self.name}"
+            )
         return Setting.from_json(form)
 
     def runs(self) -> list[Run]:

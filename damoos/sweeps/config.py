@@ -61,7 +61,7 @@ def expand(patterns: Sequence[str], known: Sequence[str], option: str) -> list[s
     for pattern in patterns:
         fitting = fnmatch.filter(known, pattern) if any(sign in pattern for sign in "*?[") else [pattern]
         if not fitting:
-            raise ConfigError(f"{option}: nothing fits '{pattern}'{nearest(pattern, known)}")
+            raise ConfigError(f"{option}: nothing matches '{pattern}'{nearest(pattern, known)}")
         found += fitting
     if not found:
         raise ConfigError(f"{option} is empty")

@@ -131,7 +131,7 @@ def newest(results: Path) -> str:
     """
     found = folders(results)
     if not found:
-        raise ConfigError(f"there are no sweeps in {results} yet")
+        raise ConfigError(f"there is no sweep in {results} yet")
     return found[-1].name
 
 

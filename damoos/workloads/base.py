@@ -210,7 +210,7 @@ def tool(name: str) -> Path:
     """A program of damoos's own, built by ``make build``: mempat makes accesses, kvload asks key-value servers."""
     path = paths.data("build") / name
     if not path.is_file():
-        raise ConfigError(f"{path} is not built; run 'make build'")
+        raise ConfigError(f"{path} does not exist; build it with 'make build'")
     return path
 
 
@@ -313,7 +313,10 @@ class LiveWorkload(Workload):
 
     def argv(self, copy: Copy, vcpus: int = 1) -> list[str]:
         """Refused: nothing is started."""
-        raise ConfigError(f"process {self._pid} runs already; put a scheme on it with 'damoos apply STUDY --pid'")
+        raise ConfigError(
+            f"process {self._pid} runs already, so it is not started;"
+            " put a scheme on it with 'damoos apply STUDY --pid'"
+        )
 
     def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
         """Means of the readings."""

@@ -149,7 +149,7 @@ def install(name: str, source: str, say: Say = lambda _: None) -> dict[str, Any]
             kept = base / f"{suite_name}.log"
             shutil.copy(out / "build.log", kept)
             raise UnsupportedError(
-                f"nothing of {suite_name} could be built; {first[0]}: {first[1]} ({kept} has it all)"
+                f"no program of {suite_name} could be built; {first[0]}: {first[1]} ({kept} has it all)"
             )
         about = {
             "suite": suite_name,

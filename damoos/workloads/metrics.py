@@ -68,7 +68,7 @@ class Metric(Table):
             except re.error as error:
                 raise ValueError(f"regex: {error}") from None
             if groups != 1:
-                raise ValueError(f"regex: it has {groups} groups, not one around the number")
+                raise ValueError(f"regex: it has {groups} groups; it needs one, around the number")
         return self
 
     @property
@@ -104,7 +104,7 @@ class Metric(Table):
         pattern = self.file or ""
         texts = [text for path, text in files.items() if fnmatch.fnmatch(path, pattern)]
         if not texts:
-            raise ValueError(f"the run left no file '{pattern}'")
+            raise ValueError(f"the run wrote no file '{pattern}'")
         assert self.percentile is not None
         return _of_hdr_logs(texts, self.percentile) if self.hdr else _of_values(texts, self.column, self.percentile)
 

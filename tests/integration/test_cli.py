@@ -17,7 +17,7 @@ RAYTRACE = ["tune", "--workload", "parsec3/raytrace"]
 def test_help_is_there() -> None:
     """All else of it is in tests/unit/test_help.py."""
     assert "\nTune and prove:\n  tune " in damoos("--help").stdout
-    assert "\nExamples:\n  damoos evaluate " in damoos("evaluate", "--help").stdout
+    assert "\nExample:\n  damoos evaluate " in damoos("evaluate", "--help").stdout
 
 
 def test_the_race_of_searchers(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
         ([*RAYTRACE, "--score", "doas"], "unknown scorer 'doas'; did you mean 'daos'?"),
         ([*RAYTRACE, "--searcher", "rendom"], "did you mean 'random'?"),
         ([*RAYTRACE, "--run-limit", "5 parsecs"], "unknown time unit 'parsecs'"),
-        ([*RAYTRACE, "--time-limit", "1h"], "runs as itself or as a model"),
+        ([*RAYTRACE, "--time-limit", "1h"], "may run as itself or as a model"),
         ([*RAYTRACE, "--tune", "min_agee=0s:1s"], "did you mean 'min_age'?"),
         ([*RAYTRACE, "--scheme", "4K max min min MIN_AGE max pagout"], "did you mean 'pageout'?"),
         (["tune"], "give either a workload, a command or a pid"),

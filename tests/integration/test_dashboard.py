@@ -219,13 +219,13 @@ def refused(results: Path, storage: str | None = None, port: int = 0) -> str:
 
 
 def test_wrong_words(store: Path, port: int, tmp_path: Path) -> None:
-    assert refused(store, port=port) == f"port {port} is taken; --port has another one, 0 any that is free"
+    assert refused(store, port=port) == f"port {port} is taken; choose another one with --port, or 0 for any free port"
     assert refused(store, port=99999).startswith("port 99999: ")
     assert refused(tmp_path / "none").startswith(f"there is no study store {tmp_path}/none/damoos.sqlite; ")
     assert refused(tmp_path, f"sqlite:///{tmp_path}/no.sqlite").startswith("there is no study store")
     assert list(tmp_path.iterdir()) == []
     assert "nothing" in refused(tmp_path, "nothing://x")
-    assert refused(tmp_path, "nonsense").startswith("'nonsense' is no storage URL")
+    assert refused(tmp_path, "nonsense").startswith("'nonsense' is not a storage URL")
 
 
 def test_without_optuna_dashboard_it_says_what_to_install(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

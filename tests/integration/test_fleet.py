@@ -191,7 +191,7 @@ def test_a_killed_driver_is_resumed(cluster, env, unbroken, tmp_path: Path, at: 
     words = ["--results", tmp_path]
     status = subprocess.run([DAMOOS, "status", *words], env=env, capture_output=True, text=True, check=True).stdout
     assert "of 6 studies done; nobody drives it" in status
-    assert "damoos resume sweep-1 goes on with it" in status
+    assert "continue it with: damoos resume sweep-1" in status
     resumed = subprocess.run(
         [DAMOOS, "resume", "sweep-1", "--ray", "auto", *words, "--format", "json"],
         env=env, capture_output=True, text=True, check=True,
@@ -313,7 +313,7 @@ def test_a_second_cluster_is_refused_and_none_cannot_be_ended(cluster, env, tmp_
     assert (second.returncode, "runs here already" in second.stderr) == (2, True)
     none = {**env, "DAMOOS_CACHE": str(tmp_path)}
     down = subprocess.run([DAMOOS, "cluster", "down"], env=none, capture_output=True, text=True)
-    assert (down.returncode, "no cluster of damoos's runs here" in down.stderr) == (2, True)
+    assert (down.returncode, "no damoos cluster runs here" in down.stderr) == (2, True)
 
 
 def test_rays_dashboard_is_asked_for_and_named_beside_the_studies(cluster, env, monkeypatch) -> None:

@@ -51,7 +51,7 @@ def test_a_new_plugin_installs_passes_its_contract_and_is_used(kind: str, tmp_pa
 def test_names_that_cannot_be(tmp_path: Path) -> None:
     for words, message in (
         (("scorrer", "a"), "unknown kind of plugin 'scorrer'; did you mean 'scorer'"),
-        (("scorer", "My-SLA"), "'My-SLA' is no name for a plugin"),
+        (("scorer", "My-SLA"), "'My-SLA' is not a valid plugin name"),
     ):
         done = damoos("plugin", "new", *words, "--into", tmp_path)
         assert (done.returncode, message in done.stderr) == (2, True), done.stderr

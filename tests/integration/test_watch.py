@@ -62,7 +62,7 @@ def test_on_a_terminal_there_is_a_table_until_the_end(begin: Begin, tmp_path: Pa
     assert lookers[1].stderr
     assert lookers[1].stderr.readline().startswith("damoos: machine fake:a: ")
     lookers[1].send_signal(signal.SIGTERM)  # as Ctrl-C; the other one, and the study, go on
-    assert lookers[1].communicate(timeout=900)[1].endswith(f"no longer looking on; {STUDY} goes on without that\n")
+    assert lookers[1].communicate(timeout=900)[1].endswith(f"stopped watching; {STUDY} continues\n")
     assert lookers[1].returncode == 130
     runner.send_signal(signal.SIGCONT)
     last = read(ours).rpartition(b"parameter")[2]

@@ -128,7 +128,7 @@ def test_what_this_interface_lacks_is_said_and_nothing_is_written(place: Path, c
         one.configure(context, [1])
     assert (place / "schemes").read_text() == ""
     assert (place / "attrs").read_text() == ATTRS
-    with pytest.raises(UnsupportedError, match="does not tell its regions"):
+    with pytest.raises(UnsupportedError, match="does not report its regions"):
         one.regions()
 
 

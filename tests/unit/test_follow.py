@@ -129,7 +129,7 @@ def test_it_is_told_once_that_nobody_runs_it_and_once_that_somebody_does(machine
     api.resume(NAME, results=tmp_path)
     looking.join()
     assert notes.said == [
-        f"{NAME}: no process of this computer runs it; 'damoos resume {NAME}' goes on with it",
+        f"{NAME}: no process of this computer runs it; continue it with 'damoos resume {NAME}'",
         f"{NAME}: a process runs it again",
     ]
     assert notes.begun[0][1] == 4

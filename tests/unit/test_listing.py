@@ -179,7 +179,7 @@ def test_a_baseline_that_fails_ends_the_study_which_then_goes_on_with_it(fleet, 
     fleet["a"] = FakeMachine(failures={at: WorkloadError("it crashed")})
     (failure,) = go(one)["failures"]
     assert failure["error"] == "without any scheme: it crashed"
-    with pytest.raises(MeasurementError, match="nothing to tell"):
+    with pytest.raises(MeasurementError, match="nothing to show"):
         comparisons.Evaluated(one)
     assert go(one)["failures"] == []
     assert fleet["a"].nr_runs == 6 + 1
@@ -289,7 +289,7 @@ def test_shares_are_said_in_words(fleet, tmp_path: Path) -> None:
 
 
 def test_nothing_finished_is_nothing_to_tell() -> None:
-    with pytest.raises(MeasurementError, match="nothing to tell"):
+    with pytest.raises(MeasurementError, match="nothing to show"):
         evaluation([])
 
 
@@ -324,5 +324,5 @@ def test_wrong_words_are_found_before_a_machine_is_started(fleet, tmp_path: Path
 
 
 def test_a_running_process_has_no_runtime_to_compare() -> None:
-    with pytest.raises(ConfigError, match="says nothing of a configuration"):
+    with pytest.raises(ConfigError, match="says nothing about a configuration"):
         replace(listed(), workload=None, pid=1)

@@ -51,7 +51,7 @@ def test_an_output_without_its_metrics_is_no_measurement(name: str) -> None:
         with pytest.raises(MeasurementError, match=f"no metric '{one}' in the output"):
             metric.read(one, "", "", {})
         if metric.file:
-            with pytest.raises(MeasurementError, match="left no file"):
+            with pytest.raises(MeasurementError, match="wrote no file"):
                 metric.read(one, stdout, stderr, {"else": "1 2 3"})
 
 

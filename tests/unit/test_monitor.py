@@ -87,5 +87,5 @@ def test_only_snapshots_within_a_phase_count() -> None:
     wrong = (4 * MIB, 5 * MIB, 20, 0)
     snapshots = [seen(wrong, at=at) for at in (9.0, 9.95, 11.95, 12.0)] + [seen((0, 2 * MIB, 20, 0), at=11.0)]
     assert astuple(accuracy(recording(*snapshots), ONE)) == pytest.approx((1.0, 1.0, 0.0, 1))
-    with pytest.raises(ConfigError, match="no snapshot lies whole within a phase"):
+    with pytest.raises(ConfigError, match="no snapshot lies completely within one phase"):
         accuracy(recording(*snapshots[:4]), ONE)

@@ -96,11 +96,11 @@ def test_a_users_own_file_is_kept_as_it_was(tmp_path: Path) -> None:
         (["prcl", "prcl"], "'prcl' is there twice"),
         (["baseline", "baseline"], "'baseline' is there twice"),
         (["gone.damos"], "gone.damos: No such file"),
-        (["empty.damos"], "empty.damos: there is no scheme in it"),
+        (["empty.damos"], "empty.damos: it holds no scheme"),
         (["bad.damos"], "bad.damos: line 1, column 26: unknown action 'pagout'; did you mean 'pageout'"),
-        (["thp.damos"], "'thp' is a configuration of damoos's own"),
+        (["thp.damos"], "'thp' is the name of a built-in configuration"),
         (["prcl", "prcl.damos"], "'prcl' is there twice"),
-        (["binary.damos"], "this is no text"),
+        (["binary.damos"], "not a text file"),
     ],
 )
 def test_wrong_words(words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

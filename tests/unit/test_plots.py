@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import damoos
-from damoos.api import plots
+from damoos.api import EvaluatedStudy, plots
 from damoos.errors import ConfigError
 from damoos.machines import catalog
 from damoos.report.charts import Bars, Cells, Chart, Layer, Level, Line, Points, Span, Upright
@@ -171,13 +171,13 @@ def test_recordings(name: str) -> None:
 
 
 def test_what_cannot_be_plotted_is_said(made) -> None:
-    listed = plots.TunedStudy(made.evaluation._studies[0])
+    listed = EvaluatedStudy(made.evaluation._studies[0])
     with pytest.raises(ConfigError, match="compares configurations; plot_configs"):
         damoos.plot_study(listed)
     for plot in (damoos.plot_sweep, damoos.plot_curves, damoos.plot_compare):
         with pytest.raises(ConfigError, match="no study has begun"):
             plot([])
-    with pytest.raises(ConfigError, match="does not say what its run measured"):
+    with pytest.raises(ConfigError, match="lacks the measurement of its run"):
         damoos.plot_prediction(stairs())
 
 

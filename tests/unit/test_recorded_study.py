@@ -171,7 +171,7 @@ def test_without_being_asked_for_a_recording_may_fail(fake, tmp_path: Path) -> N
     fake(recording_machine(failures={RECORD: WorkloadError("it crashed")}))
     ears = Ears()
     found = tune(tmp_path, watcher=ears)
-    assert ears.heard[0] == "the recording failed (it crashed); the search goes on without one"
+    assert ears.heard[0] == "the recording failed (it crashed); the search continues without one"
     assert found.study.runs()[RECORD].error == "it crashed"
     assert found.result["prediction"] is None
     assert "recording" not in summary(found.result)
@@ -251,13 +251,13 @@ def test_of_a_recording_that_was_killed_the_journal_is_left(fake, tmp_path: Path
     assert [path.name for path in folder.iterdir()] == [files.JOURNAL]
     found = files.read(files.find(folder.name, tmp_path))
     assert_same(found, seen())
-    with pytest.raises(ConfigError, match="does not say what its run measured"):
+    with pytest.raises(ConfigError, match="lacks the measurement of its run"):
         forecast(found)
 
 
 def test_a_machine_that_cannot_record_is_told_apart(fake, tmp_path: Path) -> None:
     machine = fake(FakeMachine())
-    with pytest.raises(UnsupportedError, match="no DAMON that could be recorded"):
+    with pytest.raises(UnsupportedError, match="no DAMON that can record"):
         made(tmp_path)
     assert machine.nr_runs == 0
     assert list(tmp_path.iterdir()) == []

@@ -190,7 +190,7 @@ TWICE = [*theirs(), *form_with(intervals={"sample_us": 1, "aggr_us": 10, "ops_up
         (b"\x00\xff\xfe", "cannot be read"),
         (b'{"kdamonds": []}', "not a recording"),
         (b"[", "cannot be read"),
-        (b"[]", "no record in it"),
+        (b"[]", "it holds no record"),
         (b"[1]", "expected a list of records"),
         (b"[" * 100_000, "cannot be read"),
         (b"x\x9cbroken", "decompress"),

@@ -207,7 +207,7 @@ def test_memory_is_shared_out_up_to_nine_tenths(guest, monkeypatch: pytest.Monke
     said: list[str] = []
     guest(mem=5 * GIB)
     guest(mem=4 * GIB)
-    with pytest.raises(MachineTransientError, match=r"waited 0.1 s in vain for 1.0 GiB .* others? .*9.0 GiB of 9.0"):
+    with pytest.raises(MachineTransientError, match=r"waited 0.1 s for 1.0 GiB .* others? .*9.0 GiB of 9.0"):
         guest(mem=GIB, say=said.append)
     assert said == ["waiting for 1.0 GiB of memory: other guests have 9.0 GiB of 9.0 GiB"]
 

@@ -106,8 +106,8 @@ def test_money(tmp_path: Path) -> None:
         ("slowdown=0.1", "write NAME<=NUMBER"),
         ("slowdown<=fast", "'fast' is not a number"),
         ("p99_ms<=5s", "'5s' is not a number; in the unit of the name, 5 s"),
-        ("slowdown<=1.2x", "compares with the baseline already"),
-        ("Slowdown<=1", "'Slowdown' is not the name of a metric; did you mean 'slowdown'"),
+        ("slowdown<=1.2x", "is already relative to the baseline"),
+        ("Slowdown<=1", "'Slowdown' is not a metric; did you mean 'slowdown'"),
     ],
 )
 def test_limits_that_are_none(text: str, message: str) -> None:

@@ -174,7 +174,7 @@ def test_a_start_or_commit_that_the_kernel_only_seems_to_accept(root: Path, monk
     kdamond.configure(Context((PRCL,)), [4711])
     with pytest.raises(MachineError, match="did not start"):
         kdamond.start()
-    with pytest.raises(MachineError, match="died of a commit"):
+    with pytest.raises(MachineError, match="died after a commit"):
         kdamond.commit()
 
 

@@ -141,7 +141,7 @@ def test_conditions_of_a_machine(tmp_path: Path) -> None:
         (f'{head}cpus = "a"\n{guest}', "not a list of CPUs"),
         (f'{head}{guest}[swap]\nkind = "disk"\n', "needs its 'device'"),
         (f'{head}{guest}[swap]\nkind = "zram"\n', "needs its 'size'"),
-        (f'{head}{guest}[image]\noverlays = ["nonsuch"]\n', "there is no suite 'nonsuch'"),
+        (f'{head}{guest}[image]\noverlays = ["nonsuch"]\n', "suite 'nonsuch' is not installed"),
         (f'{head}isolation = "boot"\n[ssh]\nhost = "x"\n', "isolation 'boot' is for guests"),
         (f'{head}[ssh]\nhost = "x"\n[image]\npackages = ["x"]\n', r"\[image\] is for guests"),
     ):
@@ -156,7 +156,7 @@ def test_a_process_and_a_workload_exclude_each_other() -> None:
         StudyConfig(workload="redis/cache", command=None, pid=1, machine="local", nr_samples=2)
     with pytest.raises(ConfigError, match="--metric is for a running process"):
         StudyConfig(workload="redis/cache", command=None, machine="local", nr_samples=2, metrics=["a=file:b"])
-    with pytest.raises(ConfigError, match="a window of 0 s"):
+    with pytest.raises(ConfigError, match="a window must be longer than 0 s"):
         StudyConfig(workload=None, command=None, pid=1, machine="local", nr_samples=2, unit_work_s=0)
     assert StudyConfig(workload=None, command=None, pid=7, machine="local", nr_samples=2).label == "pid-7-local"
 

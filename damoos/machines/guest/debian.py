@@ -37,7 +37,7 @@ def fetch(name: str, folder: Path) -> Package:
         # apt escapes the colon of an epoch and the like in a file's name, but has just one file to bring
         brought = [path for path in folder.glob(f"{name}_*.deb") if _sha256(path) == shown["SHA256"]]
         if not brought:
-            raise MachineError(f"{name}: the file that came is not the one that Debian's index signs")
+            raise MachineError(f"{name}: the downloaded file does not have the checksum in Debian's signed index")
         brought[0].replace(target)
     return Package(target, shown["Version"], shown["SHA256"])
 
@@ -49,7 +49,7 @@ def newest_of(meta: str) -> str:
         word = line.split()[-1]
         if "Depends:" in line and word.startswith(stem):
             return word
-    raise MachineError(f"Debian's archive has no package behind '{meta}'")
+    raise MachineError(f"Debian's archive has no kernel package for '{meta}'")
 
 
 def refresh(sources: str) -> None:

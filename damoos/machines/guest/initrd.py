@@ -30,7 +30,7 @@ def modules_of(folder: Path, release: str) -> Path:
             if not (place / "modules.dep").exists():
                 _depmod(place)
             return place
-    raise ConfigError(f"{folder}: holds no modules of {release}; give what 'make modules_install' filled")
+    raise ConfigError(f"{folder}: holds no modules of {release}; give the folder that 'make modules_install' filled")
 
 
 def build(modules: Path, busybox: Path, target: Path) -> None:

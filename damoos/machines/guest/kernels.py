@@ -97,8 +97,10 @@ def check(name: str) -> None:
         return
     if name in OURS:
         target = "make kernel" + ("" if name == "damoos" else f" VERSION={OURS[name]}")
-        raise ConfigError(f"kernel '{name}' is not built yet: {target}, about 6 minutes on 2 cores")
-    raise ConfigError(f"unknown kernel '{name}'{nearest(name, names())}; 'damoos kernel add' takes one of your own")
+        raise ConfigError(
+            f"kernel '{name}' is not built yet; build it with '{target}', which takes about 10 minutes on 2 cores"
+        )
+    raise ConfigError(f"unknown kernel '{name}'{nearest(name, names())}; add one of your own with 'damoos kernel add'")
 
 
 def names() -> list[str]:
@@ -115,7 +117,10 @@ def add(bzimage: Path, modules: Path | None, name: str | None = None) -> Kernel:
     ConfigError : the name is taken by damoos, or a file is not what it should be
     """
     if name is not None and (name in (DEBIAN, *OURS) or not name.replace("-", "").replace(".", "").isalnum()):
-        raise ConfigError(f"a kernel cannot be called '{name}'; letters, digits, '-' and '.', and none of damoos's own")
+        raise ConfigError(
+            f"'{name}' is not a valid kernel name: use letters, digits, '-' and '.', and no name of"
+            " damoos's own kernels"
+        )
     about = {"origin": "added", "bzimage": str(bzimage.resolve())}
     return store(bzimage, modules, about, name)
 

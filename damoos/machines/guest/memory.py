@@ -88,7 +88,7 @@ def claim(folder: Path, mem_bytes: int, say: Callable[[str], None], host_bytes: 
                 return GuestRecord(folder, mem_bytes)
         what = f"{_gib(mem_bytes)} of memory: other guests have {_gib(taken)} of {_gib(limit)}"
         if time.monotonic() > end:
-            raise MachineTransientError(f"waited {WAIT_S:g} s in vain for {what}")
+            raise MachineTransientError(f"waited {WAIT_S:g} s for {what}")
         if not waits:
             say(f"waiting for {what}")
         waits = True

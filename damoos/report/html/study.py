@@ -90,7 +90,7 @@ def _head(study: Study) -> dict[str, Any]:
 
 def _verdict(study: Study, result: Result) -> dict[str, Any]:
     if not result:
-        said = f"It is not finished, so there is no verdict yet; damoos resume {study.name} goes on with it."
+        said = f"It is not finished, so there is no verdict yet; continue it with damoos resume {study.name}."
         return {"verdict": said, "caution": "What there is so far is below.", "tiles": []}
     text = result["verdict_text"]
     drift = result["drift"]

@@ -47,7 +47,9 @@ def write(sweep: Sweep, path: Path, prices: Prices | None = None) -> list[Path]:
         return evaluation.write(sweep, path)
     found = fleet.Fleet(sweep)
     if not found.results:
-        raise ConfigError(f"no study of sweep '{sweep.name}' has finished yet; 'damoos status {sweep.name}' watches it")
+        raise ConfigError(
+            f"no study of sweep '{sweep.name}' has finished yet; watch it with 'damoos status {sweep.name}'"
+        )
     return document.write(path, "sweep", figures(found), **context(found, prices))
 
 
