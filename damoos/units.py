@@ -99,3 +99,9 @@ def show_bytes(size: float) -> str:
 def show_score(score: float) -> str:
     """Score for people's eyes: three decimals, or four digits where it is a large number such as bytes."""
     return f"{score:+.3f}" if abs(score) < 1000 else f"{score:+.4g}"
+
+
+def show_clock(seconds: float) -> str:
+    """Time for people's eyes as a clock shows it: ``4:05``, or ``2:04:05`` with hours."""
+    minutes, left = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{left:02d}" if minutes >= 60 else f"{minutes}:{left:02d}"

@@ -18,6 +18,7 @@ from damoos.policies.base import NonePolicy, RecordPolicy
 from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
 from damoos.recordings.region_count import region_count
+from damoos.scorers.terms import slowdown
 from damoos.statistics.verdict import interval
 from damoos.study.run_config import RunConfig
 from damoos.workloads import catalog
@@ -210,7 +211,7 @@ def _row(
     accuracies: Sequence[Accuracy],
 ) -> Row:
     pairs = zip(runs["baseline"], runs[config], strict=True)
-    slowdowns = [under.metric("runtime_s") / base.metric("runtime_s") - 1 for base, under in pairs]
+    slowdowns = [slowdown(under, base) for base, under in pairs]
     shares = [one.metric("kdamond_cpu_s") / one.metric("runtime_s") for one in runs[config]]
     counts = [region_count(one).nr_regions for one in seen]
     means = {

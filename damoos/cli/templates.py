@@ -85,6 +85,7 @@ from collections.abc import Sequence
 
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Scorer
+from damoos.scorers.terms import slowdown
 
 MAX_SLOWDOWN = 0.05
 
@@ -101,9 +102,8 @@ class {cls}(Scorer):
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
         """No score for a run that breaks the limit."""
-        slowdown = run.metric("runtime_s") / baseline.metric("runtime_s") - 1
         saving = 1 - run.metric("net_avg_bytes") / baseline.metric("net_avg_bytes")
-        return Score(saving, feasible=True) if slowdown <= MAX_SLOWDOWN else Score(None, feasible=False)
+        return Score(saving, feasible=True) if slowdown(run, baseline) <= MAX_SLOWDOWN else Score(None, feasible=False)
 '''
 
 _SEARCHER = '''\

@@ -23,6 +23,7 @@ from damoos.errors import ConfigError, WorkloadError
 from damoos.model.trial import Measurement
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy
+from damoos.scorers.terms import memory_saving, slowdown
 from damoos.statistics.verdict import ALPHA, interval
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
@@ -55,12 +56,8 @@ class Quantity:
 QUANTITIES = (
     Quantity("runtime without, s", lambda base, under: base.metric("runtime_s"), relative=True),
     Quantity("runtime under the scheme, s", lambda base, under: under.metric("runtime_s"), relative=True),
-    Quantity("slowdown", lambda base, under: under.metric("runtime_s") / base.metric("runtime_s") - 1, relative=False),
-    Quantity(
-        "RSS saving",
-        lambda base, under: 1 - under.metric("rss_avg_bytes") / base.metric("rss_avg_bytes"),
-        relative=False,
-    ),
+    Quantity("slowdown", lambda base, under: slowdown(under, base), relative=False),
+    Quantity("RSS saving", lambda base, under: memory_saving(under, base), relative=False),
     Quantity(
         "kdamond CPU", lambda base, under: under.metric("kdamond_cpu_s") / under.metric("runtime_s"), relative=False
     ),

@@ -24,6 +24,7 @@ from damoos.model.space import Params, Space
 from damoos.model.trial import History, Measurement, Trial, orientation
 from damoos.prediction.reclaim import Cost, Reclaim, reclaim
 from damoos.recordings.recording import Recording
+from damoos.scorers import terms
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Expectation, Prior
 
@@ -179,8 +180,8 @@ class RecordedPrior(Prior):
             return np.array([np.maximum(0.0, self._scorer.max_slowdown - slowdown) / error])
         if trial.state != "complete" or trial.measurement is None:
             return None
-        measured = trial.measurement.metric("runtime_s") / self.baseline.metric("runtime_s") - 1
-        saved = 1 - trial.measurement.metric("rss_avg_bytes") / self.baseline.metric("rss_avg_bytes")
+        measured = terms.slowdown(trial.measurement, self.baseline)
+        saved = terms.memory_saving(trial.measurement, self.baseline)
         return np.array(
             [(measured - slowdown) / error, (saved - saving) / (SAVING_ERROR[0] + SAVING_ERROR[1] * saving)]
         )

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from damoos.common import html
 from damoos.model.trial import Run, Score, best_of
-from damoos.report.sweep.progress import clock
 from damoos.study.steps import Watcher
-from damoos.units import show_score
+from damoos.units import show_clock, show_score
 
 if TYPE_CHECKING:
     from damoos.study.study import EvaluationStudy, Study
@@ -138,7 +137,7 @@ class BarWatcher(Watcher):
 
     def _draw(self) -> None:
         best = "" if self._best is None else f", best score {show_score(self._best)}"
-        left = f", about {clock(self._left_s)} left" if self._left_s else ""
+        left = f", about {show_clock(self._left_s)} left" if self._left_s else ""
         text = f"{self._name}: {self._done} of {self._total} runs{best}{left}"
         self._show(text, self._done, self._total, self._news)
 

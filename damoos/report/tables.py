@@ -36,6 +36,6 @@ def change(quantity: Mapping[str, Any] | None) -> str:
     return f"{quantity['mean']:+.1%} {shown}"
 
 
-def percent(value: float | None, otherwise: str) -> str:
-    """A fraction as percents."""
-    return otherwise if value is None else f"{value:.1%}"
+def percent(value: float | None, otherwise: str, sign: str = "") -> str:
+    """A fraction in percent; with ``sign="+"`` a gain shows its sign, too."""
+    return otherwise if value is None else f"{value:{sign}.1%}"

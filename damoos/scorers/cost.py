@@ -10,7 +10,7 @@ from damoos.common.toml_file import Table
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Scorer, finite
-from damoos.scorers.terms import Limits
+from damoos.scorers.terms import Limits, slowdown
 
 GIB = 1 << 30
 
@@ -63,11 +63,10 @@ class CostScorer(Scorer):
         """Price of the memory saved less price of the cores lost."""
         kept = self._limits.kept(run, baseline)
         saved_gib = (baseline.metric("net_avg_bytes") - run.metric("net_avg_bytes")) / GIB
-        slowdown = run.metric("runtime_s") / baseline.metric("runtime_s") - 1
         for name in ("user_s", "system_s", "kdamond_cpu_s"):
             run.metric(name)
         busy = (baseline.metric("user_s") + baseline.metric("system_s")) / baseline.metric("runtime_s")
-        lost_cores = busy * slowdown + run.metric("kdamond_cpu_s") / run.metric("runtime_s")
+        lost_cores = busy * slowdown(run, baseline) + run.metric("kdamond_cpu_s") / run.metric("runtime_s")
         value = saved_gib * self._prices.gib_hour - lost_cores * self._prices.core_hour
         return Score(finite(value, self.name), feasible=True) if kept else Score(None, feasible=False)
 

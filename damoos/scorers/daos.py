@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Scorer
+from damoos.scorers.terms import memory_saving, slowdown
 
 SLA = 0.1
 
@@ -28,8 +29,8 @@ class DaosScorer(Scorer):
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
         """``0.5 * pscore + 0.5 * mscore`` if ``pscore > -0.1``, else the worst of the previous scores."""
-        pscore = -1 * (run.metric("runtime_s") / baseline.metric("runtime_s") - 1)
-        mscore = -1 * (run.metric("rss_avg_bytes") / baseline.metric("rss_avg_bytes") - 1)
+        pscore = -slowdown(run, baseline)
+        mscore = memory_saving(run, baseline)
         if pscore > -SLA:
             return Score(0.5 * pscore + 0.5 * mscore, feasible=True)
         return Score(min(previous) if previous else None, feasible=False)

@@ -1,4 +1,4 @@
-"""What scorers are made of: metrics of a run against its baseline, and limits on them."""
+"""The parts of a score: metrics of a run against its baseline, and limits on them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,6 @@ class Term:
     meaning: str
 
 
-def _change(name: str) -> Callable[[Measurement, Measurement], float]:
-    return lambda run, baseline: run.metric(name) / baseline.metric(name) - 1
-
-
 def _saving(name: str) -> Callable[[Measurement, Measurement], float]:
     return lambda run, baseline: 1 - run.metric(name) / baseline.metric(name)
 
@@ -33,10 +29,20 @@ def _share(name: str, per_s: float) -> Callable[[Measurement, Measurement], floa
     return lambda run, _: run.metric(name) / per_s / run.metric("runtime_s")
 
 
+def slowdown(run: Measurement, baseline: Measurement) -> float:
+    """By how much a run is slower than its baseline, as a fraction."""
+    return run.metric("runtime_s") / baseline.metric("runtime_s") - 1
+
+
+def memory_saving(run: Measurement, baseline: Measurement) -> float:
+    """The share of the baseline's average RSS that a run saves."""
+    return 1 - run.metric("rss_avg_bytes") / baseline.metric("rss_avg_bytes")
+
+
 TERMS: Mapping[str, Term] = {
-    "slowdown": Term(("runtime_s",), _change("runtime_s"), "runtime / baseline's - 1"),
+    "slowdown": Term(("runtime_s",), slowdown, "runtime / baseline's - 1"),
     "speedup": Term(("runtime_s",), _saving("runtime_s"), "1 - runtime / baseline's"),
-    "memory_saving": Term(("rss_avg_bytes",), _saving("rss_avg_bytes"), "1 - RSS / baseline's"),
+    "memory_saving": Term(("rss_avg_bytes",), memory_saving, "1 - RSS / baseline's"),
     "net_saving": Term(
         ("net_avg_bytes",), _saving("net_avg_bytes"), "the same with the memory that swapped pages take charged"
     ),

@@ -24,7 +24,8 @@ from damoos.dispatch.base import Dispatcher, Job, Order, Outcome, Slot, job
 from damoos.dispatch.retries import Strikes
 from damoos.errors import DamoosError, MachineError, StoreError, UnsupportedError
 from damoos.machines import prices
-from damoos.model.trial import Run, Score, best_of
+from damoos.model.trial import Measurement, Run, Score, best_of
+from damoos.scorers.terms import memory_saving, slowdown
 from damoos.study import jobs
 from damoos.study.conduct import steps
 from damoos.study.config import StudyConfig
@@ -70,10 +71,8 @@ class Row:
         arms = result["validation"] or {}
         self.runs = self.trials + len(result["baselines"]) + sum(arm["repeats"] for arm in arms.values())
         if tuned := arms.get("tuned"):
-            base = arms["baseline"]
-            self.score = tuned["score"]
-            self.slowdown = tuned["runtime_s"] / base["runtime_s"] - 1
-            self.saving = 1 - tuned["rss_avg_bytes"] / base["rss_avg_bytes"]
+            means = Measurement(tuned), Measurement(arms["baseline"])
+            self.score, self.slowdown, self.saving = tuned["score"], slowdown(*means), memory_saving(*means)
 
 
 @dataclass

@@ -281,7 +281,7 @@ def test_a_sweep_in_postgresql(env, unbroken, database: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--workloads", "splash/*"], "--workloads: nothing fits 'splash/*'; did you mean 'splash2x/"),
+        (["--workloads", "splash/*"], "--workloads: nothing matches 'splash/*'; did you mean 'splash2x/"),
         (["--machines", "i4"], "unknown machine 'i4'; did you mean 'i3'"),
         (["--machines", "lab:7"], "unknown machine 'lab'"),
         (["--searcher", "randon"], "did you mean 'random'"),

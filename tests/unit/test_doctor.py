@@ -96,7 +96,7 @@ def test_a_fit_machine() -> None:
         ({"steadiness": steadiness(spread=0.1)}, "neighbours", "seconds spread by 10.5", "end or pin away"),
         ({"steadiness": steadiness(a_slower=0.06)}, "neighbours", "interval +5.9", "end or pin away"),
         ({"steadiness": steadiness(steal_s=0.6)}, "neighbours", "steal 6.0%", "another machine"),
-        ({"steadiness": UnsupportedError("CPUs [9] do not exist here")}, "neighbours", "no CPUs [9]", "'cpus'"),
+        ({"steadiness": UnsupportedError("CPUs [9] do not exist here")}, "neighbours", "CPUs [9] do not", "'cpus'"),
     ],
 )
 def test_what_makes_a_machine_unfit(changes: dict[str, Any], name: str, found: str, todo: str) -> None:

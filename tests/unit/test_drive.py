@@ -352,7 +352,7 @@ def test_patterns() -> None:
         "redis/idle",
     ]
     assert expand(["./my.toml"], known, "--workloads") == ["./my.toml"]
-    with pytest.raises(ConfigError, match=r"--workloads: nothing fits 'splash/\*'; did you mean 'splash2x/"):
+    with pytest.raises(ConfigError, match=r"--workloads: nothing matches 'splash/\*'; did you mean 'splash2x/"):
         expand(["splash/*"], known, "--workloads")
 
 

@@ -314,7 +314,7 @@ def test_what_it_would_take(fleet, tmp_path: Path) -> None:
         ({"repeats": 2}, "--repeats 2 is too few for an interval"),
         ({"configs": ["prcll"]}, "unknown configuration 'prcll'; did you mean 'prcl'"),
         ({"workloads": ["synthetic/hot-clod"]}, "did you mean 'synthetic/hot-cold'"),
-        ({"workloads": ["nothing/*"]}, "--workloads: nothing fits"),
+        ({"workloads": ["nothing/*"]}, "--workloads: nothing matches"),
     ],
 )
 def test_wrong_words_are_found_before_a_machine_is_started(fleet, tmp_path: Path, settings: dict, message: str) -> None:

@@ -93,13 +93,13 @@ def test_a_users_own_file_is_kept_as_it_was(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["etph"], "unknown configuration 'etph'; did you mean 'ethp'"),
-        (["prcl", "prcl"], "'prcl' is there twice"),
-        (["baseline", "baseline"], "'baseline' is there twice"),
+        (["prcl", "prcl"], "'prcl' is given twice"),
+        (["baseline", "baseline"], "'baseline' is given twice"),
         (["gone.damos"], "gone.damos: No such file"),
         (["empty.damos"], "empty.damos: it holds no scheme"),
         (["bad.damos"], "bad.damos: line 1, column 26: unknown action 'pagout'; did you mean 'pageout'"),
         (["thp.damos"], "'thp' is the name of a built-in configuration"),
-        (["prcl", "prcl.damos"], "'prcl' is there twice"),
+        (["prcl", "prcl.damos"], "'prcl' is given twice"),
         (["binary.damos"], "not a text file"),
     ],
 )

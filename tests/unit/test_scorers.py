@@ -178,8 +178,8 @@ def test_a_program(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("#!/bin/sh\necho no memory >&2; exit 3\n", "exit status 3: no memory"),
-        ("#!/bin/sh\necho 1.2.3\n", "it printed '1.2.3', which is no number"),
-        ("#!/bin/sh\necho inf\n", "gave inf, which is no score"),
+        ("#!/bin/sh\necho 1.2.3\n", "it printed '1.2.3', which is not a number"),
+        ("#!/bin/sh\necho inf\n", "returned inf, which is not a score"),
     ],
 )
 def test_a_program_that_prints_no_number_is_never_scored(tmp_path: Path, text: str, message: str) -> None:

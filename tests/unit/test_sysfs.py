@@ -84,7 +84,7 @@ def test_quotas_watermarks_and_filters(root: Path) -> None:
     )
     kdamond = SysfsKdamond(root)
     kdamond.create()
-    with pytest.raises(MachineError, match=r"memcg filter: .*/workload is not there"):
+    with pytest.raises(MachineError, match=r"memcg filter: .*/workload does not exist"):
         kdamond.configure(Context((Scheme("stat", filters=scheme.filters),)), [1])
     (root / "sys/fs/cgroup/workload").mkdir(parents=True)
     (root / "sys/fs/cgroup/workload/memory.stat").touch()

@@ -59,7 +59,7 @@ def test_one_failure_does_not_stop_the_rest_and_is_told(tmp_path: Path) -> None:
     log.set_file(second, 2)
     second.unlink()
     second.mkdir()
-    with pytest.raises(MachineError, match=r"could not be undone.*second"):
+    with pytest.raises(MachineError, match=r"could not undo.*second"):
         log.restore()
     assert first.read_text().strip() == "1"
 

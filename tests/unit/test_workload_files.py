@@ -216,7 +216,7 @@ def test_what_is_no_suite_is_refused(own_cache: Path, suite: str, source: str, m
 def test_a_suite_of_which_nothing_builds_is_not_installed(own_cache: Path, tmp_path: Path) -> None:
     (tmp_path / "tree/codes").mkdir(parents=True)
     (tmp_path / "tree/codes/Makefile.config").touch()
-    with pytest.raises(UnsupportedError, match="nothing of splash3 could be built"):
+    with pytest.raises(UnsupportedError, match="no program of splash3 could be built"):
         install.install("splash3", str(tmp_path / "tree"))
     assert paths.tree("splash3") is None
 

@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any
 
 from damoos.machines import prices
-from damoos.model.trial import orientation
+from damoos.model.trial import Measurement, orientation
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
+from damoos.scorers import terms
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.study.study import Study
 from damoos.sweeps.sweep import Sweep
@@ -121,12 +122,12 @@ class Fleet:
 
 def slowdown(arm: Mapping[str, Any], base: Mapping[str, Any]) -> float | None:
     """By how much an arm is slower than the baseline of its study, as a fraction."""
-    return arm["runtime_s"] / base["runtime_s"] - 1 if arm and base else None
+    return terms.slowdown(Measurement(arm), Measurement(base)) if arm and base else None
 
 
 def saving(arm: Mapping[str, Any], base: Mapping[str, Any]) -> float | None:
     """The share of the baseline's RSS that an arm saves."""
-    return 1 - arm["rss_avg_bytes"] / base["rss_avg_bytes"] if arm and base else None
+    return terms.memory_saving(Measurement(arm), Measurement(base)) if arm and base else None
 
 
 def gain(result: Result) -> float | None:

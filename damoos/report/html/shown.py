@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from damoos.report.tables import percent
 from damoos.units import show_bytes, show_score
 
 NONE = "-"
@@ -76,12 +77,12 @@ def ratio(quantity: Mapping[str, Any] | None) -> Cell:
 
 def change(value: float | None, mark: str = "") -> Cell:
     """A change, in percent with its sign."""
-    return Cell(NONE, None) if value is None else Cell(f"{value:+.1%}", value, mark)
+    return Cell(percent(value, NONE, sign="+"), value, mark)
 
 
 def share(value: float | None) -> Cell:
     """A part of something, in percent."""
-    return Cell(NONE, None) if value is None else Cell(f"{value:.1%}", value)
+    return Cell(percent(value, NONE), value)
 
 
 def seconds(value: float | None) -> Cell:

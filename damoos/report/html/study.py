@@ -11,7 +11,7 @@ from damoos.errors import ConfigError
 from damoos.prediction.forecast import forecast
 from damoos.recordings import files
 from damoos.report.charts.page import Figure
-from damoos.report.html import document, provenance, shown, trials
+from damoos.report.html import document, fleet, provenance, shown, trials
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.report.recording import charts, forecasts
 from damoos.report.study import memory, tuning
@@ -163,8 +163,7 @@ def _arm(study: Study, result: Result, name: str, arm: Mapping[str, Any]) -> lis
     point = arm.get("params") or (result["manual"]["params"] if name == MANUAL else {})
     slower = saved = None
     if base and name != BASELINE:
-        slower = arm["runtime_s"] / base["runtime_s"] - 1
-        saved = 1 - arm["rss_avg_bytes"] / base["rss_avg_bytes"]
+        slower, saved = fleet.slowdown(arm, base), fleet.saving(arm, base)
     won = "good" if name == result["verdict"] else ""
     return [
         shown.word(ARMS.get(name, name), won), shown.word(trials.point_text(study, point)),

@@ -12,7 +12,7 @@ from rich.text import Text
 from damoos.model.trial import Run, Score, best_of
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
-from damoos.units import format_us, show_bytes, show_score
+from damoos.units import format_us, show_bytes, show_clock, show_score
 
 
 def _point(run: Run, study: Study | EvaluationStudy | None) -> str:
@@ -30,10 +30,6 @@ def _point(run: Run, study: Study | EvaluationStudy | None) -> str:
         else f"{key.removesuffix('_us')}={format_us(value)}"
         for key, value in run.params.items()
     )
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def _outcome(run: Run, score: Score | None) -> tuple[str, str, str]:
@@ -130,8 +126,8 @@ class TableWatcher(Watcher):
         if self._running is None:
             return ""
         passed = time.monotonic() - self._since
-        left = "" if self._left_s is None else f", about {_clock(max(0.0, self._left_s - passed))} left"
-        return f"running {self._running.key} ({_point(self._running, self._study)}) for {_clock(passed)}{left}"
+        left = "" if self._left_s is None else f", about {show_clock(max(0.0, self._left_s - passed))} left"
+        return f"running {self._running.key} ({_point(self._running, self._study)}) for {show_clock(passed)}{left}"
 
 
 def watcher() -> LineWatcher | TableWatcher:

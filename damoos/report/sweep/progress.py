@@ -12,7 +12,8 @@ from rich.live import Live
 from rich.table import Table
 
 from damoos.common import html
-from damoos.units import show_score
+from damoos.report.tables import percent
+from damoos.units import show_clock, show_score
 
 Row = Mapping[str, Any]
 _COLUMNS = (
@@ -127,26 +128,16 @@ def _cells(row: Row) -> list[str]:
         row["state"],
         f"{row['trials']}/{row['nr_samples']}",
         _score(row["best"]),
-        "" if row["left_s"] is None or row["state"] != "running" else clock(row["left_s"]),
+        "" if row["left_s"] is None or row["state"] != "running" else show_clock(row["left_s"]),
         row["verdict"],
         _score(row["score"]),
-        _percent(row["slowdown"]),
-        _percent(row["saving"]),
+        percent(row["slowdown"], "", sign="+"),
+        percent(row["saving"], "", sign="+"),
     ]
 
 
 def _score(value: float | None) -> str:
     return "" if value is None else show_score(value)
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{value:+.1%}"
-
-
-def clock(seconds: float) -> str:
-    """Hours, minutes and seconds."""
-    minutes, left = divmod(int(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{left:02d}" if minutes >= 60 else f"{minutes}:{left:02d}"
 
 
 def _line(kind: str, said: Mapping[str, Any]) -> str:
