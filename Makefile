@@ -72,7 +72,7 @@ build/mempat build/kvload: | build/.packages # the compiler is one of them
 $(VENV)/.installed: requirements.txt pyproject.toml | build/.packages
 	@$(if $(PYTHON),,echo "damoos needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; exit 2)
 	$(PYTHON) -m venv $(VENV)
-	# The whole set: tests/unit/test_pins.py. Most of its modules are never imported, so none is compiled beforehand.
+	# The whole set: tests/unit/project/test_pins.py. Most of its modules are never imported, so none is compiled beforehand.
 	$(BIN)/pip install --quiet --no-deps --no-compile --requirement requirements.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@

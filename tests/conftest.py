@@ -150,13 +150,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _group(item: pytest.Item) -> str:
     """A file's tests are a group; of tests on guests only those that share one, each kernel's for itself."""
     assert isinstance(item, pytest.Function)
+    file = str(item.path.relative_to(HERE))
     if item.path.parent.name not in ("guest", "kernel"):
-        return item.path.name
+        return file
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     if not any(one[-1].scope in ("class", "module") for one in fixtures):
         return ""
     params = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return "-".join([item.path.name, *(value for value in params if value in KERNELS)])
+    return "-".join([file, *(value for value in params if value in KERNELS)])
 
 
 # Seconds of tests that each folder may cost, of four processes on two cores (docs/testing.md). Shown after a run.
@@ -169,8 +170,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport):
-                folder, file = Path(report.nodeid.split("::")[0]).parts[-2:]
-                spent.get(folder, Counter())[file] += report.duration
+                folder, *file = (
+                    (Path(terminalreporter.config.rootpath) / report.nodeid.split("::")[0]).relative_to(HERE).parts
+                )
+                spent.get(folder, Counter())["/".join(file)] += report.duration
     terminalreporter.section("seconds of tests by folder")
     for folder, files in spent.items():
         if files:

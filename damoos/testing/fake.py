@@ -49,6 +49,8 @@ class FakeMachine(Machine):
     seed : int
     recording : Recording or None
         What DAMON sees in a run that is recorded, of one target; None for a machine that cannot record.
+    damon_in_use : str
+        A sign that another program uses the machine's DAMON; empty where none does.
     """
 
     name = "fake"
@@ -62,12 +64,14 @@ class FakeMachine(Machine):
         failures: dict[int, DamoosError] | None = None,
         seed: int = 0,
         recording: Recording | None = None,
+        damon_in_use: str = "",
     ) -> None:
         self.curve = curve
         self.noise = noise
         self.failures = failures or {}
         self.seed = seed
         self.recording = recording
+        self.damon_in_use = damon_in_use
         self.nr_runs = 0
         self.nr_opened = 0
         self.nr_closed = 0
@@ -98,7 +102,7 @@ class FakeSession(Session):
     def __init__(self, machine: FakeMachine) -> None:
         self._machine = machine
         self.facts = {"kernel": machine.kernel, "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
-        self.facts |= {"arch": "fake", "damon_in_use": "", "swap_bytes": 1 << 28, "has_thp": True}
+        self.facts |= {"arch": "fake", "damon_in_use": machine.damon_in_use, "swap_bytes": 1 << 28, "has_thp": True}
         self.facts["metrics"] = ["cgroup_avg_bytes", "psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
         if machine.recording:
             self.facts["records"] = "tried_regions"

@@ -18,7 +18,7 @@ from damoos.recordings.subspace import accessed_byte_s, most_active, subspaces
 from damoos.recordings.working_set import working_set
 from tests.records import HEAP, MIB, STACK, recording, stairs
 
-from .test_records_damo import recordings
+from .test_files import recordings
 
 # Two targets, two aggregations of 0.1 s, then one of 0.3 s of the first target alone; 20 samples each.
 TWO = recording(

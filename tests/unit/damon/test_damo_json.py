@@ -15,7 +15,7 @@ from damoos.damon.pattern import AccessPattern
 from damoos.damon.scheme import Attrs, Context, Filter, IntervalsGoal, Quotas, Scheme, Watermarks
 from damoos.errors import SchemeError
 
-from .test_scheme_text import schemes
+from .test_text import schemes
 
 FULL = Scheme(
     "pageout",

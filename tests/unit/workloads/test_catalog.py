@@ -16,7 +16,7 @@ from damoos.study.config import StudyConfig
 from damoos.workloads import catalog, install
 from damoos.workloads.base import tool
 
-TREES = Path(__file__).parents[1] / "trees"
+TREES = Path(__file__).parents[2] / "trees"
 
 
 def copy(path: Path) -> str:
@@ -41,7 +41,7 @@ def test_the_papers_workloads_are_all_there() -> None:
 
 def test_every_workload_has_its_row_in_the_docs() -> None:
     """Measured: variant, what it reports, size and time; or it says why not."""
-    text = (Path(__file__).parents[2] / "docs/workloads.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/workloads.md").read_text()
     table = text[text.index("measured: begin") : text.index("measured: end")]
     assert [name for name in catalog.names() if f"`{name}`" not in table] == []
     models = text[text.index("models: begin") : text.index("models: end")]

@@ -273,13 +273,7 @@ def test_a_defect_of_ours_ends_one_study_and_is_named(fleet, tmp_path: Path) -> 
 
 
 def test_nothing_is_spent_on_an_unfit_machine(fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Unfit(FakeMachine):
-        def open(self, say=lambda _: None) -> FakeSession:
-            session = super().open(say)
-            session.facts["damon_in_use"] = "kdamond 77 is not ours"
-            return session
-
-    fleet["a"] = Unfit()
+    fleet["a"] = FakeMachine(damon_in_use="kdamond 77 is not ours")
     found = go(make(tmp_path))
     assert fleet["a"].nr_runs == 0
     assert [row["state"] for row in found["studies"]] == ["failed", "done"] * 2
@@ -394,16 +388,10 @@ def test_a_machine_that_nobody_offers(fleet, tmp_path: Path) -> None:
 def test_local_runs_only_after_the_doctor(fleet, tmp_path: Path) -> None:
     from damoos.study import jobs
 
-    class Local(FakeMachine):
-        doctor_first = True
-
-        def open(self, say=lambda _: None) -> FakeSession:
-            session = super().open(say)
-            session.facts["damon_in_use"] = "kdamond 77 is not ours"
-            return session
-
+    machine = FakeMachine(damon_in_use="kdamond 77 is not ours")
+    machine.doctor_first = True
     config = SweepConfig(WORKLOADS, ("local",), {"nr_samples": 3, **SHORT}).configs()[0]
-    with Lease(Local()) as lease, pytest.raises(UnsupportedError, match=r"is unfit: .*kdamond 77 is not ours"):
+    with Lease(machine) as lease, pytest.raises(UnsupportedError, match=r"is unfit: .*kdamond 77 is not ours"):
         jobs.survey(lease, config)
 
 

@@ -15,7 +15,7 @@ import typer.main
 from damoos.cli import app
 from damoos.cli.help import TASKS, examples, summary
 
-ROOT_FOLDER = Path(__file__).resolve().parents[2]
+ROOT_FOLDER = Path(__file__).resolve().parents[3]
 PAGES = [ROOT_FOLDER / "README.md", *sorted((ROOT_FOLDER / "docs").rglob("*.md"))]
 ROOT = typer.main.get_command(app)
 

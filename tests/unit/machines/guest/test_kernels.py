@@ -20,7 +20,7 @@ from damoos.machines.guest.image import Image
 from damoos.machines.guest.kunit import parse
 from damoos.machines.guest.qemu import Accelerator
 
-KERNEL = Path(__file__).parents[2] / "kernel"
+KERNEL = Path(__file__).parents[4] / "kernel"
 ELF = b"\x7fELF of a kernel"
 
 

@@ -7,4 +7,4 @@ import pytest
 
 def test_the_tests_of_a_file_are_one_group(request: pytest.FixtureRequest) -> None:
     if getattr(request.config.option, "loadgroup", False):  # in a process of `make check` and `make test`
-        assert request.node.nodeid.endswith("@test_groups.py")
+        assert request.node.nodeid.endswith("@unit/project/test_groups.py")

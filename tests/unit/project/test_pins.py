@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-LINES = (Path(__file__).parents[2] / "requirements.txt").read_text().splitlines()
+LINES = (Path(__file__).parents[3] / "requirements.txt").read_text().splitlines()
 PINS = [Requirement(line) for line in LINES]
 # The first 3.11, Debian 12's, Debian 13's, and the newest that all pinned packages have wheels for.
 PYTHONS = ("3.11.0", "3.11.2", "3.12.0", "3.13.0", "3.14.0")

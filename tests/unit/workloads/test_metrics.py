@@ -13,7 +13,7 @@ from damoos.errors import ConfigError, MeasurementError
 from damoos.workloads import catalog
 from damoos.workloads.metrics import Metric
 
-OUTPUTS = Path(__file__).parents[1] / "outputs"
+OUTPUTS = Path(__file__).parents[2] / "outputs"
 # Printed by the program in a guest (README there), and what a person reads in it.
 CAPTURED = {
     "redis/cache": "redis-cache",

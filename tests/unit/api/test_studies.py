@@ -21,7 +21,7 @@ from damoos.machines import catalog
 from damoos.report import notebook, values
 from damoos.testing.fake import FakeMachine
 from tests.records import stairs
-from tests.unit.test_recorded_study import recording_machine
+from tests.unit.study.test_recording import recording_machine
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
 EVIL = "echo '<script>alert(1)</script>'"

@@ -86,3 +86,14 @@ def test_a_choice_is_written_into_the_scheme_and_a_quota_beside_it() -> None:
     assert scheme.quotas == Quotas(sz_bytes=64 << 20, reset_interval_ms=1000)
     assert space.readable(point)["action"] == "cold"
     assert len(space.corners) == 8
+
+
+@given(st.integers(0, 10**7), st.integers(1, 10**6), st.integers(1, 100), st.floats(-1e8, 1e8))
+def test_snapped_values_are_on_the_grid(low: int, span: int, step: int, value: float) -> None:
+    param = Param("min_age", "us", low, low + span, step)
+    assert param.snap(value) in param.values
+
+
+def test_a_tunable_from_words() -> None:
+    assert parse_param("min_age=0s:60s", 100_000) == Param("min_age", "us", 0, 60_000_000, 100_000)
+    assert parse_param("min_size=4K:2M", 100_000) == Param("min_size", "bytes", 4096, 2 << 20, 4096)

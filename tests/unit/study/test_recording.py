@@ -228,15 +228,8 @@ def test_a_recording_of_its_own(fake, tmp_path: Path) -> None:
 
 
 def test_an_unfit_machine_is_not_recorded(fake, tmp_path: Path) -> None:
-    class Local(FakeMachine):
-        doctor_first = True
-
-        def open(self, say=lambda _: None):
-            session = super().open(say)
-            session.facts["damon_in_use"] = "kdamond 77 is not ours"
-            return session
-
-    machine = fake(Local(curve=curve, recording=seen()))
+    machine = fake(FakeMachine(curve=curve, recording=seen(), damon_in_use="kdamond 77 is not ours"))
+    machine.doctor_first = True
     with pytest.raises(UnsupportedError, match=r"is unfit: .*kdamond 77 is not ours"):
         made(tmp_path)
     assert machine.nr_runs == 0
