@@ -9,6 +9,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from damoos.cli.options import SECTIONS
+
 _EXAMPLE = re.compile(r"^Example: (.*)$", re.MULTILINE)
 
 
@@ -108,6 +110,19 @@ class _WithExamples:
 
 class CommandHelp(_WithExamples, TyperCommand):
     """A command's help."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """The options by section."""
+        rows: dict[str, list[tuple[str, str]]] = {name: [] for name in (*SECTIONS, "")}
+        for param in self.get_params(ctx):
+            if record := param.get_help_record(ctx):
+                section = "Arguments" if param.param_type_name == "argument" else getattr(param, "rich_help_panel", "")
+                rows.setdefault(section or "", []).append(record)
+        has_sections = any(rows[name] for name in SECTIONS)
+        for name in ("Arguments", *SECTIONS, ""):
+            if rows.get(name):
+                with formatter.section(name or ("Other options" if has_sections else "Options")):
+                    formatter.write_dl(rows[name])
 
 
 class GroupHelp(_WithExamples, TyperGroup):

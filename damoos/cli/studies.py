@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.cli import complete
+from damoos.cli import complete, options
 from damoos.cli.common import (
     RESULTS,
     Format,
@@ -32,36 +32,44 @@ app = typer.Typer()
 
 @app.command()
 def tune(
-    workload: Annotated[
-        str | None,
-        typer.Option(help="Workload name or TOML file; see 'damoos workloads'.", autocompletion=complete.workloads),
+    workload: options.Workload = None,
+    command: options.CommandLine = None,
+    pid: Annotated[
+        int | None,
+        typer.Option(help="Tune a running process instead; it is not restarted.", rich_help_panel=options.RUNS),
     ] = None,
-    command: Annotated[str | None, typer.Option(help="Tune for this command line instead.")] = None,
-    pid: Annotated[int | None, typer.Option(help="Tune a running process instead; it is not restarted.")] = None,
     metrics: Annotated[
         list[str] | None,
-        typer.Option("--metric", help="--pid: 'qps=cmd:PROGRAM ARGS', 'qps=file:PATH', 'qps=http://HOST/#json.path'."),
+        typer.Option(
+            "--metric",
+            help="--pid: 'qps=cmd:PROGRAM ARGS', 'qps=file:PATH', 'qps=http://HOST/#json.path'; several times.",
+            rich_help_panel=options.RUNS,
+        ),
     ] = None,
-    settle: Annotated[str, typer.Option(help="--pid: time that is discarded after each change.")] = "2s",
+    settle: Annotated[
+        str, typer.Option(help="--pid: time that is discarded after each change.", rich_help_panel=options.RUNS)
+    ] = "2s",
     machine: Annotated[
         str | None,
         typer.Option(
-            help="Machine name or TOML file (default: guest; with --pid local).", autocompletion=complete.machines
+            help="Machine name or TOML file (default: guest; with --pid local).",
+            autocompletion=complete.machines,
+            rich_help_panel=options.RUNS,
         ),
     ] = None,
-    trials: Annotated[int | None, typer.Option(help="Number of trials (default 10).")] = None,
-    time_limit: Annotated[
-        str | None, typer.Option(help="Time for all trials, e.g. 1h; trials = limit / unit work.")
-    ] = None,
-    unit_work: Annotated[
+    kernels: Annotated[
         str | None,
-        typer.Option(help="Time of one run, for --time-limit; with --pid, time of each window (default 10s)."),
+        typer.Option(
+            help="Kernels to tune on, comma-separated; several are compared at the end.", rich_help_panel=options.RUNS
+        ),
     ] = None,
-    scheme: Annotated[str | None, typer.Option(help="Scheme text or file; MIN_AGE is tuned (default: prcl).")] = None,
-    tunables: Annotated[
-        list[str] | None, typer.Option("--tune", help="Range or choice, several times: min_age=0s:60s, max_freq=0:20.")
+    run_limit: Annotated[
+        str | None, typer.Option(help="A run that takes longer hangs, e.g. 5m.", rich_help_panel=options.RUNS)
     ] = None,
-    operations: Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).")] = "vaddr",
+    require_real: options.RequireReal = False,
+    scheme: options.SchemeText = None,
+    tunables: options.Tunables = None,
+    operations: options.Operations = "vaddr",
     scorer: Annotated[
         str | None,
         typer.Option(
@@ -69,36 +77,33 @@ def tune(
             help="daos, sla, weighted, cost, psi, FILE.py:FUNCTION, or a program (a path). Default: daos;"
             " with --pid sla where there is a --limit, else psi.",
             autocompletion=complete.scorers,
+            rich_help_panel=options.SCORE,
         ),
     ] = None,
-    maximize: Annotated[str | None, typer.Option(help="sla: the metric to maximise.")] = None,
-    minimize: Annotated[str | None, typer.Option(help="sla: the metric to minimise.")] = None,
-    limits: Annotated[
-        list[str] | None, typer.Option("--limit", help="sla, weighted, cost: 'slowdown<=0.05', 'p99_ms<=1.2x'.")
+    maximize: options.Maximize = None,
+    minimize: options.Minimize = None,
+    limits: options.Limits = None,
+    weights: options.Weights = None,
+    prices: options.Prices = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Number of trials (default 10).", rich_help_panel=options.SEARCH)
     ] = None,
-    weights: Annotated[list[str] | None, typer.Option("--weight", help="weighted: memory_saving=0.7.")] = None,
-    prices: Annotated[str | None, typer.Option(help="cost: TOML file with gib_hour and core_hour.")] = None,
-    searcher: Annotated[
-        str,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(help="Time for all trials, e.g. 1h; trials = limit / unit work.", rich_help_panel=options.SEARCH),
+    ] = None,
+    unit_work: Annotated[
+        str | None,
         typer.Option(
-            help="auto, bayes, daos (the paper's), random, grid, anneal, or optuna:NAME.",
-            autocompletion=complete.searchers,
+            help="Time of one run, for --time-limit; with --pid, time of each window (default 10s).",
+            rich_help_panel=options.SEARCH,
         ),
-    ] = "auto",
-    prior: Annotated[
-        str,
-        typer.Option(
-            help="record: the first trial is a recording that predicts the others; auto: the same where possible; none."
-        ),
-    ] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of the searcher.")] = 0,
-    repeats: Annotated[int, typer.Option(help="Rounds of validation; close calls get more.")] = 3,
-    candidates: Annotated[int, typer.Option(help="How many of the best points are validated.")] = 2,
-    run_limit: Annotated[str | None, typer.Option(help="A run that takes longer hangs, e.g. 5m.")] = None,
-    require_real: Annotated[bool, typer.Option("--require-real", help="Refuse a model of the workload.")] = False,
-    kernels: Annotated[
-        str | None, typer.Option(help="Kernels to tune on, comma-separated; several are compared at the end.")
     ] = None,
+    searcher: options.Searcher = "auto",
+    prior: options.Prior = "auto",
+    seed: options.Seed = 0,
+    repeats: options.Repeats = 3,
+    candidates: options.Candidates = 2,
     results: Results = RESULTS,
     storage: Storage = None,
     form: Format = "text",
@@ -113,7 +118,6 @@ def tune(
     from damoos.units import parse_us
 
     check_format(form)
-    options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
     if scorer is None:
         scorer = "daos" if pid is None else "sla" if limits else "psi"
     if machine is None:
@@ -123,7 +127,7 @@ def tune(
         "tune": tunables or [],
         "operations": operations,
         "scorer": scorer,
-        "scorer_options": {name: value for name, value in options.items() if value},
+        "scorer_options": options.score_options(maximize, minimize, limits, weights, prices),
         "searcher": searcher,
         "prior": prior,
         "seed": seed,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.cli import complete
+from damoos.cli import complete, options
 from damoos.cli.common import RESULTS, Results, Storage, check_format, comma_separated, say, scheme_text
 from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 
@@ -42,31 +42,33 @@ def sweep(
             "--workloads",
             help="Names, files, patterns: 'splash2x/*,redis/*'.",
             autocompletion=complete.several(complete.workloads),
+            rich_help_panel=options.RUNS,
         ),
     ],
     machine_names: Annotated[
         str,
         typer.Option(
-            "--machines", help="Names, files, patterns: i3,m5d,z1d.", autocompletion=complete.several(complete.machines)
+            "--machines",
+            help="Names, files, patterns: i3,m5d,z1d.",
+            autocompletion=complete.several(complete.machines),
+            rich_help_panel=options.RUNS,
         ),
     ],
-    trials: Annotated[int, typer.Option(help="Number of trials of each study.")] = 10,
-    searcher: Annotated[str, typer.Option(help="As in 'damoos tune'.", autocompletion=complete.searchers)] = "auto",
-    scorer: Annotated[
-        str, typer.Option("--score", help="As in 'damoos tune'.", autocompletion=complete.scorers)
-    ] = "daos",
-    maximize: Annotated[str | None, typer.Option(help="sla: the metric to maximise.")] = None,
-    minimize: Annotated[str | None, typer.Option(help="sla: the metric to minimise.")] = None,
-    limits: Annotated[list[str] | None, typer.Option("--limit", help="As in 'damoos tune'.")] = None,
-    weights: Annotated[list[str] | None, typer.Option("--weight", help="As in 'damoos tune'.")] = None,
-    prices: Annotated[str | None, typer.Option(help="As in 'damoos tune'.")] = None,
-    scheme: Annotated[str | None, typer.Option(help="As in 'damoos tune'.")] = None,
-    tunables: Annotated[list[str] | None, typer.Option("--tune", help="As in 'damoos tune'.")] = None,
-    prior: Annotated[str, typer.Option(help="As in 'damoos tune'.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of the searchers.")] = 0,
-    repeats: Annotated[int, typer.Option(help="Rounds of validation; close calls get more.")] = 3,
-    candidates: Annotated[int, typer.Option(help="How many of the best points are validated.")] = 2,
-    require_real: Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.")] = False,
+    require_real: options.RequireReal = False,
+    scheme: options.SchemeText = None,
+    tunables: options.Tunables = None,
+    scorer: options.Scorer = "daos",
+    maximize: options.Maximize = None,
+    minimize: options.Minimize = None,
+    limits: options.Limits = None,
+    weights: options.Weights = None,
+    prices: options.Prices = None,
+    trials: Annotated[int, typer.Option(help="Number of trials of each study.", rich_help_panel=options.SEARCH)] = 10,
+    searcher: options.Searcher = "auto",
+    prior: options.Prior = "auto",
+    seed: options.Seed = 0,
+    repeats: options.Repeats = 3,
+    candidates: options.Candidates = 2,
     ray: RayAddress = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what it would take (runs, hours, money) and run nothing.")
@@ -83,12 +85,11 @@ def sweep(
     from damoos.study.config import PRCL
 
     check_format(form, "jsonl")
-    options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
     config = api.sweep_config(
         comma_separated(workload_names, "--workloads"), comma_separated(machine_names, "--machines"), nr_samples=trials,
         scheme=PRCL if scheme is None else scheme_text(scheme), tune=tunables or [], scorer=scorer,
-        scorer_options={name: value for name, value in options.items() if value}, searcher=searcher, prior=prior,
-        seed=seed, repeats=repeats, candidates=candidates, require_real=require_real,
+        scorer_options=options.score_options(maximize, minimize, limits, weights, prices), searcher=searcher,
+        prior=prior, seed=seed, repeats=repeats, candidates=candidates, require_real=require_real,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)
 

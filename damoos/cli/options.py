@@ -1,0 +1,82 @@
+"""Options that several commands share, with the section of the help that each stands in."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from damoos.cli import complete
+
+# Sections of a command's help, in this order; options of no section come last.
+RUNS, TUNED, SCORE, SEARCH, VALIDATION = "What runs", "What is tuned", "Score", "Search", "Validation"
+SECTIONS = (RUNS, TUNED, SCORE, SEARCH, VALIDATION)
+
+Workload = Annotated[
+    str | None,
+    typer.Option(
+        help="Workload name or TOML file; see 'damoos workloads'.",
+        autocompletion=complete.workloads,
+        rich_help_panel=RUNS,
+    ),
+]
+CommandLine = Annotated[str | None, typer.Option(help="Run this command line instead.", rich_help_panel=RUNS)]
+RequireReal = Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.", rich_help_panel=RUNS)]
+Operations = Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).", rich_help_panel=TUNED)]
+SchemeText = Annotated[
+    str | None, typer.Option(help="Scheme text or file; MIN_AGE is tuned (default: prcl).", rich_help_panel=TUNED)
+]
+Tunables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tune", help="Range or choice, several times: min_age=0s:60s, max_freq=0:20.", rich_help_panel=TUNED
+    ),
+]
+Scorer = Annotated[
+    str,
+    typer.Option(
+        "--score",
+        help="daos, sla, weighted, cost, psi, FILE.py:FUNCTION, or a program (a path).",
+        autocompletion=complete.scorers,
+        rich_help_panel=SCORE,
+    ),
+]
+Maximize = Annotated[str | None, typer.Option(help="sla: the metric to maximise.", rich_help_panel=SCORE)]
+Minimize = Annotated[str | None, typer.Option(help="sla: the metric to minimise.", rich_help_panel=SCORE)]
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit", help="sla, weighted, cost: 'slowdown<=0.05', 'p99_ms<=1.2x'; several times.", rich_help_panel=SCORE
+    ),
+]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option("--weight", help="weighted: memory_saving=0.7; several times.", rich_help_panel=SCORE),
+]
+Prices = Annotated[str | None, typer.Option(help="cost: TOML file with gib_hour and core_hour.", rich_help_panel=SCORE)]
+Searcher = Annotated[
+    str,
+    typer.Option(
+        help="auto, bayes, daos (the paper's), random, grid, anneal, or optuna:NAME.",
+        autocompletion=complete.searchers,
+        rich_help_panel=SEARCH,
+    ),
+]
+Prior = Annotated[
+    str,
+    typer.Option(
+        help="record: the first trial is a recording that predicts the others; auto: the same where possible; none.",
+        rich_help_panel=SEARCH,
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Seed of the searcher.", rich_help_panel=SEARCH)]
+Repeats = Annotated[int, typer.Option(help="Rounds of validation; close calls get more.", rich_help_panel=VALIDATION)]
+Candidates = Annotated[int, typer.Option(help="How many of the best points are validated.", rich_help_panel=VALIDATION)]
+
+
+def score_options(
+    maximize: str | None, minimize: str | None, limits: list[str] | None, weights: list[str] | None, prices: str | None
+) -> dict[str, Any]:
+    """The keyword arguments of a scorer that were given."""
+    options = {"maximize": maximize, "minimize": minimize, "limits": limits, "weights": weights, "prices": prices}
+    return {name: value for name, value in options.items() if value}
