@@ -224,7 +224,7 @@ def test_the_same_work_is_repeated_and_timed(session) -> None:
     noise = Noise.of(measured)
     assert noise.low <= noise.high
     assert 0 < noise.spread < 1
-    with pytest.raises(UnsupportedError, match=r"no CPUs \[4095\]"):
+    with pytest.raises(UnsupportedError, match=r"CPUs \[4095\] do not exist here"):
         session.agent.call("steadiness", for_s=1.0, cpus=[4095])
 
 
