@@ -72,7 +72,7 @@ class Kdamond(ABC):
         """
         sign = self.used_by_others() or module_that_runs(self._root)
         if sign:
-            raise MachineBusy(f"DAMON is in use on this machine by somebody else ({sign}), so damoos leaves it alone")
+            raise MachineBusy(f"DAMON is in use on this machine by another program ({sign}), so damoos leaves it alone")
         about_to({"interface": self.interface, **self._former()})
         self._make()
 

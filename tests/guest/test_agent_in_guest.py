@@ -184,7 +184,7 @@ def test_what_a_workload_leaves_behind_is_ended(guest: GuestSession) -> None:
 def test_somebody_elses_kdamond_is_left_alone(guest: GuestSession) -> None:
     shell(guest, f"echo 1 > {KDAMONDS}/nr_kdamonds")
     try:
-        with pytest.raises(MachineBusy, match="in use on this machine by somebody else"):
+        with pytest.raises(MachineBusy, match="in use on this machine by another program"):
             run(guest, ["sleep", "1"], prcl("1s"))
         assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds") == "1"
     finally:

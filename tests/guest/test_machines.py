@@ -43,7 +43,7 @@ class TestPaperGuest(MachineContract):
         session.connection.run(f"echo 1 > {KDAMONDS}", hide=True, in_stream=False)
         try:
             findings = examine(session.agent.call, machine.name, machine.conditions, steady_s=0.1)
-            assert "DAMON free: in use on this machine by somebody else" in why_unfit(findings)
+            assert "DAMON free: in use on this machine by another program" in why_unfit(findings)
             assert session.connection.run(f"cat {KDAMONDS}", hide=True, in_stream=False).stdout.strip() == "1"
         finally:
             session.connection.run(f"echo 0 > {KDAMONDS}", hide=True, in_stream=False)

@@ -126,7 +126,7 @@ def test_wrong_words_get_one_line_and_exit_code_2(words: list[str], message: str
         ("description = 'x'\n[guest]\nvcpus = 1\n", "key 'guest.memory' is missing"),
         ("description = 'x'\n[guest]\nvcpus = 'many'\nmemory = '1G'\n", "key 'guest.vcpus'"),
         ("description = 'x'\n[guest]\nmemory = '1Q'\n", "unknown size unit 'Q'"),
-        ("this is no toml", "not TOML"),
+        ("this is no toml", "not valid TOML"),
         ("description = 'x'\n[ssh]\nhost = 'h'\njum = 'g'\n", "unknown key 'ssh.jum'; did you mean 'jump'?"),
         ("description = 'x'\n[ssh]\nhost = 'h'\njump = 'me@gate:ssh'\n", "'me@gate:ssh' is not a jump host"),
     ],
@@ -147,7 +147,7 @@ def test_the_hosts_own_damon_is_refused_and_left_alone(tmp_path: Path) -> None:
     before = used_by_others()
     done = damoos("tune", "--command", "true", "--machine", "local", "--results", tmp_path)
     assert done.returncode == 3
-    assert ("in use on this machine by somebody else" in done.stderr) or ("has no DAMON" in done.stderr)
+    assert ("in use on this machine by another program" in done.stderr) or ("has no DAMON" in done.stderr)
     assert used_by_others() == before
 
 
