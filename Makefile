@@ -26,7 +26,7 @@ TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior \
-	chaos docs clean test-bare bare-setup
+	chaos docs docs-figures clean test-bare bare-setup
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -51,7 +51,8 @@ test: ## lint, types, and all tests, those on three real kernels included
 bare-setup:
 	@if [ "$$(id -u)" = 0 ]; then tests/bare.sh bookworm setup; else echo "a bare Debian 12 is left out: it needs root"; fi
 
-check: lint types ## lint, types and the tests that need no guest: the inner loop
+check: setup ## lint, types and the tests that need no guest: the inner loop
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint types
 	$(PYTEST) logical tests/unit tests/contract
 
 test-bare: setup ## make tune on a bare Debian 12 and a bare Debian 13; needs root, 10 minutes each
@@ -120,8 +121,6 @@ lint: setup ## ruff, import-linter, shellcheck
 
 types: setup ## mypy --strict
 	$(BIN)/mypy
-	$(BIN)/mypy kernel/build.py
-	$(BIN)/mypy docs/generate
 
 guest: setup image ## only the tests on a real kernel
 	$(PYTEST) $(TWO_FOR_A_CPU) tests/guest
@@ -142,6 +141,9 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
 bench-prior: setup build image ## what a recording saves a search, on six workloads (an hour)
 	$(BIN)/python tests/bench/prior.py results/bench-prior $(PRIOR)
+
+docs-figures: setup ## the tables and figures of the docs that come from results/curated
+	PYTHONPATH=docs $(BIN)/python -m generate.results
 
 docs: setup ## the site in build/site and the manual page in build/man; warnings and broken links are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -E -d build/doctrees -b html docs build/site
