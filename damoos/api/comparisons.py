@@ -95,7 +95,7 @@ class Evaluated:
 
 
 class Compared:
-    """The hand-made and the tuned schemes of finished studies.
+    """The manual and the tuned schemes of finished studies.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def is_evaluation(found: Sweep) -> bool:
 
 
 def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | None = None) -> Compared:
-    """Set the hand-made and the tuned schemes of finished studies side by side; nothing is run.
+    """Set the manual and the tuned schemes of finished studies side by side; nothing is run.
 
     Parameters
     ----------

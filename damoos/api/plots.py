@@ -37,7 +37,7 @@ def plot_study(study: TunedStudy) -> Chart:
 
 
 def plot_memory(study: TunedStudy, validation_round: int = 0) -> Chart:
-    """RSS and memory pressure over time, without a scheme and under the hand-made and the tuned one.
+    """RSS and memory pressure over time, without a scheme and under the manual and the tuned one.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def plot_memory(study: TunedStudy, validation_round: int = 0) -> Chart:
 
 
 def plot_sweep(sweep: Studies) -> Chart:
-    """Workloads by machines, coloured by what tuning has won over the hand-made scheme.
+    """Workloads by machines, coloured by what tuning has won over the manual scheme.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def plot_curves(studies: Studies) -> Chart:
 
 
 def plot_compare(studies: Studies | Compared) -> Chart:
-    """The paper's Figure 8: slowdown, RSS saving and score under the hand-made and the tuned scheme.
+    """The paper's Figure 8: slowdown, RSS saving and score under the manual and the tuned scheme.
 
     Parameters
     ----------

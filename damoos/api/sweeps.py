@@ -69,7 +69,7 @@ class TunedSweep:
 
     @property
     def studies_df(self) -> pd.DataFrame:
-        """One row per study: where, how far, the verdict, and the tuned scheme beside the hand-made one.
+        """One row per study: where, how far, the verdict, and the tuned scheme beside the manual one.
 
         ``score`` and ``score_manual`` are of the validation, ``score_gain`` is positive where tuning is better;
         ``slowdown`` and ``saving`` are shares of the baseline's runtime and RSS, ``saved_bytes`` is of its average RSS.

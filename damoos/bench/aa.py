@@ -19,12 +19,12 @@ from damoos.study.config import MAX_EXTRA_ROUNDS, manual_policy
 from damoos.study.run_config import RunConfig
 
 NR_STUDIES = 2000
-# What a study compares: the hand-made scheme, and the better one of two candidates.
+# What a study compares: the manual scheme, and the better one of two candidates.
 ARMS = (verdict.MANUAL, f"{verdict.CANDIDATE}1", f"{verdict.CANDIDATE}2")
 
 
 def run(config: RunConfig, rounds: int, say: Callable[[str], None]) -> tuple[list[Measurement], list[Measurement], str]:
-    """Run a workload in turns without a scheme and under the hand-made one.
+    """Run a workload in turns without a scheme and under the manual one.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def false_winners(
 ) -> dict[str, Any]:
     """Verdicts on studies drawn from runs in which nothing differs.
 
-    Two questions are put to each drawn study, each with the rounds that a real one would get: is the hand-made scheme
+    Two questions are put to each drawn study, each with the rounds that a real one would get: is the manual scheme
     better than the better one of two candidates, or the other way round, where all three are the same scheme
     (``schemes``), and where all three are baselines (``baselines``)?
 

@@ -36,7 +36,7 @@ CURVE_AGES_S = (1, 3, 5, 8, 12, 20, 30, 45)
 
 @dataclass(frozen=True)
 class Measured:
-    """A workload without a scheme and under the hand-made one, and what the machine was.
+    """A workload without a scheme and under the manual one, and what the machine was.
 
     ``wall_s`` is what the second of these took by the clock on the wall, its warm-up included.
     """
@@ -75,7 +75,7 @@ def chosen(patterns: Sequence[str]) -> list[str]:
 
 
 def measure(name: str, machine: str, say: Say, ages_us: Sequence[int] = ()) -> tuple[Measured, list[float | None]]:
-    """Run a workload without a scheme and under the hand-made one, and score further ages of the latter.
+    """Run a workload without a scheme and under the manual one, and score further ages of the latter.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The commands that compare configurations, and the hand-made scheme with the tuned one."""
+"""The commands that compare configurations, and the manual scheme with the tuned one."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ description = "what it does, in one line"
 
 [tune]
 min_age = "0s:60s"          # where to look
-manual_min_age = "5s"       # the hand-made scheme that the tuned one is compared with
+manual_min_age = "5s"       # the manual scheme that the tuned one is compared with
 unit_work = "60s"           # what one run takes about
 limit = "1h"                # a run that takes longer hangs
 

@@ -164,7 +164,7 @@ def scheme_form(run: RunConfig, scheme: str | None, operations: str) -> dict[str
     Parameters
     ----------
     scheme : str or None
-        Scheme text; None for the workload's hand-made prcl, whose age is that of the workload's file.
+        Scheme text; None for the workload's manual prcl, whose age is that of the workload's file.
     """
     if scheme is None:
         tune = workloads.find(run.workload)[1].tune if run.workload else workloads.Tune()

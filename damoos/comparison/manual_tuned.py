@@ -1,4 +1,4 @@
-"""The hand-made scheme and the tuned one side by side, from studies that have finished (Figure 8)."""
+"""The manual scheme and the tuned one side by side, from studies that have finished (Figure 8)."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def judge(found: Mapping[str, Arm], direction: str, same_scheme: bool = False) -
     found : mapping of str to Arm
     direction : {"maximize", "minimize"}
     same_scheme : bool
-        The tuned scheme is the hand-made one, so between these two there is nothing to judge.
+        The tuned scheme is the manual one, so between these two there is nothing to judge.
     """
     sign = orientation(direction)
     runners = _ranked(found, sign, same_scheme)

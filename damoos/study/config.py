@@ -156,5 +156,5 @@ def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy:
 
 
 def manual_policy(min_age_us: int, operations: str) -> DamosPolicy:
-    """The hand-made scheme: the paper's prcl."""
+    """The manual scheme: the paper's prcl."""
     return DamosPolicy(parse_schemes(fill_template(PRCL, {"MIN_AGE": format_us(min_age_us)})), operations)

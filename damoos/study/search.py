@@ -156,7 +156,7 @@ class Search(Execution):
         return next(trial for trial in history if trial.number == step.number)
 
     def _shortlist(self) -> list[Params]:
-        """The points to validate, best first; a second one that is the hand-made scheme is validated as that."""
+        """The points to validate, best first; a second one that is the manual scheme is validated as that."""
         study = self._study
         history = study.known(score_trials(list(self._done.values()), study.scorer))
         if not any(trial.score.feasible for trial in history):

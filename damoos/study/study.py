@@ -112,12 +112,12 @@ class Study(StoredStudy):
 
     @property
     def manual(self) -> Params:
-        """``min_age`` of the hand-made scheme, whatever is tuned here."""
+        """``min_age`` of the manual scheme, whatever is tuned here."""
         return {"min_age_us": self.setting.manual_us}
 
     @property
     def manual_policy(self) -> DamosPolicy:
-        """The hand-made scheme that the tuned one is compared with: the paper's prcl."""
+        """The manual scheme that the tuned one is compared with: the paper's prcl."""
         return manual_policy(self.setting.manual_us, self.config.operations)
 
     @property

@@ -27,7 +27,7 @@ class Tuning:
     low_us, high_us : int, microseconds
         Range of ``min_age``.
     manual_us : int, microseconds
-        ``min_age`` of the hand-made scheme that the tuned one is compared with.
+        ``min_age`` of the manual scheme that the tuned one is compared with.
     unit_work_s : float, seconds
         How long one run takes about, without a scheme.
     limit_s : float, seconds

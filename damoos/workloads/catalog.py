@@ -38,7 +38,7 @@ class Tune(Table):
     min_age : str, two times
         Range of the tunable ``min_age``, ``LOW:HIGH``.
     manual_min_age : str, time
-        Of the hand-made scheme that the tuned one is compared with.
+        Of the manual scheme that the tuned one is compared with.
     unit_work : str, time
         What one run takes about.
     limit : str, time

@@ -125,7 +125,7 @@ def test_reference_of_files_says_something_of_every_key(monkeypatch: pytest.Monk
     from generate import files
 
     page = files.page()
-    assert "| `manual_min_age` | str, time | `5s` | Of the hand-made scheme" in page
+    assert "| `manual_min_age` | str, time | `5s` | Of the manual scheme" in page
     assert "`[real.metrics.NAME]`" in page
     assert "`[paper_guest]`" in page
 

@@ -132,7 +132,7 @@ def chart(found: Sequence[Machine]) -> Chart | None:
     crosses = any(not one[arm]["feasible"] for one in good for arm in (MANUAL, TUNED))
     where = ", ".join(machine["machine"] for machine in found)
     return Chart(
-        f"{where}: hand-made and tuned schemes, validated{models}"
+        f"{where}: manual and tuned schemes, validated{models}"
         + ("\na cross: the limit of the score was broken" if crosses else ""),
         [_panel(machine, key, len(found) > 1) for key in _TITLES for machine in found],
         columns=len(found),

@@ -131,7 +131,7 @@ def saving(arm: Mapping[str, Any], base: Mapping[str, Any]) -> float | None:
 
 
 def gain(result: Result) -> float | None:
-    """By how much the tuned scheme's score is better than the hand-made one's; None where one of the two has none."""
+    """By how much the tuned scheme's score is better than the manual one's; None where one of the two has none."""
     arms = result["validation"] or {}
     tuned, manual = (arms.get(name, {}).get("score") for name in (TUNED, MANUAL))
     if tuned is None or manual is None:

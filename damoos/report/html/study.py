@@ -20,7 +20,7 @@ from damoos.study.study import Study
 from damoos.units import show_bytes, show_score
 
 Result = Mapping[str, Any]
-ARMS = {BASELINE: "no scheme", MANUAL: "hand-made", TUNED: "tuned", "runner-up": "runner-up"}
+ARMS = {BASELINE: "no scheme", MANUAL: "manual", TUNED: "tuned", "runner-up": "runner-up"}
 
 
 def write(study: Study, path: Path) -> list[Path]:

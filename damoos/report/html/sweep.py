@@ -22,7 +22,7 @@ from damoos.sweeps.sweep import Sweep
 from damoos.units import show_bytes
 
 # The verdicts in the words of a table.
-VERDICTS = {TUNED: "tuned is best", MANUAL: "hand-made is best", BASELINE: "leave it alone"}
+VERDICTS = {TUNED: "tuned is best", MANUAL: "manual is best", BASELINE: "leave it alone"}
 HOURS_A_MONTH = 730
 # Machines that a panel can show, and groups of bars that a row of panels has room for.
 MOST_MACHINES, MOST_GROUPS = 6, 24
@@ -67,9 +67,7 @@ def figures(found: fleet.Fleet) -> list[Figure]:
     return [*figures, *_compared(sweep, pairs, direction)]
 
 
-_GAIN = (
-    "Score of the tuned scheme less that of the hand-made one, both validated on fresh runs; more than 0: tuning won."
-)
+_GAIN = "Score of the tuned scheme less that of the manual one, both validated on fresh runs; more than 0: tuning won."
 _CURVES = (
     "A panel for each workload; each machine has its own colour and mark, lines are what its search makes of them."
 )
@@ -114,7 +112,7 @@ def _verdict(found: fleet.Fleet, totals: Totals) -> dict[str, str]:
     verdicts = [one["verdict"] for one in found.results.values()]
     counts = {
         "the tuned scheme is best": verdicts.count(TUNED),
-        "the hand-made one is": verdicts.count(MANUAL),
+        "the manual one is": verdicts.count(MANUAL),
         "nothing beats leaving it alone": verdicts.count(BASELINE),
         "the best cannot be told apart": verdicts.count("indistinguishable"),
     }
@@ -142,7 +140,7 @@ def _tiles(found: fleet.Fleet, totals: Totals, prices: Prices | None) -> dict[st
         )
     if totals.slowdown is not None:
         tiles.append(Tile("Slowdown", f"{totals.slowdown:+.1%}", "mean of the tuned schemes"))
-    broken = f"hand-made: {totals.broken_manual} of {totals.judged}"
+    broken = f"manual: {totals.broken_manual} of {totals.judged}"
     tiles.append(Tile("Limits broken", f"{totals.broken_tuned} of {totals.judged}", broken))
     hours, usd = found.spent
     tiles.append(Tile("Machine time", shown.duration(hours * 3600), "" if usd is None else f"{usd:,.2f} USD"))
@@ -159,7 +157,7 @@ _STUDIES = "Score, slowdown and saving are of the tuned scheme on fresh runs, ag
 
 
 def _studies(found: fleet.Fleet) -> Table:
-    columns = {"workload": WORDS, "machine": WORDS, "verdict": WORDS, "score ± 95 %": NUMBERS, "hand-made": NUMBERS}
+    columns = {"workload": WORDS, "machine": WORDS, "verdict": WORDS, "score ± 95 %": NUMBERS, "manual": NUMBERS}
     columns |= {"gain": NUMBERS, "slowdown": NUMBERS, "RSS saved": NUMBERS, "memory": NUMBERS, "limits": WORDS}
     columns |= {"tuned to": WORDS}
     return Table(columns, [_study(row, found) for row in found.rows], "Studies")

@@ -21,7 +21,7 @@ def point_text(study: Study, point: Mapping[str, Any]) -> str:
     for key, value in point.items():
         if param := known.get(key):
             words.append(f"{param.name}={value if param.choices else param.text(value)}")
-        else:  # the hand-made scheme has a min_age also where something else is tuned
+        else:  # the manual scheme has a min_age also where something else is tuned
             words.append(f"{key.removesuffix('_us')}={format_us(value) if key.endswith('_us') else value}")
     return " ".join(words)
 

@@ -23,7 +23,7 @@ def _point(run: Run, study: Study | EvaluationStudy | None) -> str:
     if run.params is None or not isinstance(study, Study):
         return "no scheme"
     known = {param.key: param for param in study.space.params}
-    # The hand-made scheme has a min_age also where something else is tuned.
+    # The manual scheme has a min_age also where something else is tuned.
     return " ".join(
         f"{known[key].name}={known[key].text(value)}"
         if key in known

@@ -176,7 +176,7 @@ def estimate(
 
 
 def _validated(study: Study, param: Param, chosen: Params, result: Result) -> list[Layer]:
-    """The validated arms; the hand-made scheme has a place only where its own parameter is."""
+    """The validated arms; the manual scheme has a place only where its own parameter is."""
     places = {"tuned": place(param, chosen)}
     if param.key in study.manual:
         places["manual"] = place(param, study.manual)

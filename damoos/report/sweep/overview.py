@@ -22,7 +22,7 @@ MOST_TEXTS = 12
 
 
 def matrix(title: str, found: Sequence[Machine], direction: str = "maximize") -> Chart:
-    """Workloads by machines, coloured by how much better than the hand-made scheme the tuned one scores.
+    """Workloads by machines, coloured by how much better than the manual scheme the tuned one scores.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The hand-made and the tuned schemes side by side, from sweeps on machines that are not there."""
+"""The manual and the tuned schemes side by side, from sweeps on machines that are not there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORT = {"repeats": 2, "candidates": 1, "seed": 3}
 
 
 def curve(age_s: float) -> tuple[float, float]:
-    """The hand-made 5 s cost 8 % of the time and save half of the memory; at 8 s and more it is 1 % and 40 %."""
+    """The manual 5 s cost 8 % of the time and save half of the memory; at 8 s and more it is 1 % and 40 %."""
     return (0.08, 0.5) if age_s < 8 else (0.01, 0.4)
 
 
