@@ -84,18 +84,19 @@ def quantities(curated: Curated, arm: str) -> dict[str, Any]:
 
 def redis_table(curated: Curated) -> str:
     """The README's result."""
-    lines = ["| | RSS | saved | p99 |", "| --- | --- | --- | --- |"]
+    lines = ["| | RSS | saved | p99 | requests/s |", "| --- | --- | --- | --- | --- |"]
     for arm, name in ARMS.items():
         of = quantities(curated, arm)
         saving = "" if arm == "baseline" else _shown(of["saving"], 100, "%", 1)
         rss, p99 = _shown(of["rss_avg_bytes"], 1 / MIB, "MiB", 1), _shown(of["p99_ms"], 1, "ms", 2)
-        lines.append(f"| {name} | {rss} | {saving} | {p99} |")
+        rate = _shown(of["ops_per_s"], 1, "", 0)
+        lines.append(f"| {name} | {rss} | {saving} | {p99} | {rate} |")
     return "\n".join(lines)
 
 
 def _shown(quantity: Mapping[str, Any], factor: float, unit: str, digits: int) -> str:
     low, high = (end * factor for end in quantity["ci95"])
-    gap = "" if unit == "%" else " "
+    gap = " " if unit not in ("", "%") else ""
     return f"{quantity['mean'] * factor:.{digits}f}{gap}{unit} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
