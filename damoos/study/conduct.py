@@ -34,8 +34,8 @@ def conduct(study: Study | EvaluationStudy, watcher: Watcher | None = None) -> d
 def conduct_in_turn(studies: Sequence[Study | EvaluationStudy], watcher: Watcher | None = None) -> list[dict[str, Any]]:
     """Do all that is left of several studies, all of their machines open, and return their results.
 
-    They take turns: no study begins a round that another has not finished, nor has two runs more of a round. The study
-    that begins changes from round to round. So what drifts on the host falls on all alike.
+    The studies take turns: none begins a round before all have finished the one before, and within a round none is more
+    than one run ahead. The study that begins changes from round to round. So drift of the host affects all alike.
 
     Raises
     ------
@@ -44,47 +44,50 @@ def conduct_in_turn(studies: Sequence[Study | EvaluationStudy], watcher: Watcher
     watcher = watcher or Watcher()
     # A searcher's matrices have tens of rows. More threads only wait for each other, on CPUs that guests need.
     with threadpool_limits(1), ExitStack() as stack:
-        players: list[_Player] = []
+        turns: list[_Turn] = []
         for study in studies:
             if study.record.result is not None:
                 continue
             stack.enter_context(study.record.writing())
             lease = stack.enter_context(Lease(study.config.machine_for(), watcher.say))
-            player = _Player(steps(study, watcher), lease, len(players))
-            stack.callback(player.steps.close)
-            players.append(player)
-        for player in players:
-            player.begin()
-        while waiting := [player for player in players if player.step]:
-            min(waiting, key=lambda player: player.turn(len(players))).play()
+            turn = _Turn(steps(study, watcher), lease, len(turns))
+            stack.callback(turn.steps.close)
+            turns.append(turn)
+        for turn in turns:
+            turn.begin()
+        while waiting := [turn for turn in turns if turn.step]:
+            min(waiting, key=lambda turn: turn.place(len(turns))).do_step()
     return [study.record.result or {} for study in studies]
 
 
 @dataclass
-class _Player:
-    """A study on its machine, with the step that it wants done next; None at its end."""
+class _Turn:
+    """A study on its machine, with the step that it wants done next (None at its end).
+
+    ``round`` is that of its last step, and ``done`` how many runs of this round it has had.
+    """
 
     steps: Steps
     lease: Lease
     number: int
     step: Step | None = None
     round: int = -1
-    played: int = 0
+    done: int = 0
 
     def begin(self) -> None:
         self.step = next(self.steps)
 
-    def turn(self, players: int) -> tuple[int, int, int]:
-        """The round of the next step, how many runs of it have been done, and the place in the order of the round."""
+    def place(self, nr_studies: int) -> tuple[int, int, int]:
+        """What the studies are ordered by: the round of the next step, runs of it so far, and the order in this round."""
         upcoming = -1 if self.step is None or self.step.run is None else self.step.run.number
-        played = self.played if upcoming == self.round else 0
-        return upcoming, played, (self.number - max(0, upcoming)) % players
+        done = self.done if upcoming == self.round else 0
+        return upcoming, done, (self.number - max(0, upcoming)) % nr_studies
 
-    def play(self) -> None:
+    def do_step(self) -> None:
         """Do the step here and now."""
         assert self.step
-        upcoming = self.turn(1)[0]
-        self.played = self.played + 1 if upcoming == self.round else 1
+        upcoming = self.place(1)[0]
+        self.done = self.done + 1 if upcoming == self.round else 1
         self.round = upcoming
         try:
             try:
