@@ -78,7 +78,7 @@ class _Turn:
         self.step = next(self.steps)
 
     def place(self, nr_studies: int) -> tuple[int, int, int]:
-        """What the studies are ordered by: the round of the next step, runs of it so far, and the order in this round."""
+        """What the studies are ordered by: the round of the next step, its runs so far, the place in this round."""
         upcoming = -1 if self.step is None or self.step.run is None else self.step.run.number
         done = self.done if upcoming == self.round else 0
         return upcoming, done, (self.number - max(0, upcoming)) % nr_studies
