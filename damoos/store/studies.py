@@ -24,7 +24,7 @@ from damoos.store.artifacts import Artifacts
 if TYPE_CHECKING:
     import optuna
 
-SCHEMA = 2
+SCHEMA = 3
 LOCK_WAIT_S = 5
 
 

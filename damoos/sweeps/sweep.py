@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from damoos.errors import ConfigError, nearest
+from damoos.errors import ConfigError, StoreError, nearest
 from damoos.store.artifacts import Artifacts
-from damoos.store.studies import Store, slug
+from damoos.store.studies import SCHEMA, Store, slug
 from damoos.study.config import StudyConfig
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.run_config import plain
@@ -36,6 +36,8 @@ class Sweep:
         self.name = name
         self.artifacts = Artifacts(results / name)
         form = self.artifacts.read_json(FILE)
+        if (schema := form.get("schema")) != SCHEMA:
+            raise StoreError(f"sweep '{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
         self.config = SweepConfig(**form["config"])
         self.created: str = form["created"]
         self.store = Store(results, url or form["storage"])
@@ -44,7 +46,7 @@ class Sweep:
     def create(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep:
         """A new sweep with the next free number."""
         name = f"{PREFIX}{max(map(_number, folders(results)), default=0) + 1}"
-        form = {"created": datetime.now(UTC).isoformat(), "storage": url, "config": asdict(config)}
+        form = {"schema": SCHEMA, "created": datetime.now(UTC).isoformat(), "storage": url, "config": asdict(config)}
         Artifacts(results / name).write_json(FILE, form)
         return cls(results, name, url)
 

@@ -405,3 +405,12 @@ def test_errors_of_all_kinds_can_be_pickled() -> None:
     for kind in kinds:
         again = pickle.loads(pickle.dumps(kind("what, where")))
         assert (type(again), str(again)) == (kind, "what, where")
+
+
+def test_a_sweep_of_another_version_is_refused_in_one_line(fleet, tmp_path: Path) -> None:
+    one = make(tmp_path)
+    file = one.artifacts.path / "sweep.json"
+    form = json.loads(file.read_text())
+    file.write_text(json.dumps({name: value for name, value in form.items() if name != "schema"}))
+    with pytest.raises(StoreError, match=f"sweep '{one.name}' was written by another version of damoos"):
+        sweeps.load(tmp_path, one.name)
