@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.scorers import terms
 from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
-from damoos.study.study import Study
+from damoos.study.study import EvaluationStudy, Study, open_study
 from damoos.sweeps.sweep import Sweep
 
 Result = Mapping[str, Any]
@@ -45,14 +45,10 @@ class Fleet:
         self.sweep = sweep
 
     @cached_property
-    def studies(self) -> list[Study]:
+    def studies(self) -> list[Study | EvaluationStudy]:
         """Studies that have begun, as they are now."""
         names = map(self.sweep.study_name, self.sweep.config.configs())
-        return [Study(record.freeze()) for name in names if (record := self.sweep.store.look(name))]
-
-    @cached_property
-    def _by_name(self) -> dict[str, Study]:
-        return {one.name: one for one in self.studies}
+        return [open_study(record.freeze()) for name in names if (record := self.sweep.store.look(name))]
 
     @cached_property
     def results(self) -> dict[str, Result]:
@@ -75,14 +71,10 @@ class Fleet:
             rows.append({**row, "state": "done" if name in self.results else "waiting", **told.get(name, {})})
         return rows
 
-    def study(self, name: str) -> Study:
-        """One of them by its name."""
-        return self._by_name[name]
-
-    @property
-    def finished(self) -> Iterator[Study]:
-        """Studies that have a result."""
-        return (one for one in self.studies if one.name in self.results)
+    @cached_property
+    def tuned(self) -> dict[str, Study]:
+        """Studies that search and have a result, by name."""
+        return {study.name: study for study in self.studies if isinstance(study, Study) and study.name in self.results}
 
     @property
     def failures(self) -> list[dict[str, Any]]:

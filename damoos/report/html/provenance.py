@@ -11,7 +11,7 @@ from damoos.machines import prices
 from damoos.model.trial import Run
 from damoos.report.html import shown
 from damoos.study.config import StudyConfig
-from damoos.study.study import Study
+from damoos.study.study import EvaluationStudy, Study
 
 Result = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def _ran_s(run: Run) -> float:
     return metrics.get("runtime_s", metrics.get("elapsed_s", 0.0))
 
 
-def provenance(study: Study) -> dict[str, str]:
+def provenance(study: Study | EvaluationStudy) -> dict[str, str]:
     """What ran where, under which kernel, from which commit."""
     setting, facts = study.setting, study.setting.facts
     said = {
@@ -73,7 +73,7 @@ def provenance(study: Study) -> dict[str, str]:
     return {key: shown.said_of(value) for key, value in said.items() if value not in (None, "", [], {})}
 
 
-def workload_hash(study: Study) -> str:
+def workload_hash(study: Study | EvaluationStudy) -> str:
     """A short hash of all that made the workload what it was: the same hash, the same workload."""
     return hashlib.sha256(study.setting.workload_identity.encode()).hexdigest()[:16]
 

@@ -55,7 +55,7 @@ def write(sweep: Sweep, path: Path, prices: Prices | None = None) -> list[Path]:
 
 def figures(found: fleet.Fleet) -> list[Figure]:
     """The figures of a sweep; where there are too many machines to tell apart, of what they have in common."""
-    sweep, studies = found.sweep, list(found.finished)
+    sweep, studies = found.sweep, list(found.tuned.values())
     direction = studies[0].scorer.direction
     pairs = [dict(one) for one in manual_tuned.compare(studies)]
     is_crowd = len(sweep.config.machines) > MOST_MACHINES
@@ -180,5 +180,5 @@ def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
         shown.score(manual.get("score")), shown.score(fleet.gain(result)),
         shown.change(fleet.slowdown(tuned, base)), shown.share(fleet.saving(tuned, base)),
         shown.size(base["rss_avg_bytes"] - tuned["rss_avg_bytes"] if tuned and base else None),
-        limits, shown.word(trials.point_text(found.study(row["study"]), best)),
+        limits, shown.word(trials.point_text(found.tuned[row["study"]], best)),
     ]  # fmt: skip
