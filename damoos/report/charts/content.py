@@ -78,10 +78,10 @@ class Content:
     def inches(self) -> tuple[float, float]:
         """Width and height of a picture of it."""
         rows = math.ceil(len(self.panels) / self.columns)
-        if len(self.panels) == 1 and not any(isinstance(one, Bars | Cells) for one in self.panels[0].layers):
+        if len(self.panels) == 1 and not any(isinstance(layer, Bars | Cells) for layer in self.panels[0].layers):
             return 8.0, 4.8
-        return self.columns * max(_width(one, self.columns) for one in self.panels), 1.0 + rows * max(
-            _height(one) for one in self.panels
+        return self.columns * max(_width(panel, self.columns) for panel in self.panels), 1.0 + rows * max(
+            _height(panel) for panel in self.panels
         )
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class Content:
         moved["panels"] = [
             replace(
                 panel,
-                layers=[replace(one, x=one.x + by_s) if hasattr(one, "x") else one for one in panel.layers],  # type: ignore[call-arg]
+                layers=[replace(layer, x=layer.x + by_s) if hasattr(layer, "x") else layer for layer in panel.layers],  # type: ignore[call-arg]
             )
             for panel in self.panels
         ]
@@ -120,7 +120,7 @@ def _width(panel: Panel, columns: int) -> float:
 def _height(panel: Panel) -> float:
     if panel.y.words:
         return max(1.2, 0.3 + _CELL_INCHES[1] * len(panel.y.words))
-    return 3.8 if any(isinstance(one, Cells) for one in panel.layers) else _PANEL_INCHES[1]
+    return 3.8 if any(isinstance(layer, Cells) for layer in panel.layers) else _PANEL_INCHES[1]
 
 
 def label_length(chart: Content) -> int:

@@ -205,8 +205,8 @@ class Bars(Layer):
         """A row each bar; what has no value is empty."""
         for at, cell in enumerate(self.cells):
             low, high = (cell and cell.get("ci95")) or (None, None)
-            found = {y.column: cell and cell["mean"], f"{y.column}_low": low, f"{y.column}_high": high}
-            yield {x.column: x.words[at], **found, "limit_broken": bool(cell and cell.get("broken"))}
+            values = {y.column: cell and cell["mean"], f"{y.column}_low": low, f"{y.column}_high": high}
+            yield {x.column: x.words[at], **values, "limit_broken": bool(cell and cell.get("broken"))}
 
 
 @dataclass(frozen=True)

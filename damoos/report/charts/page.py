@@ -47,10 +47,10 @@ class Figure:
 
     @cached_property
     def _plotly(self) -> Any:
-        made = figure(self.chart)
-        spare = made.layout.margin.t - _TOP
-        made.update_layout(title=None, margin={"t": _TOP}, height=made.layout.height - spare)  # the page has a heading
-        return made
+        plot = figure(self.chart)
+        spare = plot.layout.margin.t - _TOP
+        plot.update_layout(title=None, margin={"t": _TOP}, height=plot.layout.height - spare)  # the page has a heading
+        return plot
 
     @property
     def height(self) -> int:
@@ -106,8 +106,8 @@ def bundle(chart: Content) -> dict[str, Any]:
     """What a notebook that knows Plotly is given."""
     import plotly.io
 
-    found: dict[str, Any] = plotly.io.renderers["plotly_mimetype"].to_mimebundle(figure(chart).to_plotly_json())
-    return found
+    mimebundle: dict[str, Any] = plotly.io.renderers["plotly_mimetype"].to_mimebundle(figure(chart).to_plotly_json())
+    return mimebundle
 
 
 def figure(chart: Content, theme: str = "either") -> go.Figure:
@@ -117,17 +117,17 @@ def figure(chart: Content, theme: str = "either") -> go.Figure:
     ----------
     theme : {"light", "dark", "either"}
     """
-    made = _grid(chart)
+    plot = _grid(chart)
     named: set[str] = set()
     for at, panel in enumerate(chart.panels):
-        place = {"row": at // chart.columns + 1, "col": at % chart.columns + 1}
-        made.update_xaxes(_axis(panel.x, 80), **place)
-        made.update_yaxes(_axis(panel.y, label_length(chart)), **place)
+        subplot = {"row": at // chart.columns + 1, "col": at % chart.columns + 1}
+        plot.update_xaxes(_axis(panel.x, 80), **subplot)
+        plot.update_yaxes(_axis(panel.y, label_length(chart)), **subplot)
         if chart.shares_x and at < len(chart.panels) - chart.columns:
-            made.update_xaxes(title_text="", **place)
+            plot.update_xaxes(title_text="", **subplot)
         for layer in panel.layers:
-            DRAWN[type(layer)](made, panel, layer, {**place, **_legend(layer.name, named)})
-    return made.update_layout(template=template(theme))
+            DRAWN[type(layer)](plot, panel, layer, {**subplot, **_legend(layer.name, named)})
+    return plot.update_layout(template=template(theme))
 
 
 def _grid(chart: Content) -> go.Figure:
@@ -139,15 +139,15 @@ def _grid(chart: Content) -> go.Figure:
     height = round(chart.inches[1] * _PIXELS_PER_INCH)
     top = 40 + 20 * (len(title) + has_titles)
     gap = (30 if chart.shares_x else 60) + 25 * has_titles
-    made = make_subplots(
+    plot = make_subplots(
         rows, columns, shared_xaxes="columns" if chart.shares_x else False,
         subplot_titles=[plain(panel.title) for panel in chart.panels] if has_titles else None,
         vertical_spacing=min(gap / height, 0.9 / (rows - 1)) if rows > 1 else None,
         horizontal_spacing=0.25 / columns if columns > 1 else None,
     )  # fmt: skip
-    made.update_annotations(font_size=13)
+    plot.update_annotations(font_size=13)
     heading = {"text": "<br>".join(map(plain, title)), "font": {"size": 15}, "x": 0, "xref": "paper"}
-    return made.update_layout(
+    return plot.update_layout(
         title={**heading, "y": 1, "yref": "container", "yanchor": "top", "pad": {"t": 12}},
         height=top + height + _BELOW,
         legend={"orientation": "h", "yanchor": "top", "y": -_BELOW / height, "x": 0},
@@ -156,17 +156,17 @@ def _grid(chart: Content) -> go.Figure:
 
 
 def _axis(axis: Axis, length: int) -> dict[str, Any]:
-    form: dict[str, Any] = {"title": {"text": lines(axis.label, length), "standoff": 10}}
-    form["hoverformat"] = ".3~p" if axis.is_share else ".4~g"
+    layout: dict[str, Any] = {"title": {"text": lines(axis.label, length), "standoff": 10}}
+    layout["hoverformat"] = ".3~p" if axis.is_share else ".4~g"
     if axis.is_share:
-        form["tickformat"] = ".3~p"
+        layout["tickformat"] = ".3~p"
     if axis.words:
         count = len(axis.words)
-        form |= {"tickvals": list(range(count)), "ticktext": [plain(one) for one in axis.words]}
-        form["range"] = [-0.6, count - 0.4]
+        layout |= {"tickvals": list(range(count)), "ticktext": [plain(word) for word in axis.words]}
+        layout["range"] = [-0.6, count - 0.4]
     if axis.from_zero:
-        form["rangemode"] = "tozero"
-    return form
+        layout["rangemode"] = "tozero"
+    return layout
 
 
 def _legend(name: str, named: set[str]) -> dict[str, Any]:

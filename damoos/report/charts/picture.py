@@ -60,10 +60,10 @@ def figure(chart: Content) -> Figure:
     """Draw a chart."""
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=chart.inches, layout="constrained")
-    made.suptitle("\n".join(wrapped(chart.title, round(13 * chart.inches[0]))), fontsize=10)
+    picture = Figure(figsize=chart.inches, layout="constrained")
+    picture.suptitle("\n".join(wrapped(chart.title, round(13 * chart.inches[0]))), fontsize=10)
     rows = math.ceil(len(chart.panels) / chart.columns)
-    grid = made.subplots(rows, chart.columns, squeeze=False, sharex="col" if chart.shares_x else "none")
+    grid = picture.subplots(rows, chart.columns, squeeze=False, sharex="col" if chart.shares_x else "none")
     for axes in grid.ravel()[len(chart.panels) :]:
         axes.remove()
     for at, (axes, panel) in enumerate(zip(grid.ravel(), chart.panels, strict=False)):
@@ -72,13 +72,13 @@ def figure(chart: Content) -> Figure:
         if not chart.shares_x or at >= len(chart.panels) - chart.columns:
             axes.set_xlabel(panel.x.label, fontsize=9)
     shown: dict[str, Any] = {}
-    for axes in made.axes:
+    for axes in picture.axes:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             shown.setdefault(label, handle)
     if shown:
-        fitting = max(1, int(made.get_figwidth() * 13 / (6 + max(map(len, shown)))))
-        made.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=fitting, fontsize=8)
-    return made
+        fitting = max(1, int(picture.get_figwidth() * 13 / (6 + max(map(len, shown)))))
+        picture.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=fitting, fontsize=8)
+    return picture
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
@@ -157,7 +157,7 @@ def _stack(axes: Axes, panel: Panel, layer: of.Stack) -> None:
 
 
 def _bars(axes: Axes, panel: Panel, layer: of.Bars) -> None:
-    series = [one for one in panel.layers if isinstance(one, of.Bars)]
+    series = [bars for bars in panel.layers if isinstance(bars, of.Bars)]
     nth, width = series.index(layer), 0.84 / len(series)
     places = [at + (nth - (len(series) - 1) / 2) * width for at in range(len(layer.cells))]
     known = [(places[at], *rest) for at, *rest in layer.known()]

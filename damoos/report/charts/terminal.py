@@ -55,7 +55,7 @@ def _lines(layer: Layer, words: Sequence[str], console: Console) -> list[Text]:
     if isinstance(layer, Stack):
         return _bars(*_sampled(layer.x, layer.values), console, layer.names)
     if isinstance(layer, Bars):
-        values = [0.0 if one is None else one["mean"] for one in layer.cells]
+        values = [0.0 if cell is None else cell["mean"] for cell in layer.cells]
         return _bars(words, np.array(values)[:, np.newaxis], console)
     return []
 
@@ -104,20 +104,20 @@ def _ramp_row(values: Floats, console: Console, colours: bool = False) -> Text:
 def _colour(value: float) -> Color:
     if np.isnan(value):
         return Color.parse(NOTHING)
-    place = min(max(float(value), 0.0), 1.0) * (len(_INFERNO) - 1)
-    low = min(int(place), len(_INFERNO) - 2)
+    position = min(max(float(value), 0.0), 1.0) * (len(_INFERNO) - 1)
+    low = min(int(position), len(_INFERNO) - 2)
     pairs = zip(Color.parse(_INFERNO[low]).triplet or (), Color.parse(_INFERNO[low + 1]).triplet or (), strict=True)
-    return Color.from_rgb(*(first + (second - first) * (place - low) for first, second in pairs))
+    return Color.from_rgb(*(first + (second - first) * (position - low) for first, second in pairs))
 
 
 def _sampled(x: Floats, values: Floats) -> tuple[list[str], Floats]:
     """At most `_ROWS` equal parts of time, each with its mean; a part without an aggregation has none."""
     middles = (x[:-1] + x[1:]) / 2
     edges = np.linspace(x[0], x[-1], min(_ROWS, len(values)) + 1)
-    place = np.clip(np.searchsorted(edges, middles, side="right") - 1, 0, len(edges) - 2)
-    kept = np.unique(place)
-    means = np.stack([values[place == one].mean(axis=0) for one in kept])
-    return [f"{edges[one]:.4g} s" for one in kept], means
+    parts = np.clip(np.searchsorted(edges, middles, side="right") - 1, 0, len(edges) - 2)
+    kept = np.unique(parts)
+    means = np.stack([values[parts == part].mean(axis=0) for part in kept])
+    return [f"{edges[part]:.4g} s" for part in kept], means
 
 
 def _bars(labels: Sequence[str], values: Floats, console: Console, names: Sequence[str] = ()) -> list[Text]:

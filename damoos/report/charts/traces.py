@@ -29,7 +29,7 @@ def lines(text: str, length: int) -> str:
 
 def _numbers(values: of.Numbers) -> list[float | None]:
     """Plain numbers, to nine digits: Plotly would encode an array so that only Plotly can read it."""
-    return [None if math.isnan(one) else float(f"{one:.9g}") for one in values]
+    return [None if math.isnan(number) else float(f"{number:.9g}") for number in values]
 
 
 def _reach(layer: of.Points, colour: str) -> dict[str, Any] | None:
@@ -102,14 +102,14 @@ def _stack(made: Any, panel: Panel, layer: of.Stack, place: dict[str, Any]) -> N
 
 
 def _bars(made: Any, panel: Panel, layer: of.Bars, place: dict[str, Any]) -> None:
-    series = [one for one in panel.layers if isinstance(one, of.Bars)]
+    series = [bars for bars in panel.layers if isinstance(bars, of.Bars)]
     nth, width = series.index(layer), 0.84 / len(series)
     shift = (nth - (len(series) - 1) / 2) * width
     known = layer.known()
     places, means, low, high = map(list, zip(*known, strict=True)) if known else ([], [], [], [])
     x = [at + shift for at in places]
     made.add_bar(
-        x=x, y=[one - layer.neutral for one in means], base=layer.neutral, width=width,
+        x=x, y=[mean - layer.neutral for mean in means], base=layer.neutral, width=width,
         error_y=_reach(of.Points("", x, means, low, high), GREY),
         marker={"color": layer.colour, "pattern": {"shape": PATTERNS[nth % len(PATTERNS)], **_HATCH}},
         customdata=means, text=[plain(panel.x.words[round(at)]) for at in places], textposition="none",
@@ -127,7 +127,7 @@ def _bars(made: Any, panel: Panel, layer: of.Bars, place: dict[str, Any]) -> Non
 
 def _cells(made: Any, panel: Panel, layer: of.Cells, place: dict[str, Any]) -> None:
     where = {key: place[key] for key in ("row", "col")}
-    form = ".1%" if layer.is_share else ".4g"
+    number_format = ".1%" if layer.is_share else ".4g"
     made.add_heatmap(
         x=_numbers(layer.x), y=_numbers(layer.y), z=np.round(layer.values.T, 4),
         zmin=-layer.most if layer.is_diverging else 0, zmax=layer.most,
@@ -135,7 +135,7 @@ def _cells(made: Any, panel: Panel, layer: of.Cells, place: dict[str, Any]) -> N
         colorbar={"title": {"text": lines(layer.name, 30), "side": "right"}, "tickformat": ".0%" * layer.is_share},
         text=[list(map(plain, row)) for row in zip(*layer.texts, strict=True)] if layer.texts else None,
         texttemplate="%{text}" if layer.texts else None,
-        hovertemplate=f"%{{x}}, %{{y}}: %{{z:{form}}}<extra></extra>", hoverongaps=False, **where,
+        hovertemplate=f"%{{x}}, %{{y}}: %{{z:{number_format}}}<extra></extra>", hoverongaps=False, **where,
     )  # fmt: skip
     bare = {"showgrid": False, "zeroline": False}
     made.update_xaxes(**bare, range=[float(layer.x[0]), float(layer.x[-1])], **where)

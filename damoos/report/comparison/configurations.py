@@ -36,9 +36,9 @@ def write(found: Result, results: Sequence[Result], artifacts: Artifacts) -> lis
         artifacts.write_text("evaluation.csv", to_csv(rows(results))),
     ]
     for machine in found["machines"]:
-        made = chart({"machines": [machine]}, results)
+        figure = chart({"machines": [machine]}, results)
         for ending in ("png", "svg"):
-            written.append(made.save(artifacts.path / f"evaluation-{slug(machine['machine'])}.{ending}"))
+            written.append(figure.save(artifacts.path / f"evaluation-{slug(machine['machine'])}.{ending}"))
     return written
 
 
@@ -46,9 +46,9 @@ def text(found: Result, results: Sequence[Result]) -> str:
     """Every workload under every configuration, then averages, best and worst, and what became of THP's bloat."""
     lines = []
     for machine in found["machines"]:
-        here = [one for one in results if one["machine"]["name"] == machine["machine"]]
+        here = [result for result in results if result["machine"]["name"] == machine["machine"]]
         lines += list(_machine(machine, here))
-    lines += [f"not finished: {one['study']}: {one['error']}" for one in found["failures"]]
+    lines += [f"not finished: {failure['study']}: {failure['error']}" for failure in found["failures"]]
     known = {name for machine in found["machines"] for name in machine["configs"]}
     return "\n".join([*lines, PAPER] if known & set(named.PAPER[1:]) else lines)
 
@@ -57,11 +57,13 @@ def to_html(found: Result, results: Sequence[Result]) -> str:
     """The same for a notebook, without the averages."""
     columns = ("machine", "workload", "config", "runtime", "RSS", "performance", "memory efficiency", "AnonHuge", "CPU")
     cells = [
-        (one["machine"]["name"], _name(one), name, *_words(config))
-        for one in results
-        for name, config in one["configs"].items()
+        (result["machine"]["name"], _name(result), name, *_words(config))
+        for result in results
+        for name, config in result["configs"].items()
     ]
-    failures = [html.pairs({one["study"]: one["error"] for one in found["failures"]})] if found["failures"] else []
+    failures = (
+        [html.pairs({failure["study"]: failure["error"] for failure in found["failures"]})] if found["failures"] else []
+    )
     return html.section(f"evaluation {found['sweep']}", html.table(columns, cells), *failures)
 
 
@@ -71,14 +73,14 @@ def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[
         f"{machine['machine']}: Linux {about['kernel']}, {about['accel']}, {results[0]['repeats']} blocks;"
         " performance and memory efficiency: baseline = 1, more is better"
     )
-    names = max(len(_name(one)) for one in results)
+    names = max(len(_name(result)) for result in results)
     width = max(len(name) for name in machine["configs"])
     columns = f"{'runtime':>9} {'RSS':>9}  {'performance':<21}  {'memory efficiency':<21}  {'AnonHuge':>9}  DAMON CPU"
     yield f"  {'workload':<{names}}  {'config':<{width}}  {columns}"
-    for one in results:
-        for name, config in one["configs"].items():
-            yield f"  {_name(one):<{names}}  {name:<{width}}  {_cells(config)}"
-    if any(one["variant"] == "model" for one in results):
+    for result in results:
+        for name, config in result["configs"].items():
+            yield f"  {_name(result):<{names}}  {name:<{width}}  {_cells(config)}"
+    if any(result["variant"] == "model" for result in results):
         yield "  a model has the accesses of a program that is not installed; ages of schemes are scaled with its time"
     if len(results) > 1:
         yield from _averages(machine, width)
@@ -102,34 +104,36 @@ def _words(config: Mapping[str, Any]) -> tuple[str, ...]:
     """Runtime, RSS, both ratios, huge pages, DAMON's CPU share; only the reason of one that failed."""
     if config["error"]:
         return (f"failed: {config['error']}",)
-    found = config["quantities"]
+    quantities = config["quantities"]
     return (
-        f"{found['runtime_s']['mean']:.2f} s",
-        show_bytes(found["rss_avg_bytes"]["mean"]),
-        ratio(found["performance"]),
-        ratio(found["memory_efficiency"]),
-        show_bytes(found["anon_huge_avg_bytes"]["mean"]),
-        f"{found['kdamond_cpu']['mean']:.2%}",
+        f"{quantities['runtime_s']['mean']:.2f} s",
+        show_bytes(quantities["rss_avg_bytes"]["mean"]),
+        ratio(quantities["performance"]),
+        ratio(quantities["memory_efficiency"]),
+        show_bytes(quantities["anon_huge_avg_bytes"]["mean"]),
+        f"{quantities['kdamond_cpu']['mean']:.2%}",
     )
 
 
 def _averages(machine: Mapping[str, Any], width: int) -> Iterator[str]:
     total = len(machine["workloads"])
     yield f"  averages of {total} workloads (intervals: noise of the runs), best and worst"
-    for name, one in machine["configs"].items():
-        if not one["workloads"]:
+    for name, config in machine["configs"].items():
+        if not config["workloads"]:
             yield f"  {name:<{width}}  failed on all of them"
             continue
-        of = "" if len(one["workloads"]) == total else f"  of {len(one['workloads'])} workloads, the others failed"
+        of = (
+            "" if len(config["workloads"]) == total else f"  of {len(config['workloads'])} workloads, the others failed"
+        )
         for key, word in (("performance", "performance"), ("memory_efficiency", "memory efficiency")):
-            found = one[key]
+            average = config[key]
             ends = "" if name == BASELINE else "  ".join(
-                f"{end} {found[end]['mean']:.3f} {short(found[end]['workload'])}" for end in ("best", "worst")
+                f"{end} {average[end]['mean']:.3f} {short(average[end]['workload'])}" for end in ("best", "worst")
             )  # fmt: skip
-            yield f"  {name:<{width}}  {word:<17}  {ratio(found)}  {ends}{of}".rstrip()
+            yield f"  {name:<{width}}  {word:<17}  {ratio(average)}  {ends}{of}".rstrip()
         if name != BASELINE:
-            cpu = f", DAMON CPU {one['kdamond_cpu']['mean']:.2%}" if one["kdamond_cpu"]["mean"] else ""
-            yield f"  {name:<{width}}  slowdown {change(one['slowdown'])}, RSS {change(one['bloat'])}{cpu}"
+            cpu = f", DAMON CPU {config['kdamond_cpu']['mean']:.2%}" if config["kdamond_cpu"]["mean"] else ""
+            yield f"  {name:<{width}}  slowdown {change(config['slowdown'])}, RSS {change(config['bloat'])}{cpu}"
 
 
 def _share(share: Mapping[str, Any]) -> str:
@@ -150,29 +154,31 @@ def _share(share: Mapping[str, Any]) -> str:
 def chart(found: Result, results: Sequence[Result]) -> Chart:
     """Normalised performance above, memory efficiency below, the machines side by side."""
     machines = found["machines"]
-    here = {one["machine"]: [r for r in results if r["machine"]["name"] == one["machine"]] for one in machines}
-    models = " (models)" if any(one["variant"] == "model" for one in results) else ""
-    where = ", ".join("{}: Linux {kernel}, {accel}".format(name, **some[0]["machine"]) for name, some in here.items())
+    here = {
+        machine["machine"]: [r for r in results if r["machine"]["name"] == machine["machine"]] for machine in machines
+    }
+    models = " (models)" if any(result["variant"] == "model" for result in results) else ""
+    where = ", ".join("{}: Linux {kernel}, {accel}".format(name, **group[0]["machine"]) for name, group in here.items())
     return Chart(
         f"{where}; baseline = 1, more is better{models}",
         [
-            _panel(one, here[one["machine"]], key, len(machines) > 1)
+            _panel(machine, here[machine["machine"]], key, len(machines) > 1)
             for key in ("performance", "memory_efficiency")
-            for one in machines
+            for machine in machines
         ],
         columns=len(machines),
         shares_x=True,
-        own_table=pd.DataFrame(rows([one for some in here.values() for one in some])),
+        own_table=pd.DataFrame(rows([result for group in here.values() for result in group])),
     )
 
 
 def _panel(machine: Mapping[str, Any], results: Sequence[Result], key: str, is_named: bool) -> Panel:
-    groups = [short(one["workload"]) for one in results]
+    groups = [short(result["workload"]) for result in results]
     if len(results) > 1:
         groups.append("average")
     layers = []
     for number, name in enumerate(name for name in machine["configs"] if name != BASELINE):
-        cells = [one["configs"][name]["quantities"].get(key) for one in results]
+        cells = [result["configs"][name]["quantities"].get(key) for result in results]
         cells += [machine["configs"][name].get(key)] if len(results) > 1 else []
         layers.append(Bars(name, cells, 1.0, nth(number)[0]))
     y = Axis(f"normalised\n{key.replace('_', ' ')}", key)

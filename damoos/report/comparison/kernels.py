@@ -20,12 +20,14 @@ def text(result: Mapping[str, Any]) -> str:
             lines.append(
                 f"  {name:<30} {_number(name, value['mean']):>9} [{_number(name, low)}, {_number(name, high)}]"
             )
-    for one in result["differences"]:
-        low, high = one["interval"]
-        unit = "" if one["relative"] else " points"
-        values = f"{one['difference']:+.2%}{unit} [{low:+.2%}, {high:+.2%}]"
-        verdict = "differs" if one["differs"] else "cannot be told apart"
-        lines.append(f"{one['kernel']} against {one['than']}: {one['quantity']:<30} {values}  {verdict}")
+    for difference in result["differences"]:
+        low, high = difference["interval"]
+        unit = "" if difference["relative"] else " points"
+        values = f"{difference['difference']:+.2%}{unit} [{low:+.2%}, {high:+.2%}]"
+        verdict = "differs" if difference["differs"] else "cannot be told apart"
+        lines.append(
+            f"{difference['kernel']} against {difference['than']}: {difference['quantity']:<30} {values}  {verdict}"
+        )
     return "\n".join(lines)
 
 

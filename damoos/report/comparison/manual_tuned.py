@@ -30,10 +30,10 @@ def write(found: Sequence[Machine], artifacts: Artifacts) -> list[Path]:
         artifacts.write_text("compare.csv", to_csv(rows(found))),
     ]
     for machine in found:
-        made = chart([machine])
-        for ending in ("png", "svg") if made else ():
-            assert made
-            written.append(made.save(artifacts.path / f"compare-{slug(machine['machine'])}.{ending}"))
+        figure = chart([machine])
+        for ending in ("png", "svg") if figure else ():
+            assert figure
+            written.append(figure.save(artifacts.path / f"compare-{slug(machine['machine'])}.{ending}"))
     return written
 
 
@@ -49,34 +49,34 @@ def to_html(found: Sequence[Machine]) -> str:
 
 def _section(machine: Machine) -> str:
     columns = ("workload", "scheme", "slowdown", "RSS saving", "score", "")
-    good = [(_name(one), one) for one in machine["studies"] if not one["error"]]
+    good = [(_name(pair), pair) for pair in machine["studies"] if not pair["error"]]
     cells = [
-        (name, arm, *_words(one[arm]), "" if one[arm]["feasible"] else "breaks the limit")
-        for name, one in good
+        (name, arm, *_words(pair[arm]), "" if pair[arm]["feasible"] else "breaks the limit")
+        for name, pair in good
         for arm in (MANUAL, TUNED)
     ]
     if machine["average"]:
         cells += [("average", arm, *_words(machine["average"][arm]), "") for arm in (MANUAL, TUNED)]
-    left_out = {one["study"]: one["error"] for one in machine["studies"] if one["error"]}
+    left_out = {pair["study"]: pair["error"] for pair in machine["studies"] if pair["error"]}
     return html.section(machine["machine"], html.table(columns, cells), html.pairs(left_out))
 
 
 def _machine(machine: Machine) -> Iterator[str]:
-    good = [one for one in machine["studies"] if not one["error"]]
+    good = [pair for pair in machine["studies"] if not pair["error"]]
     yield f"{machine['machine']}: {len(good)} of {len(machine['studies'])} studies have both schemes validated"
-    width = max((len(_name(one)) for one in good), default=0)
+    width = max((len(_name(pair)) for pair in good), default=0)
     if good:
         yield f"  {'workload':<{width}}  {'scheme':<6}  {'slowdown':<22}  {'RSS saving':<22}  score"
-    for one in good:
+    for pair in good:
         for arm in (MANUAL, TUNED):
-            yield f"  {_name(one):<{width}}  {arm:<6}  {_cells(one[arm])}" + (
-                "" if one[arm]["feasible"] else "  breaks the limit"
+            yield f"  {_name(pair):<{width}}  {arm:<6}  {_cells(pair[arm])}" + (
+                "" if pair[arm]["feasible"] else "  breaks the limit"
             )
     if machine["average"]:
         yield from _average(machine["average"], machine["paper"], width)
-    for one in machine["studies"]:
-        if one["error"]:
-            yield f"  left out: {one['study']}: {one['error']}"
+    for pair in machine["studies"]:
+        if pair["error"]:
+            yield f"  left out: {pair['study']}: {pair['error']}"
 
 
 def _name(one: Mapping[str, Any]) -> str:
@@ -100,8 +100,8 @@ def _words(arm: Mapping[str, Any]) -> tuple[str, str, str]:
 def _average(average: Mapping[str, Any], paper: Mapping[str, Any] | None, width: int) -> Iterator[str]:
     for arm in (MANUAL, TUNED) if average["workloads"] > 1 else ():
         broken = len(average[arm]["broken"])
-        said = f"  breaks the limit on {broken} of {average['workloads']}" if broken else ""
-        yield f"  {'average':<{width}}  {arm:<6}  {_cells(average[arm])}{said}"
+        note = f"  breaks the limit on {broken} of {average['workloads']}" if broken else ""
+        yield f"  {'average':<{width}}  {arm:<6}  {_cells(average[arm])}{note}"
     if average["scored"] < average["workloads"]:
         yield f"  scores: of the {average['scored']} workloads where both schemes have one"
     gain = average["score_gain"]
@@ -127,9 +127,9 @@ def chart(found: Sequence[Machine]) -> Chart | None:
     found = [machine for machine in found if machine["average"]]
     if not found:
         return None
-    good = [one for machine in found for one in machine["studies"] if not one["error"]]
-    models = " (models)" if any(one["variant"] == "model" for one in good) else ""
-    crosses = any(not one[arm]["feasible"] for one in good for arm in (MANUAL, TUNED))
+    good = [pair for machine in found for pair in machine["studies"] if not pair["error"]]
+    models = " (models)" if any(pair["variant"] == "model" for pair in good) else ""
+    crosses = any(not pair[arm]["feasible"] for pair in good for arm in (MANUAL, TUNED))
     where = ", ".join(machine["machine"] for machine in found)
     return Chart(
         f"{where}: manual and tuned schemes, validated{models}"
@@ -142,13 +142,13 @@ def chart(found: Sequence[Machine]) -> Chart | None:
 
 
 def _panel(machine: Machine, key: str, is_named: bool) -> Panel:
-    good = [one for one in machine["studies"] if not one["error"]]
-    groups = [short(one["workload"]) for one in good]
+    good = [pair for pair in machine["studies"] if not pair["error"]]
+    groups = [short(pair["workload"]) for pair in good]
     if len(good) > 1:
         groups.append("average")
     layers = []
     for number, arm in enumerate((MANUAL, TUNED)):
-        cells = [one[arm][key] and {**one[arm][key], "broken": not one[arm]["feasible"]} for one in good]
+        cells = [pair[arm][key] and {**pair[arm][key], "broken": not pair[arm]["feasible"]} for pair in good]
         cells += [machine["average"][arm][key]] if len(good) > 1 else []
         layers.append(Bars(arm, cells, 0.0, nth(number)[0]))
     y = Axis(_TITLES[key], key, is_share=key != "score")
