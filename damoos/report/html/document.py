@@ -35,7 +35,7 @@ def write(path: Path, template: str, figures: Sequence[Figure] = (), **context: 
     StoreError : a file cannot be written
     """
     folder = path.with_name(f"{path.stem}-figures")
-    by_key = {one.key: one for one in figures}
+    by_key = {figure.key: figure for figure in figures}
     text = render(template, figures=by_key, folder=folder.name, **context)
     written = [Artifacts(path.parent).write_text(path.name, text)]
     return written + [

@@ -27,9 +27,9 @@ def write(sweep: Sweep, path: Path) -> list[Path]:
     ------
     MeasurementError : none of its studies has finished
     """
-    found = fleet.Fleet(sweep)
-    machines = evaluation(list(found.results.values()))
-    return document.write(path, "evaluation", figures(found, machines), **context(found, machines))
+    overview = fleet.Fleet(sweep)
+    machines = evaluation(list(overview.results.values()))
+    return document.write(path, "evaluation", figures(overview, machines), **context(overview, machines))
 
 
 def figures(found: fleet.Fleet, machines: Sequence[Machine]) -> list[Figure]:
@@ -37,13 +37,13 @@ def figures(found: fleet.Fleet, machines: Sequence[Machine]) -> list[Figure]:
     results = list(found.results.values())
     says = "Each run against the baseline of its own block, which is 1; more is better; intervals are 95 %."
     title = "Performance and memory efficiency"
-    bars = sum(len(one["configs"]) * (len(one["workloads"]) + 1) for one in machines)
+    bars = sum(len(machine["configs"]) * (len(machine["workloads"]) + 1) for machine in machines)
     if bars <= MOST_BARS:
         return [Figure("configs", title, says, configurations.chart({"machines": machines}, results))]
     return [
-        Figure(f"configs-{slug(one['machine'])}", f"{title} on {one['machine']}", says,
-               configurations.chart({"machines": [one]}, results))
-        for one in machines
+        Figure(f"configs-{slug(machine['machine'])}", f"{title} on {machine['machine']}", says,
+               configurations.chart({"machines": [machine]}, results))
+        for machine in machines
     ]  # fmt: skip
 
 
@@ -76,20 +76,24 @@ _AVERAGES = (
 
 
 def _verdict(found: fleet.Fleet, machines: Sequence[Machine]) -> dict[str, str]:
-    said = []
+    parts = []
     for machine in machines:
         where = f" on {machine['machine']}" if len(machines) > 1 else ""
-        known = {name: one for name, one in machine["configs"].items() if name != BASELINE and one["workloads"]}
+        known = {
+            name: config for name, config in machine["configs"].items() if name != BASELINE and config["workloads"]
+        }
         if known:
             fast, lean = (_first(known, key) for key in ("performance", "memory_efficiency"))
-            said.append(f"the best performance{where} is that of {fast}, the best memory efficiency that of {lean}")
-    failed = [f"{one['workload']} under {name}" for result in found.results.values() for name, one in _failed(result)]
+            parts.append(f"the best performance{where} is that of {fast}, the best memory efficiency that of {lean}")
+    failed = [
+        f"{failure['workload']} under {name}" for result in found.results.values() for name, failure in _failed(result)
+    ]
     caution = (
         f"Failed, and without numbers: {shown.listed(failed[:8])}{' and others' if len(failed) > 8 else ''}."
         if failed
         else ""
     )
-    text = "; ".join(said) or "no configuration has run to its end"
+    text = "; ".join(parts) or "no configuration has run to its end"
     return {"verdict": f"{text[:1].upper()}{text[1:]}.", "caution": caution}
 
 
@@ -99,16 +103,20 @@ def _first(known: Mapping[str, Mapping[str, Any]], key: str) -> str:
 
 
 def _failed(result: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for name, one in result["configs"].items():
-        if one["error"]:
-            yield name, {"workload": result["workload"], "error": one["error"]}
+    for name, config in result["configs"].items():
+        if config["error"]:
+            yield name, {"workload": result["workload"], "error": config["error"]}
 
 
 def _averages(machines: Sequence[Machine]) -> Table:
     columns = {"machine": WORDS, "configuration": WORDS, "performance": NUMBERS}
     columns |= {"memory efficiency": NUMBERS, "slowdown": NUMBERS, "RSS": NUMBERS}
     columns |= {"DAMON": NUMBERS, "workloads": NUMBERS}
-    rows = [_average(one["machine"], name, config) for one in machines for name, config in one["configs"].items()]
+    rows = [
+        _average(machine["machine"], name, config)
+        for machine in machines
+        for name, config in machine["configs"].items()
+    ]
     return Table(columns, rows)
 
 
@@ -126,38 +134,38 @@ def _average(machine: str, name: str, config: Mapping[str, Any]) -> list[Cell]:
 def _shares(machines: Sequence[Machine]) -> Iterator[str]:
     """How much of THP's bloat its schemes remove, on the average where there is one."""
     for machine in machines:
-        whole = [one for one in machine["thp"] if one["workload"] is None] or machine["thp"]
-        for one in whole:
-            where = f"on {machine['machine']}, {one['workload'] or 'average'}"
-            removed, kept = one["bloat_removed"], one["speedup_kept"]
+        shares = [share for share in machine["thp"] if share["workload"] is None] or machine["thp"]
+        for share in shares:
+            where = f"on {machine['machine']}, {share['workload'] or 'average'}"
+            removed, kept = share["bloat_removed"], share["speedup_kept"]
             bloat = (
                 "there is no memory bloat of THP to remove"
                 if removed is None
                 else f"it removes {removed:.1%} of THP's memory bloat"
             )
             speed = "there is no speedup of THP to keep" if kept is None else f"it keeps {kept:.1%} of its speedup"
-            yield f"{one['config']} {where}: {bloat}, {speed}."
+            yield f"{share['config']} {where}: {bloat}, {speed}."
 
 
 def _numbers(results: Sequence[Mapping[str, Any]]) -> Table:
     columns = {"workload": WORDS, "machine": WORDS, "configuration": WORDS, "runtime": NUMBERS, "RSS": NUMBERS}
     columns |= {"performance": NUMBERS, "memory efficiency": NUMBERS}
     columns |= {"huge pages": NUMBERS, "DAMON": NUMBERS, "error": WORDS}
-    rows = [_number(one, name, config) for one in results for name, config in one["configs"].items()]
+    rows = [_number(result, name, config) for result in results for name, config in result["configs"].items()]
     return Table(columns, rows, "Every workload under every configuration")
 
 
 def _number(result: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> list[Cell]:
-    found = config["quantities"]
+    quantities = config["quantities"]
 
     def mean(key: str) -> float | None:
-        return found[key]["mean"] if key in found else None
+        return quantities[key]["mean"] if key in quantities else None
 
     model = " (model)" if result["variant"] == "model" else ""
     return [
         shown.word(f"{result['workload']}{model}"), shown.word(result["machine"]["name"]), shown.word(name),
-        shown.seconds(mean("runtime_s")), shown.size(mean("rss_avg_bytes")), shown.ratio(found.get("performance")),
-        shown.ratio(found.get("memory_efficiency")), shown.size(mean("anon_huge_avg_bytes")),
+        shown.seconds(mean("runtime_s")), shown.size(mean("rss_avg_bytes")), shown.ratio(quantities.get("performance")),
+        shown.ratio(quantities.get("memory_efficiency")), shown.size(mean("anon_huge_avg_bytes")),
         shown.share(mean("kdamond_cpu")), shown.word(config["error"], "bad"),
     ]  # fmt: skip
 
@@ -165,10 +173,10 @@ def _number(result: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> 
 def _configurations(result: Mapping[str, Any]) -> Table:
     rows = [
         [
-            shown.word(name), shown.word(one["scheme"], code=True), shown.word(one["operations"]),
-            shown.word(one["thp"]), shown.word("yes" if one["record"] else None),
+            shown.word(name), shown.word(config["scheme"], code=True), shown.word(config["operations"]),
+            shown.word(config["thp"]), shown.word("yes" if config["record"] else None),
         ]
-        for name, one in result["configs"].items()
+        for name, config in result["configs"].items()
     ]  # fmt: skip
     columns = {"configuration": WORDS, "schemes": WORDS, "operations": WORDS, "THP": WORDS, "recorded": WORDS}
     return Table(columns, rows, sortable=False)

@@ -53,7 +53,7 @@ class Fleet:
     @cached_property
     def results(self) -> dict[str, Result]:
         """Results of the finished ones, by name."""
-        return {one.name: result for one in self.studies if (result := one.record.result)}
+        return {study.name: result for study in self.studies if (result := study.record.result)}
 
     @cached_property
     def said(self) -> Mapping[str, Any]:
@@ -63,12 +63,12 @@ class Fleet:
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
         """A row for every study, begun or not."""
-        told = {row["study"]: row for row in self.said["studies"]}
+        reported = {row["study"]: row for row in self.said["studies"]}
         rows = []
         for config in self.sweep.config.configs():
             name = self.sweep.study_name(config)
             row = {"study": name, "workload": config.target, "machine": config.machine, "on": "", "error": ""}
-            rows.append({**row, "state": "done" if name in self.results else "waiting", **told.get(name, {})})
+            rows.append({**row, "state": "done" if name in self.results else "waiting", **reported.get(name, {})})
         return rows
 
     @cached_property
@@ -90,16 +90,16 @@ class Fleet:
     def spent(self) -> tuple[float, float | None]:
         """Hours that machines were held, and USD, None where none has a price."""
         cost = prices.cost(self.sweep.status.get("spent_s", {}))
-        paid = [one["usd"] for one in cost if one["usd"] is not None]
-        return sum(one["hours"] for one in cost), sum(paid) if paid else None
+        paid = [row["usd"] for row in cost if row["usd"] is not None]
+        return sum(row["hours"] for row in cost), sum(paid) if paid else None
 
     def totals(self) -> Totals:
         """What the tuned schemes bring together."""
-        judged = [one for one in self.results.values() if {TUNED, BASELINE} <= set(one["validation"] or {})]
-        kept = [one for one in judged if one["validation"][TUNED]["feasible"]]
-        arms = [(one["validation"][TUNED], one["validation"][BASELINE]) for one in kept]
+        judged = [result for result in self.results.values() if {TUNED, BASELINE} <= set(result["validation"] or {})]
+        kept = [result for result in judged if result["validation"][TUNED]["feasible"]]
+        arms = [(result["validation"][TUNED], result["validation"][BASELINE]) for result in kept]
         slower = [value for tuned, base in arms if (value := slowdown(tuned, base)) is not None]
-        manual = [one["validation"][MANUAL] for one in judged if MANUAL in one["validation"]]
+        manual = [result["validation"][MANUAL] for result in judged if MANUAL in result["validation"]]
         return Totals(
             judged=len(judged),
             counted=len(kept),
@@ -107,8 +107,8 @@ class Fleet:
             whole_bytes=sum(base["rss_avg_bytes"] for _, base in arms),
             slowdown=sum(slower) / len(slower) if slower else None,
             broken_tuned=len(judged) - len(kept),
-            broken_manual=sum(not one["feasible"] for one in manual),
-            models=sum(one["variant"] == "model" for one in kept),
+            broken_manual=sum(not arm["feasible"] for arm in manual),
+            models=sum(result["variant"] == "model" for result in kept),
         )
 
 
@@ -138,14 +138,14 @@ def machines(found: Fleet) -> Table:
     named = found.said.get("machines", {})
     known = {**{name: {} for name in found.sweep.config.machines}, **named}
     # A machine of which there are several is named by its slots: i3#0, i3#1.
-    names = [name for name in known if name in named or not any(one.startswith(f"{name}#") for one in named)]
+    names = [name for name in known if name in named or not any(slot.startswith(f"{name}#") for slot in named)]
     return Table(columns, [_machine(found, name, known[name]) for name in names], "Machines")
 
 
 def _machine(found: Fleet, name: str, about: Mapping[str, Any]) -> list[Cell]:
     done = sum(1 for row in found.rows if (row["on"] or row["machine"]) == name and row["study"] in found.results)
-    failed = sum(1 for one in found.failures if one["machine"] == name)
-    cost = next((one for one in prices.cost(found.sweep.status.get("spent_s", {})) if one["machine"] == name), None)
+    failed = sum(1 for failure in found.failures if failure["machine"] == name)
+    cost = next((row for row in prices.cost(found.sweep.status.get("spent_s", {})) if row["machine"] == name), None)
     state = shown.word(about["error"], "bad") if about.get("error") else shown.word("fit" if about.get("fit") else None)
     return [
         shown.word(name), state, shown.count(done), shown.count(failed),
@@ -158,7 +158,7 @@ def _machine(found: Fleet, name: str, about: Mapping[str, Any]) -> list[Cell]:
 def machines_say(found: Fleet) -> str:
     """The misbehaved ones in a sentence."""
     retries = {name: number for name, number in found.said.get("retries", {}).items() if number}
-    out = {name: one["error"] for name, one in found.said.get("machines", {}).items() if one.get("error")}
+    out = {name: about["error"] for name, about in found.said.get("machines", {}).items() if about.get("error")}
     words = [f"{name} was given up ({error})" for name, error in out.items()]
     words += [
         f"runs were repeated on {name} ({shown.counted(number, 'time')})"
@@ -176,15 +176,15 @@ def machines_say(found: Fleet) -> str:
 def provenance(found: Fleet) -> dict[str, str]:
     """What ran where, from which commit, and what was asked for."""
     results = list(found.results.values())
-    said = {
+    entries = {
         "Sweep": found.sweep.name,
         "Begun": found.created,
         "Workloads": listed_or_counted(found.sweep.config.workloads),
         "Machines": listed_or_counted(found.sweep.config.machines),
-        "Kernels": _different(one["machine"]["kernel"] for one in results),
-        "Accelerators": _different(one["machine"]["accel"] for one in results),
-        "damoos": _different(one["provenance"]["damoos"] for one in results),
-        "Commit": _different(one["provenance"]["commit"] for one in results),
+        "Kernels": _different(result["machine"]["kernel"] for result in results),
+        "Accelerators": _different(result["machine"]["accel"] for result in results),
+        "damoos": _different(result["provenance"]["damoos"] for result in results),
+        "Commit": _different(result["provenance"]["commit"] for result in results),
         "Trials of each": found.sweep.config.settings.get("nr_samples"),
         **{
             name.replace("_", " ").capitalize(): value
@@ -192,7 +192,7 @@ def provenance(found: Fleet) -> dict[str, str]:
             if name != "configs"
         },
     }
-    return {key: shown.said_of(value) for key, value in said.items() if value not in (None, "", [], {})}
+    return {key: shown.said_of(value) for key, value in entries.items() if value not in (None, "", [], {})}
 
 
 def listed_or_counted(names: Sequence[str]) -> str:
@@ -201,4 +201,4 @@ def listed_or_counted(names: Sequence[str]) -> str:
 
 
 def _different(values: Any) -> str:
-    return ", ".join(sorted({str(one) for one in values if one is not None}))
+    return ", ".join(sorted({str(value) for value in values if value is not None}))

@@ -23,23 +23,23 @@ def cost(study: Study, result: Result, runs: Sequence[Run]) -> dict[str, str]:
         kinds[run.kind] = kinds.get(run.kind, 0) + 1
     names = {"baseline": "baselines", "record": "recording", "trial": "trials", "validation": "of the validation"}
     of = ", ".join(f"{number} {names.get(kind, kind)}" for kind, number in kinds.items())
-    found = {
+    entries = {
         "Runs": f"{len(runs)} ({of})",
         "Workload time": f"{shown.duration(sum(map(_ran_s, runs)))}, by the machine's clock",
     }
     if not result:
-        return found
-    found["Wall time"] = shown.duration(result["elapsed_s"])
+        return entries
+    entries["Wall time"] = shown.duration(result["elapsed_s"])
     stopped = result["early_abort"]
     if stopped["runs"]:
-        found["Saved by stopping early"] = (
+        entries["Saved by stopping early"] = (
             f"about {shown.duration(stopped['saved_s'])} of workload time, by {shown.counted(stopped['runs'], 'trial')}"
         )
     usd_hour = prices.price_hour(study.config.machine)
     price = "nobody has said one"
     if usd_hour is not None:
         price = f"{usd_hour * result['elapsed_s'] / 3600:.2f} USD at {usd_hour:g} USD an hour"
-    return {**found, "Price of the machine": price}
+    return {**entries, "Price of the machine": price}
 
 
 def _ran_s(run: Run) -> float:
@@ -50,7 +50,7 @@ def _ran_s(run: Run) -> float:
 def provenance(study: Study | EvaluationStudy) -> dict[str, str]:
     """What ran where, under which kernel, from which commit."""
     setting, facts = study.setting, study.setting.facts
-    said = {
+    entries = {
         "Study": study.name,
         "Workload": f"{study.config.target} ({setting.variant})",
         "Workload hash": workload_hash(study),
@@ -70,7 +70,7 @@ def provenance(study: Study | EvaluationStudy) -> dict[str, str]:
         "Commit": setting.commit,
         "Begun": study.record.get("created"),
     }
-    return {key: shown.said_of(value) for key, value in said.items() if value not in (None, "", [], {})}
+    return {key: shown.said_of(value) for key, value in entries.items() if value not in (None, "", [], {})}
 
 
 def workload_hash(study: Study | EvaluationStudy) -> str:
@@ -80,5 +80,5 @@ def workload_hash(study: Study | EvaluationStudy) -> str:
 
 def configuration(config: StudyConfig) -> dict[str, str]:
     """All that was asked for, field by field."""
-    said = {one.name: getattr(config, one.name) for one in fields(config)}
-    return {name: shown.said_of(value) for name, value in said.items() if value not in (None, "", (), [], {})}
+    entries = {field.name: getattr(config, field.name) for field in fields(config)}
+    return {name: shown.said_of(value) for name, value in entries.items() if value not in (None, "", (), [], {})}

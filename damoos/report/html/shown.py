@@ -97,8 +97,8 @@ def size(value: float | None) -> Cell:
 
 def duration(value_s: float) -> str:
     """A time that may be hours: ``2 h 05 min``, ``4 min 25 s``, ``12 s``."""
-    whole = round(value_s)
-    hours, minutes, left = whole // 3600, whole // 60 % 60, whole % 60
+    total_s = round(value_s)
+    hours, minutes, left = total_s // 3600, total_s // 60 % 60, total_s % 60
     if hours:
         return f"{hours} h {minutes:02d} min"
     return f"{minutes} min {left:02d} s" if minutes else f"{left} s"

@@ -35,18 +35,18 @@ def write(study: Study, path: Path) -> list[Path]:
 
 def figures(study: Study) -> list[Figure]:
     """The figures of a study, as far as it has what they show."""
-    found = [Figure("score", "Score by what was tuned", _SCORE, tuning.chart(study))]
+    figures = [Figure("score", "Score by what was tuned", _SCORE, tuning.chart(study))]
     memory_chart = memory.chart(study)
     if memory_chart.panels[0].layers:
-        found.append(Figure("memory", "Memory over time", _MEMORY, memory_chart))
+        figures.append(Figure("memory", "Memory over time", _MEMORY, memory_chart))
     predicted = study.record.artifacts.path / "recording.damo"
     if (study.record.result or {}).get("prediction") and predicted.exists():
         with suppress(ConfigError):  # a recording of another version may say too little
             recording = files.read(predicted)
             rows = forecast(recording, study.config.scorer, study.config.scorer_options)
             chart = forecasts.chart(charts.title(recording), rows, study)
-            found.append(Figure("prediction", "What the recording predicted", _PREDICTION, chart))
-    return found
+            figures.append(Figure("prediction", "What the recording predicted", _PREDICTION, chart))
+    return figures
 
 
 _SCORE = (
@@ -90,8 +90,8 @@ def _head(study: Study) -> dict[str, Any]:
 
 def _verdict(study: Study, result: Result) -> dict[str, Any]:
     if not result:
-        said = f"It is not finished, so there is no verdict yet; continue it with damoos resume {study.name}."
-        return {"verdict": said, "caution": "What there is so far is below.", "tiles": []}
+        verdict = f"It is not finished, so there is no verdict yet; continue it with damoos resume {study.name}."
+        return {"verdict": verdict, "caution": "What there is so far is below.", "tiles": []}
     text = result["verdict_text"]
     drift = result["drift"]
     caution = (
@@ -106,13 +106,13 @@ def _tiles(result: Result) -> list[Tile]:
     if TUNED not in arms or BASELINE not in arms:
         return []
     tuned, base = arms[TUNED], arms[BASELINE]
-    whole, (low, high) = base["rss_avg_bytes"], tuned["score_ci95"] or (None, None)
-    saved = whole - tuned["rss_avg_bytes"]
+    base_rss, (low, high) = base["rss_avg_bytes"], tuned["score_ci95"] or (None, None)
+    saved = base_rss - tuned["rss_avg_bytes"]
     ends = "" if low is None or high is None else f"[{show_score(low)}, {show_score(high)}]"
     return [
         Tile("Score, tuned", shown.score(tuned["score"]).text, ends),
         Tile("Slowdown", f"{tuned['runtime_s'] / base['runtime_s'] - 1:+.1%}", f"of {base['runtime_s']:.2f} s"),
-        Tile("RSS saved", f"{saved / whole:.1%}", f"{show_bytes(saved)} of {show_bytes(whole)}"),
+        Tile("RSS saved", f"{saved / base_rss:.1%}", f"{show_bytes(saved)} of {show_bytes(base_rss)}"),
         Tile("DAMON's own time", f"{tuned['kdamond_cpu']:.1%}", "of a CPU"),
     ]
 
@@ -123,12 +123,12 @@ def _schemes(study: Study, result: Result) -> Iterator[dict[str, str]]:
     order = [MANUAL, TUNED] if result.get("verdict") == MANUAL else [TUNED, MANUAL]
     titles = {TUNED: "Tuned scheme", MANUAL: "Hand-made scheme"}
     for nth, arm in enumerate(order):
-        if form := known[arm]:
+        if scheme := known[arm]:
             won = result["verdict"] == arm
             yield {
                 "id": f"scheme-{arm}",
                 "title": f"{'Winning scheme' if won else titles[arm]}{f': the {ARMS[arm]} one' if won else ''}",
-                "text": form["scheme"],
+                "text": scheme["scheme"],
                 "label": f"the {ARMS[arm]} scheme",
                 "note": f"damoos apply {study.name}{' --arm manual' if arm == MANUAL else ''}" if nth == 0 else "",
             }
@@ -142,14 +142,14 @@ def _validation(study: Study, result: Result) -> dict[str, Any]:
     columns |= {"slowdown": NUMBERS, "RSS": NUMBERS, "RSS saved": NUMBERS, "with swap": NUMBERS, "DAMON": NUMBERS}
     columns |= {"runs": NUMBERS, "limits": WORDS}
     table = Table(columns, [_arm(study, result, name, arm) for name, arm in arms.items()])
-    found = {"validation": table, "shrinkage": "", "validation_says": _VALIDATION}
+    section = {"validation": table, "shrinkage": "", "validation_says": _VALIDATION}
     if lost := result["shrinkage"]:
         searched, validated, shrinkage = (show_score(lost[key]) for key in ("searched", "validated", "shrinkage"))
-        found["shrinkage"] = (
+        section["shrinkage"] = (
             f"Shrinkage, what the search owed to luck: {shrinkage}. The tuned point scored {searched} in the search and"
             f" {validated} on fresh runs."
         )
-    return found
+    return section
 
 
 _VALIDATION = (

@@ -45,23 +45,23 @@ def write(sweep: Sweep, path: Path, prices: Prices | None = None) -> list[Path]:
     """
     if sweep.config.settings.get("configs"):
         return evaluation.write(sweep, path)
-    found = fleet.Fleet(sweep)
-    if not found.results:
+    overview = fleet.Fleet(sweep)
+    if not overview.results:
         raise ConfigError(
             f"no study of sweep '{sweep.name}' has finished yet; watch it with 'damoos status {sweep.name}'"
         )
-    return document.write(path, "sweep", figures(found), **context(found, prices))
+    return document.write(path, "sweep", figures(overview), **context(overview, prices))
 
 
 def figures(found: fleet.Fleet) -> list[Figure]:
     """The figures of a sweep; where there are too many machines to tell apart, of what they have in common."""
     sweep, studies = found.sweep, list(found.tuned.values())
     direction = studies[0].scorer.direction
-    pairs = [dict(one) for one in manual_tuned.compare(studies)]
+    pairs = [dict(machine) for machine in manual_tuned.compare(studies)]
     is_crowd = len(sweep.config.machines) > MOST_MACHINES
     curves = spread.curves(sweep.name, studies) if is_crowd else matrices.curves(sweep.name, studies)
     figures = []
-    if any(not pair["error"] for one in pairs for pair in one["studies"]):
+    if any(not pair["error"] for machine in pairs for pair in machine["studies"]):
         figures.append(Figure("gain", "What tuning has won", _GAIN, matrices.matrix(sweep.name, pairs, direction)))
     figures.append(Figure("curves", "Score by what was tuned", _CROWD if is_crowd else _CURVES, curves))
     return [*figures, *_compared(sweep, pairs, direction)]
@@ -84,9 +84,11 @@ def _compared(sweep: Sweep, pairs: list[dict[str, Any]], direction: str) -> Iter
     elif nr_groups <= MOST_GROUPS:
         parts = [("compare", title, pairs)]
     else:
-        parts = [(f"compare-{slug(one['machine'])}", f"{title} on {one['machine']}", [one]) for one in pairs]
-    for key, heading, some in parts:
-        if chart := bars.chart(some):
+        parts = [
+            (f"compare-{slug(machine['machine'])}", f"{title} on {machine['machine']}", [machine]) for machine in pairs
+        ]
+    for key, heading, machines in parts:
+        if chart := bars.chart(machines):
             yield Figure(key, heading, says, chart)
 
 
@@ -109,7 +111,7 @@ def context(found: fleet.Fleet, prices: Prices | None) -> dict[str, Any]:
 
 
 def _verdict(found: fleet.Fleet, totals: Totals) -> dict[str, str]:
-    verdicts = [one["verdict"] for one in found.results.values()]
+    verdicts = [result["verdict"] for result in found.results.values()]
     counts = {
         "the tuned scheme is best": verdicts.count(TUNED),
         "the manual one is": verdicts.count(MANUAL),
@@ -167,8 +169,8 @@ def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
     head = [shown.word(row["workload"]), shown.word(row["on"] or row["machine"])]
     result = found.results.get(row["study"])
     if result is None:
-        said = f"failed: {row['error']}" if row["state"] == "failed" else row["state"]
-        return [*head, shown.word(said, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 8]
+        state = f"failed: {row['error']}" if row["state"] == "failed" else row["state"]
+        return [*head, shown.word(state, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 8]
     arms = result["validation"] or {}
     tuned, manual, base = (arms.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
     best = (result["recommended"] or {}).get("params", {})

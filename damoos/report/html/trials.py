@@ -35,22 +35,22 @@ def table(study: Study, trials: Sequence[Trial], runs: Sequence[Run]) -> Table:
     columns |= {"outcome": WORDS, "score ± 95 %": NUMBERS, "runtime": NUMBERS, "slowdown": NUMBERS}
     columns |= {"RSS": NUMBERS, "RSS saved": NUMBERS, "applied": NUMBERS}
     best = _best(study, trials)
-    return Table(columns, [_trial(study, one, base, one.number == best) for one in trials], first="trial")
+    return Table(columns, [_trial(study, trial, base, trial.number == best) for trial in trials], first="trial")
 
 
 def _best(study: Study, trials: Sequence[Trial]) -> int | None:
-    good = [one for one in trials if one.score.feasible and one.score.value is not None]
+    good = [trial for trial in trials if trial.score.feasible and trial.score.value is not None]
     sign = orientation(study.scorer.direction)
-    return max(good, key=lambda one: sign * (one.score.value or 0.0)).number if good else None
+    return max(good, key=lambda trial: sign * (trial.score.value or 0.0)).number if good else None
 
 
 def _trial(study: Study, trial: Trial, base: Mapping[str, float], best: bool) -> list[Cell]:
     run = trial.measurement
     metrics = run.metrics if run else {}
-    whole = metrics if run and not run.censored else {}
-    runtime, rss = whole.get("runtime_s"), whole.get("rss_avg_bytes")
-    points = [_value(one, trial.params.get(one.key)) for one in study.space.params]
-    applied = sum(one.as_dict()["sz_applied_bytes"] for one in run.damos) if run and run.damos else None
+    complete = metrics if run and not run.censored else {}
+    runtime, rss = complete.get("runtime_s"), complete.get("rss_avg_bytes")
+    points = [_value(param, trial.params.get(param.key)) for param in study.space.params]
+    applied = sum(stats.as_dict()["sz_applied_bytes"] for stats in run.damos) if run and run.damos else None
     at_least = Cell(f"≥ {metrics['elapsed_s']:.2f} s", metrics["elapsed_s"], "bad") if run and run.censored else None
     return [
         shown.count(trial.number), *points, outcome(trial, best),
@@ -82,9 +82,9 @@ def outcome(trial: Trial, best: bool) -> Cell:
 def says(study: Study, trials: Sequence[Trial]) -> str:
     """The trials in a sentence."""
     states = {"complete": 0, "censored": 0, "fail": 0}
-    for one in trials:
-        states[one.state] += 1
-    broken = sum(one.state == "complete" and not one.score.feasible for one in trials)
+    for trial in trials:
+        states[trial.state] += 1
+    broken = sum(trial.state == "complete" and not trial.score.feasible for trial in trials)
     words = [f"{states['complete'] - broken} kept the limits of the score"]
     words += [f"{broken} broke them"] if broken else []
     words += (
@@ -100,24 +100,24 @@ def says(study: Study, trials: Sequence[Trial]) -> str:
 
 def prediction(study: Study, result: Mapping[str, Any]) -> dict[str, Any]:
     """What a recording let one expect of each trial beside what was measured, for the template."""
-    found = result.get("prediction")
-    if not found:
+    forecast = result.get("prediction")
+    if not forecast:
         return {"prediction": None}
     columns = {"trial": NUMBERS, "parameters": WORDS, "predicted slowdown": NUMBERS, "measured slowdown": NUMBERS}
     columns |= {"predicted saving": NUMBERS, "measured saving": NUMBERS, "chance to keep limits": NUMBERS}
     columns |= {"limits": WORDS}
-    points = {one["number"]: one["params"] for one in result["trials"]}
-    rows = [_predicted(study, points[one["number"]], one) for one in found["trials"] if one["predicted"]]
-    kept = "" if found["kept"] else " The trials contradicted the recording, so the search dropped it."
+    points = {trial["number"]: trial["params"] for trial in result["trials"]}
+    rows = [_predicted(study, points[row["number"]], row) for row in forecast["trials"] if row["predicted"]]
+    kept = "" if forecast["kept"] else " The trials contradicted the recording, so the search dropped it."
     says = f"Before each trial ran, a recording of what DAMON saw without a scheme let the search expect this.{kept}"
     return {"prediction": Table(columns, rows, first="trial"), "prediction_says": says}
 
 
 def _predicted(study: Study, point: Mapping[str, Any], row: Mapping[str, Any]) -> list[Cell]:
-    said, came = row["predicted"], row["measured"]
+    expected, came = row["predicted"], row["measured"]
     return [
         shown.count(row["number"]), shown.word(point_text(study, point)),
-        shown.change(said["slowdown"]), shown.change(came["slowdown"]),
-        shown.share(said["memory_saving"]), shown.share(came["memory_saving"]), shown.share(said.get("chance")),
+        shown.change(expected["slowdown"]), shown.change(came["slowdown"]),
+        shown.share(expected["memory_saving"]), shown.share(came["memory_saving"]), shown.share(expected.get("chance")),
         shown.word("kept") if came["feasible"] else shown.word("broken, or it failed", "bad"),
     ]  # fmt: skip
