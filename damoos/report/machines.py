@@ -19,7 +19,7 @@ def explanation(about: dict[str, Any]) -> Iterator[str]:
 
 def _words(key: str, value: Any) -> str:
     if isinstance(value, dict):
-        there = {name: _words(name, one) for name, one in value.items() if one is not None}
+        there = {name: _words(name, part) for name, part in value.items() if part is not None}
         return ", ".join(f"{name.removesuffix('_bytes')} {words}" for name, words in there.items()) or "-"
     if isinstance(value, list):
         return " ".join(value) or "-"
@@ -32,5 +32,5 @@ def _words(key: str, value: Any) -> str:
 
 def findings(found: Sequence[Finding]) -> Iterator[str]:
     """One line for each finding; what there is to do comes after an arrow."""
-    for one in found:
-        yield f"{one.state:<5}  {one.name:<12} {one.found}{f' -> {one.todo}' if one.todo else ''}"
+    for finding in found:
+        yield f"{finding.state:<5}  {finding.name:<12} {finding.found}{f' -> {finding.todo}' if finding.todo else ''}"

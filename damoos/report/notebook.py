@@ -33,9 +33,9 @@ def watching(given: Watcher | None) -> Iterator[Watcher | None]:
     if given is not None or not in_notebook():
         yield given
         return
-    made = BarWatcher()
-    yield made
-    made.ended()
+    watcher = BarWatcher()
+    yield watcher
+    watcher.ended()
 
 
 def event() -> Event | None:
@@ -133,7 +133,7 @@ class BarWatcher(Watcher):
 
     def _take(self, score: Score | None) -> None:
         if score and score.feasible and score.value is not None:
-            self._best = best_of((one for one in (score.value, self._best) if one is not None), self._direction)
+            self._best = best_of((value for value in (score.value, self._best) if value is not None), self._direction)
 
     def _draw(self) -> None:
         best = "" if self._best is None else f", best score {show_score(self._best)}"

@@ -26,10 +26,10 @@ def explanation(name: str, path: Path, file: WorkloadFile) -> Iterator[str]:
             f" 1/{file.model.memory_scale} of the memory; reports ops, ops_per_s"
         )
     if file.published:
-        one = file.published
+        paper = file.published
         yield (
-            f"  published {one.runtime_s:g} s and {show_bytes(one.rss_kib * 1024)} without a scheme,"
-            f" {one.prcl_runtime_s:g} s and {show_bytes(one.prcl_rss_kib * 1024)} under prcl ({one.source})"
+            f"  published {paper.runtime_s:g} s and {show_bytes(paper.rss_kib * 1024)} without a scheme,"
+            f" {paper.prcl_runtime_s:g} s and {show_bytes(paper.prcl_rss_kib * 1024)} under prcl ({paper.source})"
         )
 
 

@@ -29,7 +29,7 @@ def render(template: str, **context: Any) -> str:
         .render(
             style=_own("style.css"),
             scripts=scripts,
-            policy=" ".join(f"'sha256-{_hash(one)}'" for one in scripts.values()),
+            policy=" ".join(f"'sha256-{_hash(script)}'" for script in scripts.values()),
             version=__version__,
             **context,
         )

@@ -46,13 +46,13 @@ def heatmap(
     heat = heat_of(recording, target=target, address=address, nr_times=nr_times, nr_addresses=nr_addresses)
     where, frequency = heat.subspace, heat.frequency
     share = heat.accessed_byte_s.sum() / heat.seen_byte_s.sum()
-    place = f"target {where.target}, {where.low:#x} to {where.high:#x} ({show_bytes(where.sz_bytes)})"
+    subspace = f"target {where.target}, {where.low:#x} to {where.high:#x} ({show_bytes(where.sz_bytes)})"
     words = "share of samples with an access" + ("; grey: no memory" if np.isnan(frequency).any() else "")
     cells = Cells(words, heat.time_s, (heat.address - where.low) / MIB, frequency, is_share=True)
     return Chart(
         title=title(recording),
         panels=[Panel(_TIME, Axis(f"address - {where.low:#x} [MiB]", "address_mib"), [cells])],
-        text=[place, f"accessed in {share:.1%} of the samples on average, at most in {np.nanmax(frequency):.1%}"],
+        text=[subspace, f"accessed in {share:.1%} of the samples on average, at most in {np.nanmax(frequency):.1%}"],
         numbers={
             "target": where.target,
             "low_bytes": where.low,
@@ -60,7 +60,9 @@ def heatmap(
             "frequency_mean": float(share),
             "time_s": heat.time_s.tolist(),
             "address_bytes": heat.address.tolist(),
-            "frequency": [[None if np.isnan(one) else round(one, 6) for one in row] for row in frequency.tolist()],
+            "frequency": [
+                [None if np.isnan(value) else round(value, 6) for value in row] for row in frequency.tolist()
+            ],
         },
         own_table=heat.frame(),
     )
@@ -68,11 +70,11 @@ def heatmap(
 
 def wss(recording: Recording, min_accesses: int = 1) -> Chart:
     """The working set over time."""
-    found = working_set(recording, min_accesses)
-    shares = found.percentiles
+    series = working_set(recording, min_accesses)
+    shares = series.percentiles
     layers = [
-        Steps("working set", _edges(found.moments), found.size_bytes / MIB, is_filled=True),
-        Level(f"mean: {found.mean_bytes / MIB:.4g}", found.mean_bytes / MIB, ORANGE, "dash"),
+        Steps("working set", _edges(series.moments), series.size_bytes / MIB, is_filled=True),
+        Level(f"mean: {series.mean_bytes / MIB:.4g}", series.mean_bytes / MIB, ORANGE, "dash"),
         Level(f"median: {shares[50] / MIB:.4g}", shares[50] / MIB, GREY, "dot"),
     ]
     return Chart(
@@ -81,62 +83,62 @@ def wss(recording: Recording, min_accesses: int = 1) -> Chart:
         text=[
             f"working set: regions with nr_accesses of {min_accesses} or more",
             *(f"{percent:>4} % of the time at most {show_bytes(size)}" for percent, size in shares.items()),
-            f"mean over time {show_bytes(found.mean_bytes)}",
+            f"mean over time {show_bytes(series.mean_bytes)}",
         ],
         numbers={
             "min_accesses": min_accesses,
-            "mean_bytes": found.mean_bytes,
+            "mean_bytes": series.mean_bytes,
             **{f"p{percent}_bytes": size for percent, size in shares.items()},
         },
-        own_table=found.frame(),
+        own_table=series.frame(),
     )
 
 
 def regions(recording: Recording) -> Chart:
     """The number of regions over time, and its bound."""
-    found = region_count(recording)
-    shares = found.percentiles
-    bound = "its bound is not in the file" if found.bounds is None else "asked for {} to {}".format(*found.bounds)
-    layers: list[Layer] = [Steps("regions", _edges(found.moments), found.nr_regions, is_filled=True)]
-    if found.bounds is not None:
-        layers.append(Level(f"max_nr_regions: {found.bounds[1]}", found.bounds[1], ORANGE, "dash"))
+    series = region_count(recording)
+    shares = series.percentiles
+    bound = "its bound is not in the file" if series.bounds is None else "asked for {} to {}".format(*series.bounds)
+    layers: list[Layer] = [Steps("regions", _edges(series.moments), series.nr_regions, is_filled=True)]
+    if series.bounds is not None:
+        layers.append(Level(f"max_nr_regions: {series.bounds[1]}", series.bounds[1], ORANGE, "dash"))
     return Chart(
         title=title(recording),
         panels=[Panel(_TIME, Axis("regions of all targets", "nr_regions", from_zero=True), layers)],
         text=[
             f"regions of all targets together: {bound}",
             *(f"{percent:>4} % of the time at most {count:.0f}" for percent, count in shares.items()),
-            f"mean over time {found.mean:.1f}",
+            f"mean over time {series.mean:.1f}",
         ],
         numbers={
-            "max_nr_regions": None if found.bounds is None else found.bounds[1],
-            "mean": found.mean,
+            "max_nr_regions": None if series.bounds is None else series.bounds[1],
+            "mean": series.mean,
             **{f"p{percent}": int(count) for percent, count in shares.items()},
         },
-        own_table=found.frame(),
+        own_table=series.frame(),
     )
 
 
 def recency(recording: Recording) -> Chart:
     """Memory by the time since its last access, over time."""
-    found = recency_of(recording)
-    means = found.mean_bytes
-    stack = Stack("last access", _edges(found.moments), found.names, found.size_bytes / MIB)
+    series = recency_of(recording)
+    means = series.mean_bytes
+    stack = Stack("last access", _edges(series.moments), series.names, series.size_bytes / MIB)
     return Chart(
         title=title(recording),
         panels=[Panel(_TIME, Axis("memory by time since last access [MiB]", "size_mib", from_zero=True), [stack])],
         text=["mean over time, by time since the last access:", *_sizes(means)],
         numbers={"mean_bytes": means},
-        own_table=found.frame(),
+        own_table=series.frame(),
     )
 
 
 def idle_time(recording: Recording) -> Chart:
     """Memory by how long it has been idle."""
-    found = idle_time_of(recording)
-    edges = found.edges_s.tolist()
+    idle_times = idle_time_of(recording)
+    edges = idle_times.edges_s.tolist()
     classes = ["accessed", *(f"{low:g} to {high:g} s" for low, high in pairwise(edges))]
-    means, ends = ([first, *rest.tolist()] for first, rest in _columns(found))
+    means, ends = ([first, *rest.tolist()] for first, rest in _columns(idle_times))
     bars = [
         Bars(name, [{"mean": size / MIB} for size in sizes], colour=nth(at)[0])
         for at, (name, sizes) in enumerate({"mean over time": means, "at the recording's end": ends}.items())
@@ -145,12 +147,12 @@ def idle_time(recording: Recording) -> Chart:
         title=title(recording),
         panels=[Panel(Axis("time without an access", "idle", classes), Axis("memory [MiB]", "size_mib"), bars)],
         text=[
-            *(f"{percent:>4} % of the memory idle for at most {idle:g} s" for percent, idle in _rounded(found)),
+            *(f"{percent:>4} % of the memory idle for at most {idle:g} s" for percent, idle in _rounded(idle_times)),
             "memory by idle time, mean over time:",
             *_sizes(dict(zip(classes, means, strict=True))),
         ],
         numbers={
-            **{f"p{percent}_idle_s": idle for percent, idle in found.percentiles_s.items()},
+            **{f"p{percent}_idle_s": idle for percent, idle in idle_times.percentiles_s.items()},
             "classes": [
                 {
                     "idle_from_s": row.idle_from_s,
@@ -158,10 +160,10 @@ def idle_time(recording: Recording) -> Chart:
                     "mean_bytes": row.mean_bytes,
                     "end_bytes": row.end_bytes,
                 }
-                for row in found.frame().itertuples()
+                for row in idle_times.frame().itertuples()
             ],
         },
-        own_table=found.frame(),
+        own_table=idle_times.frame(),
     )
 
 

@@ -43,17 +43,19 @@ def _predicted(rows: Sequence[Forecast], name: str) -> list[Layer]:
 def _measured(study: Study, name: str) -> list[Layer]:
     """Of trials that ran to their end, against the mean of the study's baselines."""
     bases = [run.measurement for run in study.runs() if run.kind == "baseline" and run.measurement]
-    ran = [one for one in study.trials() if one.measurement and not one.measurement.censored]
-    found: list[Layer] = []
-    for words, some, colour, marker in (
-        ("measured", [one for one in ran if one.score.feasible], BLUE, "circle"),
-        ("measured, limit broken", [one for one in ran if not one.score.feasible], RED, "x"),
+    ran = [trial for trial in study.trials() if trial.measurement and not trial.measurement.censored]
+    layers: list[Layer] = []
+    for words, trials, colour, marker in (
+        ("measured", [trial for trial in ran if trial.score.feasible], BLUE, "circle"),
+        ("measured, limit broken", [trial for trial in ran if not trial.score.feasible], RED, "x"),
     ):
-        if some:
-            ages = [one.params["min_age_us"] / 1e6 for one in some]
-            values = [term(name).of(one.measurement, mean_measurement(bases)) for one in some if one.measurement]
-            found.append(Points(words, ages, values, colour=colour, marker=marker, notes=list(map(_note, some))))
-    return found
+        if trials:
+            ages = [trial.params["min_age_us"] / 1e6 for trial in trials]
+            values = [
+                term(name).of(trial.measurement, mean_measurement(bases)) for trial in trials if trial.measurement
+            ]
+            layers.append(Points(words, ages, values, colour=colour, marker=marker, notes=list(map(_note, trials))))
+    return layers
 
 
 def _note(trial: Trial) -> str:

@@ -17,14 +17,14 @@ def _prediction(found: dict[str, Any] | None) -> list[str]:
         return []
     lines = ["recording: " + ("it" if found["kept"] else "the trials contradicted it, so it was dropped; it") + " said"]
     for trial in found["trials"]:
-        said, measured = trial["predicted"], trial["measured"]
-        if said is None:
+        predicted, measured = trial["predicted"], trial["measured"]
+        if predicted is None:
             continue
         came = "stopped or failed"
         if measured["slowdown"] is not None:
             came = f"slowdown {measured['slowdown']:.1%}, saving {measured['memory_saving']:.1%}"
         lines.append(
-            f"  trial {trial['number']}: slowdown {said['slowdown']:.1%}, saving {said['memory_saving']:.1%};"
+            f"  trial {trial['number']}: slowdown {predicted['slowdown']:.1%}, saving {predicted['memory_saving']:.1%};"
             f" measured: {came}"
         )
     return lines
@@ -56,7 +56,7 @@ def summary(result: dict[str, Any]) -> str:
         )
         reported = arm.get("reports", {})
         if set(reported) - {"ops", "ops_per_s"}:  # a fixed number of operations says no more than the runtime
-            lines.append(f"{'':<12}" + "  ".join(f"{one} {value:.4g}" for one, value in reported.items()))
+            lines.append(f"{'':<12}" + "  ".join(f"{metric} {value:.4g}" for metric, value in reported.items()))
     if result["shrinkage"]:
         lines.append(
             "tuned in the search {searched}, on fresh runs {validated} (shrinkage {shrinkage})".format(

@@ -43,8 +43,8 @@ def chart(study: Study) -> Chart:
 
 def draw(study: Study) -> list[Path]:
     """Write ``figure.png`` and ``figure.svg`` beside the study's raw data."""
-    made = chart(study)
-    return [made.save(study.record.artifacts.path / f"figure.{ending}") for ending in ("png", "svg")]
+    figure = chart(study)
+    return [figure.save(study.record.artifacts.path / f"figure.{ending}") for ending in ("png", "svg")]
 
 
 def title(study: Study) -> str:
@@ -75,17 +75,17 @@ def place(param: Param, point: Params) -> float:
 
 def _layers(study: Study, trials: History, param: Param, result: Result) -> list[Layer]:
     chosen = chosen_point(study, result)
-    found: list[Layer] = []
+    layers: list[Layer] = []
     if len(study.space.params) == 1 and not param.choices:
-        found += border(trials, param)
-    found += [Level("baseline (no scheme)", 0.0)]
-    found += estimate(study, param, chosen)
-    found += measured(trials, param)
+        layers += border(trials, param)
+    layers += [Level("baseline (no scheme)", 0.0)]
+    layers += estimate(study, param, chosen)
+    layers += measured(trials, param)
     if chosen:
         text = param.text(chosen[param.key])
-        found.append(Upright(f"chosen: {param.name} {text}", [place(param, chosen)], GREEN))
-        found += list(_validated(study, param, chosen, result))
-    return found
+        layers.append(Upright(f"chosen: {param.name} {text}", [place(param, chosen)], GREEN))
+        layers += list(_validated(study, param, chosen, result))
+    return layers
 
 
 def chosen_point(study: Study, result: Result) -> Params | None:
@@ -102,28 +102,28 @@ def chosen_point(study: Study, result: Result) -> Params | None:
 def measured(trials: History, param: Param, colour: str = BLUE, marker: str = "circle", of: str = "") -> list[Layer]:
     """What trials measured: scores that kept the limits with their intervals, and those that did not."""
     kept = feasible(trials)
-    ends = [one.interval or NONE for one in kept]
-    broken = [one for one in trials if not one.score.feasible and one.state != "fail"]
-    scored = [one for one in broken if one.score.value is not None]
-    found: list[Layer] = []
+    ends = [trial.interval or NONE for trial in kept]
+    broken = [trial for trial in trials if not trial.score.feasible and trial.state != "fail"]
+    scored = [trial for trial in broken if trial.score.value is not None]
+    layers: list[Layer] = []
     if kept:
-        at, scores = [place(param, one.params) for one in kept], list(map(value, kept))
+        at, scores = [place(param, trial.params) for trial in kept], list(map(value, kept))
         low, high = zip(*ends, strict=True)
-        words = of or ("measured (one run, 95 %)" if any(one.interval for one in kept) else "measured (one run)")
+        words = of or ("measured (one run, 95 %)" if any(trial.interval for trial in kept) else "measured (one run)")
         notes = list(map(_note, kept))
-        found.append(Points(words, at, scores, low, high, colour, marker, notes))
+        layers.append(Points(words, at, scores, low, high, colour, marker, notes))
     if scored:
-        at = [place(param, one.params) for one in scored]
+        at = [place(param, trial.params) for trial in scored]
         notes = list(map(_note, scored))
         word = f"{of}: limit broken" if of else "limit broken (worst score so far)"
-        found.append(Points(word, at, list(map(value, scored)), (), (), colour if of else RED, "x", notes))
-    for words, some, dash in (
-        ("limit broken, stopped", [one for one in broken if one.score.value is None], "dot"),
-        ("failed", [one for one in trials if one.state == "fail"], "dashdot"),
+        layers.append(Points(word, at, list(map(value, scored)), (), (), colour if of else RED, "x", notes))
+    for words, group, dash in (
+        ("limit broken, stopped", [trial for trial in broken if trial.score.value is None], "dot"),
+        ("failed", [trial for trial in trials if trial.state == "fail"], "dashdot"),
     ):
-        if some and not of:
-            found.append(Upright(words, [place(param, one.params) for one in some], RED, dash))
-    return found
+        if group and not of:
+            layers.append(Upright(words, [place(param, trial.params) for trial in group], RED, dash))
+    return layers
 
 
 def _note(trial: Trial) -> str:
@@ -132,8 +132,8 @@ def _note(trial: Trial) -> str:
 
 def border(trials: History, param: Param) -> list[Layer]:
     """Where limits break, between points that broke them, and the gap to the next one that kept them."""
-    over = [one for one in trials if one.state in ("complete", "censored")]
-    places = sorted((place(param, one.params), one.score.feasible) for one in over)
+    over = [trial for trial in trials if trial.state in ("complete", "censored")]
+    places = sorted((place(param, trial.params), trial.score.feasible) for trial in over)
     if all(kept for _, kept in places):
         return []
     low, high = (place(param, {param.key: end}) for end in (param.low, param.high))
@@ -143,8 +143,8 @@ def border(trials: History, param: Param) -> list[Layer]:
     for (left, left_kept), (right, right_kept) in pairwise(ends):
         if left < right and not (left_kept and right_kept):
             (between if left_kept or right_kept else inside).append((left, right))
-    found: list[Layer] = [Span("breaks the limit", _joined(inside))] if inside else []
-    return found + ([Span("the limit lies in here", between, is_faint=True)] if between else [])
+    layers: list[Layer] = [Span("breaks the limit", _joined(inside))] if inside else []
+    return layers + ([Span("the limit lies in here", between, is_faint=True)] if between else [])
 
 
 def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -163,8 +163,8 @@ def estimate(
     """What the searcher makes of the points, along one parameter; the others are as chosen."""
     if param.choices or (len(study.space.params) > 1 and chosen is None):
         return []
-    values = list(dict.fromkeys(param.from_unit(one) for one in np.linspace(0, 1, NR_PLACES)))
-    points = [study.space.point(**{**(chosen or {}), param.key: one}) for one in values]
+    values = list(dict.fromkeys(param.from_unit(unit) for unit in np.linspace(0, 1, NR_PLACES)))
+    points = [study.space.point(**{**(chosen or {}), param.key: number}) for number in values]
     means = study.estimate(points)
     if means is None:
         return []
@@ -172,7 +172,7 @@ def estimate(
     reach = REACH * np.array(deviations if deviations is not None else [])
     low, high = (np.array(means) - reach, np.array(means) + reach) if len(reach) else ((), ())
     words = name or f"estimated by {study.config.searcher}" + (" (95 % of what it believes)" if len(reach) else "")
-    return [Line(words, [place(param, one) for one in points], means, low, high, colour, dash)]
+    return [Line(words, [place(param, point) for point in points], means, low, high, colour, dash)]
 
 
 def _validated(study: Study, param: Param, chosen: Params, result: Result) -> list[Layer]:
@@ -180,16 +180,16 @@ def _validated(study: Study, param: Param, chosen: Params, result: Result) -> li
     places = {"tuned": place(param, chosen)}
     if param.key in study.manual:
         places["manual"] = place(param, study.manual)
-    found: list[Layer] = []
+    layers: list[Layer] = []
     for arm, marker, colour in (("manual", "square", GREY), ("tuned", "diamond", GREEN)):
-        said = (result["validation"] or {}).get(arm)
-        if arm not in places or not said or said["score"] is None:
+        validated = (result["validation"] or {}).get(arm)
+        if arm not in places or not validated or validated["score"] is None:
             continue
-        at, score = [places[arm]], [said["score"]]
-        if not said["feasible"]:
-            found.append(Points(f"{arm}, validated: limit broken", at, score, colour=RED, marker="x-thick"))
+        at, score = [places[arm]], [validated["score"]]
+        if not validated["feasible"]:
+            layers.append(Points(f"{arm}, validated: limit broken", at, score, colour=RED, marker="x-thick"))
             continue
-        low, high = said["score_ci95"]
-        words = f"{arm}, validated ({said['repeats']} runs, 95 %)"
-        found.append(Points(words, at, score, [low], [high], colour, marker))
-    return found
+        low, high = validated["score_ci95"]
+        words = f"{arm}, validated ({validated['repeats']} runs, 95 %)"
+        layers.append(Points(words, at, score, [low], [high], colour, marker))
+    return layers

@@ -31,8 +31,8 @@ def matrix(title: str, found: Sequence[Machine], direction: str = "maximize") ->
     direction : {"maximize", "minimize"}
         Of the score; a gain is positive where tuning is better.
     """
-    machines = [one["machine"] for one in found]
-    pairs = {(pair["workload"], one["machine"]): pair for one in found for pair in one["studies"]}
+    machines = [machine["machine"] for machine in found]
+    pairs = {(pair["workload"], machine["machine"]): pair for machine in found for pair in machine["studies"]}
     workloads = list(dict.fromkeys(workload for workload, _ in pairs))[::-1]  # the first one on top
     sign = orientation(direction)
     gains = [[_gain(pairs.get((workload, name)), sign) for workload in workloads] for name in machines]
@@ -70,23 +70,23 @@ def _gain(pair: Mapping[str, Any] | None, sign: float) -> tuple[float, str]:
 
 def curves(title: str, studies: Sequence[Study]) -> Chart:
     """A panel for each workload, in it each machine's measured points and what their searcher makes of them."""
-    machines = list(dict.fromkeys(one.config.machine for one in studies))
-    workloads = list(dict.fromkeys(one.config.target for one in studies))
+    machines = list(dict.fromkeys(study.config.machine for study in studies))
+    workloads = list(dict.fromkeys(study.config.target for study in studies))
     panels = []
     for workload in workloads:
-        some = [one for one in studies if one.config.target == workload]
+        group = [study for study in studies if study.config.target == workload]
         layers: list[Layer] = [Level("baseline (no scheme)", 0.0)]
-        for study in some:
+        for study in group:
             layers += _curve(study, machines.index(study.config.machine))
-        panels.append(Panel(axis(some[0].space.params[0]), Axis("score", "score"), layers, short(workload)))
-    units = ", ".join(dict.fromkeys(one.scorer.unit for one in studies))
+        panels.append(Panel(axis(group[0].space.params[0]), Axis("score", "score"), layers, short(workload)))
+    units = ", ".join(dict.fromkeys(study.scorer.unit for study in studies))
     return Chart(f"{title}; score: {units}", panels, columns=min(3, len(panels)), panel_name="workload")
 
 
 def _curve(study: Study, number: int) -> list[Layer]:
     param, name = study.space.params[0], study.config.machine
     colour, marker, dash = nth(number)
-    found: list[Layer] = []
+    layers: list[Layer] = []
     if len(study.space.params) == 1:
-        found += estimate(study, param, None, colour, dash, f"{name}: estimated")
-    return found + measured(study.trials(), param, colour, marker, name)
+        layers += estimate(study, param, None, colour, dash, f"{name}: estimated")
+    return layers + measured(study.trials(), param, colour, marker, name)

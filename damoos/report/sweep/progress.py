@@ -84,14 +84,14 @@ class LiveTable(Lines):
 
 def table(rows: Sequence[Row], total: int = 0) -> Table:
     """Studies of a sweep, one a row."""
-    made = Table(box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False)
     for name in _COLUMNS:
-        made.add_column(name, justify="left" if name in ("workload", "machine", "state", "verdict") else "right")
+        table.add_column(name, justify="left" if name in ("workload", "machine", "state", "verdict") else "right")
     for row in rows:
-        made.add_row(*_cells(row), style=_STYLES[row["state"]] if row["state"] in ("failed", "waiting") else "")
+        table.add_row(*_cells(row), style=_STYLES[row["state"]] if row["state"] in ("failed", "waiting") else "")
     if total > len(rows):
-        made.add_row(f"... and {total - len(rows)} more")
-    return made
+        table.add_row(f"... and {total - len(rows)} more")
+    return table
 
 
 def plain(rows: Sequence[Row]) -> str:
@@ -115,8 +115,8 @@ def summary(found: Mapping[str, Any]) -> str:
             lines.append(f"machine {name}: {one.get('error', 'unfit')}")
     for one in found["failures"]:
         lines.append(f"failed: {one['study']}: {one['error']}")
-    hours = sum(one["hours"] for one in found["cost"])
-    paid = [one["usd"] for one in found["cost"] if one["usd"] is not None]
+    hours = sum(row["hours"] for row in found["cost"])
+    paid = [row["usd"] for row in found["cost"] if row["usd"] is not None]
     lines.append(f"{hours:.2f} machine-hours" + (f", {sum(paid):.2f} USD" if paid else ""))
     return "\n".join(lines)
 

@@ -27,13 +27,13 @@ def curves(title: str, studies: Sequence[Study]) -> Chart:
     groups: dict[str, list[Study]] = {}
     for study in studies:
         groups.setdefault(study.config.target, []).append(study)
-    panels = [_panel(workload, some) for workload, some in groups.items()]
+    panels = [_panel(workload, group) for workload, group in groups.items()]
     return Chart(title, panels, columns=min(3, len(panels)), panel_name="workload")
 
 
 def _panel(workload: str, studies: Sequence[Study]) -> Panel:
     param = studies[0].space.params[0]
-    kept = [(place(param, one.params), value(one)) for study in studies for one in feasible(study.trials())]
+    kept = [(place(param, trial.params), value(trial)) for study in studies for trial in feasible(study.trials())]
     layers: list[Layer] = [Level("baseline (no scheme)", 0.0)]
     if kept:
         x, median, low, high = _binned(np.array(sorted(kept)))
@@ -44,11 +44,11 @@ def _panel(workload: str, studies: Sequence[Study]) -> Panel:
 def _binned(points: Floats) -> tuple[list[float], list[float], list[float], list[float]]:
     """Medians of places, and medians and quantiles of scores, of as many bins of equally many points."""
     bins = np.array_split(points, min(NR_BINS, len(points)))
-    medians = [np.median(one, axis=0) for one in bins]
-    ends = [np.quantile(one[:, 1], [LOW, HIGH]) for one in bins]
+    medians = [np.median(chunk, axis=0) for chunk in bins]
+    ends = [np.quantile(chunk[:, 1], [LOW, HIGH]) for chunk in bins]
     return (
-        [float(one[0]) for one in medians], [float(one[1]) for one in medians],
-        [float(one[0]) for one in ends], [float(one[1]) for one in ends],
+        [float(median[0]) for median in medians], [float(median[1]) for median in medians],
+        [float(quantiles[0]) for quantiles in ends], [float(quantiles[1]) for quantiles in ends],
     )  # fmt: skip
 
 
@@ -61,19 +61,19 @@ def averages(found: Sequence[Machine], direction: str) -> list[dict[str, Any]]:
         One entry of the form of `damoos.comparison.manual_tuned.compare`; an arm that broke a limit once is not
         ``feasible``.
     """
-    pairs = [(one["machine"], pair) for one in found for pair in one["studies"] if not pair["error"]]
+    pairs = [(machine["machine"], pair) for machine in found for pair in machine["studies"] if not pair["error"]]
     workloads = {pair["workload"] for _, pair in pairs}
     by_workload = len(workloads) <= len(found)
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for machine, pair in pairs:
         groups.setdefault(pair["workload"] if by_workload else machine, []).append(pair)
-    made = []
-    for name, some in groups.items():
-        average = manual_tuned.summary(some, direction)
+    studies = []
+    for name, group in groups.items():
+        average = manual_tuned.summary(group, direction)
         assert average
-        form = {
+        arms = {
             arm: {**average[arm], "feasible": not average[arm]["broken"], "scheme": None} for arm in (MANUAL, TUNED)
         }
-        made.append({"study": None, "workload": name, "variant": some[0]["variant"], "error": "", **form})
-    whole = f"means over {len(found)} machines" if by_workload else f"means over {len(workloads)} workloads"
-    return [{"machine": whole, "studies": made, "average": manual_tuned.summary(made, direction), "paper": None}]
+        studies.append({"study": None, "workload": name, "variant": group[0]["variant"], "error": "", **arms})
+    title = f"means over {len(found)} machines" if by_workload else f"means over {len(workloads)} workloads"
+    return [{"machine": title, "studies": studies, "average": manual_tuned.summary(studies, direction), "paper": None}]
