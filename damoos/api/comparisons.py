@@ -170,9 +170,9 @@ def evaluate(
     """
     config = evaluation_config(workloads, machines, configs, repeats=repeats, **settings)
     config.check()
-    found = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
-    drive_sweep(found, ray, event)
-    return Evaluated(found)
+    sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
+    drive_sweep(sweep, ray, event)
+    return Evaluated(sweep)
 
 
 def evaluation_config(
@@ -210,14 +210,14 @@ def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | Non
     ConfigError : an unknown name, or nothing to compare
     """
     known = [folder.name for folder in sweeps.folders(results)]
-    found: dict[str, Study] = {}
+    studies: dict[str, Study] = {}
     for name in names:
         if name in known:
             sweep = sweeps.load(results, name, storage)
-            found |= {study.name: study for study in manual_tuned.studies_of(sweep)}
+            studies |= {study.name: study for study in manual_tuned.studies_of(sweep)}
         else:
-            found[name] = manual_tuned.load(Store(results, storage), name)
-    return Compared(list(found.values()))
+            studies[name] = manual_tuned.load(Store(results, storage), name)
+    return Compared(list(studies.values()))
 
 
 def folder_of(names: Sequence[str], results: Path) -> Path:

@@ -48,10 +48,10 @@ def plot_memory(study: TunedStudy, validation_round: int = 0) -> Chart:
     ------
     ConfigError : there is no such round, or nothing of it was sampled
     """
-    made = memory.chart(_tuning(study), validation_round)
-    if not made.panels[0].layers:
+    chart = memory.chart(_tuning(study), validation_round)
+    if not chart.panels[0].layers:
         raise ConfigError(f"study '{study.name}' has no samples of round {validation_round} of its validation")
-    return made
+    return chart
 
 
 def plot_sweep(sweep: Studies) -> Chart:
@@ -94,10 +94,10 @@ def plot_compare(studies: Studies | Compared) -> Chart:
     ------
     ConfigError : no study has validated both schemes
     """
-    made = bars.chart(studies.result if isinstance(studies, Compared) else manual_tuned.compare(_studies(studies)))
-    if made is None:
+    chart = bars.chart(studies.result if isinstance(studies, Compared) else manual_tuned.compare(_studies(studies)))
+    if chart is None:
         raise ConfigError("there is nothing to compare: no study has validated both schemes")
-    return made
+    return chart
 
 
 def plot_configs(evaluation: Evaluated) -> Chart:
@@ -144,9 +144,9 @@ def plot_prediction(recording: Recording | Predicted, study: TunedStudy | None =
     ------
     ConfigError : the recording does not allow a prediction
     """
-    found = recording if isinstance(recording, Predicted) else Predicted(recording)
-    title = charts.title(found.recording)
-    return forecasts.chart(title, found.forecasts, None if study is None else _tuning(study))
+    predicted = recording if isinstance(recording, Predicted) else Predicted(recording)
+    title = charts.title(predicted.recording)
+    return forecasts.chart(title, predicted.forecasts, None if study is None else _tuning(study))
 
 
 def _tuning(study: TunedStudy | EvaluatedStudy) -> Study:

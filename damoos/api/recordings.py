@@ -56,7 +56,7 @@ class Predicted:
         """
         import pandas as pd
 
-        return pd.DataFrame([asdict(one) for one in self.forecasts])
+        return pd.DataFrame([asdict(forecast) for forecast in self.forecasts])
 
     def size(self, slowdown: float = 0.05) -> Size:
         """The smallest memory whose slowdown stays under a bound with 90 %; all of it where no scheme does."""
@@ -123,11 +123,11 @@ def record(
     if config not in _OPERATIONS:
         raise ConfigError(f"unknown config '{config}'{nearest(config, _OPERATIONS)}")
     live: dict[str, Any] = {} if pid is None else {"unit_work_s": duration_s, "settle_s": 0.0}
-    asked = RunConfig(workload=workload, command=command, machine=machine, kernel=kernel, pid=pid, **live)
-    asked.check()
+    run_config = RunConfig(workload=workload, command=command, machine=machine, kernel=kernel, pid=pid, **live)
+    run_config.check()
     policy = RecordPolicy(_OPERATIONS[config], attrs or Attrs(), sz_bytes)
-    with notebook.busy(f"recording {asked.target} on {machine}") as news:
-        return recording.record(asked, policy, results, say or news)
+    with notebook.busy(f"recording {run_config.target} on {machine}") as news:
+        return recording.record(run_config, policy, results, say or news)
 
 
 def predict(
@@ -150,8 +150,8 @@ def predict(
     ------
     ConfigError : the recording is not one of damoos's, or the score is of something that cannot be predicted
     """
-    found = recording if isinstance(recording, Recording) else load_recording(recording, results=results)
-    return Predicted(found, scorer, **options)
+    recorded = recording if isinstance(recording, Recording) else load_recording(recording, results=results)
+    return Predicted(recorded, scorer, **options)
 
 
 def load_recording(name: str | Path, *, results: Path = RESULTS) -> Recording:

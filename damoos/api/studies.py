@@ -76,7 +76,7 @@ class _StoredStudy:
         """
         import pandas as pd
 
-        known = {one.key: one for one in self._stored.runs()}
+        known = {stored_run.key: stored_run for stored_run in self._stored.runs()}
         if run not in known:
             raise ConfigError(f"study '{self.name}' has no run '{run}'{nearest(run, known)}")
         file = self._stored.record.artifacts.path / f"{run}.parquet"
@@ -238,11 +238,11 @@ def tune(
     config = StudyConfig(workload=workload, command=command, pid=pid, machine=machine, nr_samples=trials, **settings)
     config.check()
     store = Store(results, storage)
-    form = plain(config)
-    record = store.unfinished(form)
+    stored_config = plain(config)
+    record = store.unfinished(stored_config)
     if record is None:
         now = datetime.now(UTC).isoformat()
-        record = store.create(config.label, form, config.direction, now)
+        record = store.create(config.label, stored_config, config.direction, now)
     study = Study(record)
     run(study, watcher)
     return TunedStudy(study)
@@ -270,8 +270,8 @@ def resume(
 def run(study: Study | EvaluationStudy, watcher: Watcher | None) -> None:
     """Do what is left of a study, and write its files where it is finished."""
     try:
-        with notebook.watching(watcher) as told:
-            conduct(study, told)
+        with notebook.watching(watcher) as active_watcher:
+            conduct(study, active_watcher)
     finally:
         if result := study.record.result:
             write(study, result)

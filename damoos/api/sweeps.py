@@ -59,12 +59,12 @@ class TunedSweep:
         ConfigError : it has none of this name, or that has not begun
         """
         names = [self.sweep.study_name(config) for config in self.sweep.config.configs()]
-        whole = name if name in names else f"{self.name}-{name}"
-        if whole not in names:
-            raise ConfigError(f"sweep '{self.name}' has no study '{name}'{nearest(whole, names)}")
-        record = self.sweep.store.look(whole)
+        full_name = name if name in names else f"{self.name}-{name}"
+        if full_name not in names:
+            raise ConfigError(f"sweep '{self.name}' has no study '{name}'{nearest(full_name, names)}")
+        record = self.sweep.store.look(full_name)
         if record is None:
-            raise ConfigError(f"study '{whole}' has not begun; damoos resume {self.name}")
+            raise ConfigError(f"study '{full_name}' has not begun; damoos resume {self.name}")
         return shown(open_study(record))
 
     @property
@@ -79,35 +79,35 @@ class TunedSweep:
         return pd.DataFrame([self._row(row) for row in self.result["studies"]])
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = {name: row[name] for name in _ROW}
-        made |= dict.fromkeys(("score_manual", "score_gain", "saved_bytes", "scheme"))
+        cells: dict[str, Any] = {name: row[name] for name in _ROW}
+        cells |= dict.fromkeys(("score_manual", "score_gain", "saved_bytes", "scheme"))
         result = self.sweep.finished(row["study"]) or {}
         arms = result.get("validation") or {}
         if "tuned" in arms:
-            made["saved_bytes"] = arms["baseline"]["rss_avg_bytes"] - arms["tuned"]["rss_avg_bytes"]
-            made["scheme"] = result["recommended"]["scheme"]
+            cells["saved_bytes"] = arms["baseline"]["rss_avg_bytes"] - arms["tuned"]["rss_avg_bytes"]
+            cells["scheme"] = result["recommended"]["scheme"]
         manual = arms.get("manual", {}).get("score")
-        if manual is not None and made["score"] is not None:
+        if manual is not None and cells["score"] is not None:
             sign = orientation(result["score"]["direction"])
-            made |= {"score_manual": manual, "score_gain": sign * (made["score"] - manual)}
-        return made
+            cells |= {"score_manual": manual, "score_gain": sign * (cells["score"] - manual)}
+        return cells
 
     @property
     def machines_df(self) -> pd.DataFrame:
         """One row per machine: whether it was fit, why not, for how long it was held, what that has cost."""
         import pandas as pd
 
-        cost = {one["machine"]: one for one in self.result.get("cost", ())}
-        said = self.result.get("machines", {})
+        cost = {row["machine"]: row for row in self.result.get("cost", ())}
+        machines = self.result.get("machines", {})
         rows = []
         for name in self.sweep.config.machines:
-            slots = [one for slot, one in said.items() if slot.partition("#")[0] == name]
+            slots = [about for slot, about in machines.items() if slot.partition("#")[0] == name]
             paid = cost.get(name, {})
             rows.append(
                 {
                     "machine": name,
-                    "fit": all(one["fit"] for one in slots) if slots else None,
-                    "error": "; ".join(one["error"] for one in slots if one.get("error")),
+                    "fit": all(about["fit"] for about in slots) if slots else None,
+                    "error": "; ".join(about["error"] for about in slots if about.get("error")),
                     **{key: paid.get(key) for key in ("hours", "usd_hour", "usd")},
                 }
             )
@@ -121,13 +121,15 @@ class TunedSweep:
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
-        found = self.result
-        failures = html.table(["failed", "error"], [(one["study"], one["error"]) for one in found["failures"]])
+        result = self.result
+        failures = html.table(
+            ["failed", "error"], [(failure["study"], failure["error"]) for failure in result["failures"]]
+        )
         state = "" if self.sweep.result else ": unfinished"
         return html.section(
             f"sweep {self.name}{state}",
-            progress.to_html(found["studies"]),
-            failures if found["failures"] else html.Html(),
+            progress.to_html(result["studies"]),
+            failures if result["failures"] else html.Html(),
         )
 
 
@@ -165,9 +167,9 @@ def sweep(
     """
     config = sweep_config(workloads, machines, nr_samples=trials, **settings)
     config.check()
-    found = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
-    drive_sweep(found, ray, event)
-    return TunedSweep(found)
+    sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
+    drive_sweep(sweep, ray, event)
+    return TunedSweep(sweep)
 
 
 def load_sweep(name: str, *, results: Path = RESULTS, storage: str | None = None) -> TunedSweep:
@@ -196,10 +198,10 @@ def drive_sweep(found: Sweep, ray: str | None = None, event: Event | None = None
     """Do what is left of a sweep, here or on a Ray cluster."""
     from damoos.sweeps.driver import drive
 
-    told = event or notebook.event() or (lambda kind, said: None)
+    tell = event or notebook.event() or (lambda kind, said: None)
 
     def say(text: str) -> None:
-        told("say", {"study": "", "text": text})
+        tell("say", {"study": "", "text": text})
 
     if ray is None:
         from damoos.dispatch.local import LocalDispatcher
@@ -210,6 +212,6 @@ def drive_sweep(found: Sweep, ray: str | None = None, event: Event | None = None
 
         dispatcher = RayDispatcher(ray, say)
     try:
-        return drive(found, dispatcher, told)
+        return drive(found, dispatcher, tell)
     finally:
         dispatcher.close()

@@ -102,7 +102,7 @@ def _name(host: str) -> str:
 
 def _as_file(start: Start) -> Start:
     def started(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-        kept = [one for one in headers if one[0].lower() != "access-control-allow-origin"]
+        kept = [header for header in headers if header[0].lower() != "access-control-allow-origin"]
         return start(status, kept + _FILE_HEADERS, *rest)
 
     return started
@@ -110,11 +110,11 @@ def _as_file(start: Start) -> Start:
 
 def beside() -> list[str]:
     """Where Ray's own dashboard is, if a cluster of damoos's runs."""
-    found = cluster.state()
-    if found is None:
+    state = cluster.state()
+    if state is None:
         return []
-    about = f"Ray's cluster at {found['address']} ({', '.join(found['machines'])})"
-    url = found.get("dashboard")
+    about = f"Ray's cluster at {state['address']} ({', '.join(state['machines'])})"
+    url = state.get("dashboard")
     return [f"{about}: {url}" if url else f"{about} has no dashboard: it was started without --dashboard"]
 
 

@@ -49,23 +49,23 @@ class Files:
 
     def of(self, study: str) -> list[dict[str, Any]]:
         """``artifact_id, filename, mimetype, encoding`` of what there is of a study, and of its sweep."""
-        found = [self._known(path, path.name) for path in self._listed(study)]
+        files = [self._known(path, path.name) for path in self._listed(study)]
         if part_of := re.match(rf"{PREFIX}\d+(?=-)", study):
             sweep = part_of[0]
-            found += [self._known(path, f"{sweep}/{path.name}") for path in self._listed(sweep)]
-        return found
+            files += [self._known(path, f"{sweep}/{path.name}") for path in self._listed(sweep)]
+        return files
 
     def _listed(self, folder: str) -> list[Path]:
         if Path(folder).name != folder or not (self._results / folder).is_dir():
             return []
-        files = sorted((self._results / folder).iterdir(), key=lambda one: (one.suffix == ".parquet", one.name))
-        return [one for one in files if one.is_file() and not one.is_symlink() and not one.name.startswith(".")]
+        files = sorted((self._results / folder).iterdir(), key=lambda file: (file.suffix == ".parquet", file.name))
+        return [file for file in files if file.is_file() and not file.is_symlink() and not file.name.startswith(".")]
 
     def _known(self, path: Path, name: str) -> dict[str, Any]:
-        made = str(uuid.uuid5(_NAMESPACE, str(path)))
-        self._paths[made] = path
+        artifact_id = str(uuid.uuid5(_NAMESPACE, str(path)))
+        self._paths[artifact_id] = path
         kind = _MIME.get(path.suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        return {"artifact_id": made, "filename": name, "mimetype": kind, "encoding": None}
+        return {"artifact_id": artifact_id, "filename": name, "mimetype": kind, "encoding": None}
 
     def open_reader(self, artifact_id: str) -> BinaryIO:
         """One that has been listed.
@@ -132,16 +132,18 @@ class SharedStorage(RDBStorage):  # type: ignore[misc]
 
     def get_all_studies(self) -> list[Any]:
         """All; the files of one are looked up when it is shown, for there may be a thousand."""
-        found = super().get_all_studies()
-        for one in found:
-            one.system_attrs = _Late(one.system_attrs, partial(self._more, one.study_name, one.user_attrs))
-        return found
+        studies = super().get_all_studies()
+        for study in studies:
+            study.system_attrs = _Late(study.system_attrs, partial(self._more, study.study_name, study.user_attrs))
+        return studies
 
     def _more(self, name: str, words: Mapping[str, Any]) -> dict[str, Any]:
-        made: dict[str, Any] = {f"artifacts:{one['artifact_id']}": json.dumps(one) for one in self.files.of(name)}
+        attrs: dict[str, Any] = {
+            f"artifacts:{artifact['artifact_id']}": json.dumps(artifact) for artifact in self.files.of(name)
+        }
         if note := _note(name, words.get("result")):
-            made |= {"dashboard:note_ver": 0, "dashboard:note_str:0": note}
-        return made
+            attrs |= {"dashboard:note_ver": 0, "dashboard:note_str:0": note}
+        return attrs
 
 
 class _Late(dict[str, Any]):

@@ -93,10 +93,10 @@ def apply(
     held = read_state(results)
     if held:
         raise ConfigError(f"study '{held['study']}' is in service already; end that with 'damoos stop'")
-    place = machine or ("local" if pid else study.config.machine)
+    where = machine or ("local" if pid else study.config.machine)
     pid = pid or study.config.pid
-    machines.machine(place)
-    spec = {"study": name, "arm": arm, "machine": place, "pid": pid, "results": str(results), "storage": storage}
+    machines.machine(where)
+    spec = {"study": name, "arm": arm, "machine": where, "pid": pid, "results": str(results), "storage": storage}
     with open(log_file(results), "w") as log:
         keeper = subprocess.Popen(
             [sys.executable, "-m", "damoos.service.keeper", json.dumps(spec)],
