@@ -49,15 +49,15 @@ def bench_searchers(
     check_format(form, "table")
     if curves is None:
         low, _, high = noise.partition(":")
-        made = make(positive(generate, "--generate"), curve_seed, Recipe((number(low), number(high)), cliffs, plateaus))
+        pool = make(positive(generate, "--generate"), curve_seed, Recipe((number(low), number(high)), cliffs, plateaus))
     else:
-        made = load(curves)
+        pool = load(curves)
     budgets = [int(number(word)) for word in trials.split(",")]
-    rows = table(made, names(searchers), budgets, seeds)
+    rows = table(pool, names(searchers), budgets, seeds)
     if form == "json":
         print(json.dumps(rows, indent=2))
         return
-    print(f"{len(made)} curves" + (f" of {curves}" if curves else f" made with seed {curve_seed}") + f", {seeds} seeds")
+    print(f"{len(pool)} curves" + (f" of {curves}" if curves else f" made with seed {curve_seed}") + f", {seeds} seeds")
     print(f"{'searcher':<16} {'trials':>6} {'regret':>8} {'95 % interval':>18} {'limit broken':>13} {'ms/ask':>7}")
     for row in rows:
         interval = "[{:.4f}, {:.4f}]".format(*row["regret_ci95"])
@@ -89,25 +89,25 @@ def bench_aa(
     Example: damoos bench aa --workload parsec3/raytrace --rounds 12
     """
     from damoos.bench import aa
-    from damoos.scorers import scorer as made
+    from damoos.scorers import scorer as scorer_of
     from damoos.study.run_config import RunConfig
 
     check_format(form)
-    score = made(scorer)
+    score = scorer_of(scorer)
     config = RunConfig(workload=workload, command=command, machine=machine)
     config.check()
     if repeats < 2:
         raise ConfigError(f"{repeats} validation repeats give no interval; give 2 or more")
     aa.check_rounds(rounds, repeats)
     without, under, what = aa.run(config, rounds, say)
-    found = {"what": what, "runs": 2 * rounds, **aa.false_winners(without, under, score, repeats)}
+    rates = {"what": what, "runs": 2 * rounds, **aa.false_winners(without, under, score, repeats)}
     if form == "json":
-        print(json.dumps(found, indent=2))
+        print(json.dumps(rates, indent=2))
         return
-    print(f"{what}: {found['runs']} runs, {found['studies']} studies drawn from them, {repeats} planned rounds each")
+    print(f"{what}: {rates['runs']} runs, {rates['studies']} studies drawn from them, {repeats} planned rounds each")
     for question, says in (("schemes", "arms of one scheme"), ("baselines", "baselines")):
-        low, high = found[question]["ci95"]
-        print(f"false winners among {says}: {found[question]['false_winners']:.2%} [{low:.2%}, {high:.2%}]  (bar: 5 %)")
+        low, high = rates[question]["ci95"]
+        print(f"false winners among {says}: {rates[question]['false_winners']:.2%} [{low:.2%}, {high:.2%}]  (bar: 5 %)")
 
 
 @bench.command("monitor")

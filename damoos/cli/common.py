@@ -71,7 +71,7 @@ def scheme_text(words: str) -> str:
 
 def comma_separated(words: str, option: str) -> list[str]:
     """The words of an option that takes several; each only once."""
-    found = [word.strip() for word in words.split(",") if word.strip()]
-    if not found or len(set(found)) != len(found):
+    names = [word.strip() for word in words.split(",") if word.strip()]
+    if not names or len(set(names)) != len(names):
         raise ConfigError(f"{option}: expected different names, got '{words}'")
-    return found
+    return names

@@ -98,10 +98,10 @@ def compare(
     from damoos.api import comparisons
 
     check_format(form)
-    found = comparisons.compare(names, results=results, storage=storage)
-    written = found.write(comparisons.folder_of(names, results))
+    compared = comparisons.compare(names, results=results, storage=storage)
+    written = compared.write(comparisons.folder_of(names, results))
     if form == "json":
-        print(json.dumps(found.result))
+        print(json.dumps(compared.result))
         return
-    print(repr(found))
+    print(repr(compared))
     print("\n".join(map(str, written)))

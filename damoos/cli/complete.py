@@ -38,13 +38,13 @@ def scorers(context: typer.Context, incomplete: str) -> list[str]:
 
 def studies(context: typer.Context, incomplete: str) -> list[str]:
     """Studies of the results folder: its folders that have been written to by a study."""
-    names = (one.name for one in _folders(context, ".lock") if not (one / "sweep.json").exists())
+    names = (folder.name for folder in _folders(context, ".lock") if not (folder / "sweep.json").exists())
     return _fitting(names, incomplete)
 
 
 def sweeps(context: typer.Context, incomplete: str) -> list[str]:
     """Sweeps of the results folder."""
-    return _fitting((one.name for one in _folders(context, "sweep.json")), incomplete)
+    return _fitting((folder.name for folder in _folders(context, "sweep.json")), incomplete)
 
 
 def studies_and_sweeps(context: typer.Context, incomplete: str) -> list[str]:
@@ -54,7 +54,7 @@ def studies_and_sweeps(context: typer.Context, incomplete: str) -> list[str]:
 
 def recordings(context: typer.Context, incomplete: str) -> list[str]:
     """Recordings of the results folder, those of killed runs among them."""
-    return _fitting((one.name for one in _folders(context, "recording.*")), incomplete)
+    return _fitting((folder.name for folder in _folders(context, "recording.*")), incomplete)
 
 
 def several(names: Names) -> Names:

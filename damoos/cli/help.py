@@ -104,8 +104,8 @@ class _WithExamples:
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Examples."""
-        if found := examples(self.help):
-            _write_examples(formatter, found)
+        if lines := examples(self.help):
+            _write_examples(formatter, lines)
 
 
 class CommandHelp(_WithExamples, TyperCommand):
@@ -131,7 +131,9 @@ class GroupHelp(_WithExamples, TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List them; none has more than a line or two to say."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary(one.help)) for name, one in self.commands.items() if not one.hidden])
+            formatter.write_dl(
+                [(name, summary(command.help)) for name, command in self.commands.items() if not command.hidden]
+            )
 
 
 class TasksHelp(GroupHelp):

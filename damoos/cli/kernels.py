@@ -46,8 +46,8 @@ def kernel_add(
     """
     from damoos.machines.guest import kernels
 
-    found = kernels.add(bzimage, modules, name)
-    print(f"{found.name}: Linux {found.release}, {found.path}")
+    added = kernels.add(bzimage, modules, name)
+    print(f"{added.name}: Linux {added.release}, {added.path}")
 
 
 @kernel.command("list")
@@ -70,9 +70,9 @@ def kernel_list(
     elif form == "markdown":
         print("\n".join(_markdown(about)))
     else:
-        for name, found in about.items():
+        for name, facts in about.items():
             print(name)
-            print("\n".join(f"  {feature:<38} {value}" for feature, value in found.items()))
+            print("\n".join(f"  {feature:<38} {value}" for feature, value in facts.items()))
 
 
 @kernel.command("test")
@@ -87,13 +87,13 @@ def kernel_test(
     from damoos.machines.guest import kunit
 
     check_format(form)
-    found = kunit.run(name, say)
-    failed = [one for one in found if one.state == "not ok"]
+    tests = kunit.run(name, say)
+    failed = [test for test in tests if test.state == "not ok"]
     if form == "json":
-        print(json.dumps([asdict(one) for one in found], indent=2))
+        print(json.dumps([asdict(test) for test in tests], indent=2))
     else:
-        print("\n".join(map(str, found)))
-        print(f"{len(found)} tests, {len(failed)} failed")
+        print("\n".join(map(str, tests)))
+        print(f"{len(tests)} tests, {len(failed)} failed")
     if failed:
         raise typer.Exit(FAILED)
 

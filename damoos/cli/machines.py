@@ -56,11 +56,11 @@ def doctor(name: _Name, form: Format = "text") -> None:
     from damoos.report.machines import findings
 
     check_format(form)
-    found = examine_machine(catalog.machine(name), say)
+    examined = examine_machine(catalog.machine(name), say)
     if form == "json":
-        answer = {"machine": name, "fit": fit(found), "findings": [asdict(one) for one in found]}
+        answer = {"machine": name, "fit": fit(examined), "findings": [asdict(finding) for finding in examined]}
         print(json.dumps(answer, indent=2))
     else:
-        print("\n".join(findings(found)))
-    if not fit(found):
-        raise UnsupportedError(f"machine '{name}' is not fit: {why_unfit(found)}")
+        print("\n".join(findings(examined)))
+    if not fit(examined):
+        raise UnsupportedError(f"machine '{name}' is not fit: {why_unfit(examined)}")

@@ -82,7 +82,7 @@ def record(
     )  # fmt: skip
     assert recording.path
     folder, (begun, ended) = recording.path.parent, recording.span_s
-    found = {
+    facts = {
         "recording": folder.name,
         "file": str(recording.path),
         "snapshots": recording.nr_snapshots,
@@ -91,9 +91,9 @@ def record(
         "source": recording.about["source"],
     }
     if form == "json":
-        print(json.dumps(found))
+        print(json.dumps(facts))
         return
-    print(f"{found['snapshots']} snapshots in {found['seconds']:.1f} s, up to {found['regions_max']} regions: {folder}")
+    print(f"{facts['snapshots']} snapshots in {facts['seconds']:.1f} s, up to {facts['regions_max']} regions: {folder}")
     print(f"next: damoos report heatmap {folder.name}")
 
 
@@ -118,11 +118,13 @@ def predict(
 
     check_format(form)
     recording = _recording(name, workload, command, None, "30s", machine, kernel, results)
-    found = api.predict(recording, scorer=scorer)
+    predicted = api.predict(recording, scorer=scorer)
     if form == "json":
-        print(json.dumps({"about": _words(recording), "forecast": [asdict(row) for row in found.forecasts]}, indent=2))
+        print(
+            json.dumps({"about": _words(recording), "forecast": [asdict(row) for row in predicted.forecasts]}, indent=2)
+        )
         return
-    print(repr(found))
+    print(repr(predicted))
 
 
 @app.command()
@@ -149,25 +151,25 @@ def rightsize(
     check_format(form)
     allowed = float(parse_percent(slowdown)) / 100
     recording = _recording(name, workload, command, pid, duration, machine, kernel, results)
-    found = rightsize(recording, allowed)
+    limit = rightsize(recording, allowed)
     rows = forecast(recording, "weighted")
     if form == "json":
-        said = {"about": _words(recording), "allowed_slowdown": allowed, "suggested": asdict(found)}
-        print(json.dumps({**said, "forecast": [asdict(row) for row in rows]}, indent=2))
+        answer = {"about": _words(recording), "allowed_slowdown": allowed, "suggested": asdict(limit)}
+        print(json.dumps({**answer, "forecast": [asdict(row) for row in rows]}, indent=2))
         return
     print(heading(recording))
     print(f"{'memory':>10} {'slowdown':>9} {'min_age':>8}")
     for row in sorted(rows, key=lambda row: row.peak):
-        memory = show_bytes(found.now_bytes * row.peak)
+        memory = show_bytes(limit.now_bytes * row.peak)
         print(f"{memory:>10} {row.slowdown:>9.1%} {row.min_age_s:>6.1f} s")
-    if found.min_age_s == float("inf"):
-        now = show_bytes(found.now_bytes)
+    if limit.min_age_s == float("inf"):
+        now = show_bytes(limit.now_bytes)
         print(f"no scheme stays under a slowdown of {slowdown} with 90 %: the workload needs all of its {now}")
         return
     print(
-        f"suggested: memory.high {show_bytes(found.memory_bytes)} of {show_bytes(found.now_bytes)}, with"
-        f" '4K max  min min  {found.min_age_s:g}s max  pageout'; slowdown {found.slowdown:.1%}, with 90 % not over"
-        f" {found.slowdown_high:.1%}"
+        f"suggested: memory.high {show_bytes(limit.memory_bytes)} of {show_bytes(limit.now_bytes)}, with"
+        f" '4K max  min min  {limit.min_age_s:g}s max  pageout'; slowdown {limit.slowdown:.1%}, with 90 % not over"
+        f" {limit.slowdown_high:.1%}"
     )
 
 

@@ -58,7 +58,7 @@ def html(
     worth = None if prices is None else toml_file.load(prices, Prices)
     page, *figures = write(name, results, storage, output, worth)
     if form == "json":
-        print(json.dumps({"page": str(page), "figures": [str(one) for one in figures]}))
+        print(json.dumps({"page": str(page), "figures": [str(figure) for figure in figures]}))
         return
     print(f"written: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     if figures:

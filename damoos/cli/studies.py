@@ -145,20 +145,20 @@ def tune(
     names = [None] if kernels is None else comma_separated(kernels, "--kernels")
     for name in names:
         machines.machine(machine, name)  # the last wrong word is found before the first study
-    found: dict[str, TunedStudy] = {}
+    studies: dict[str, TunedStudy] = {}
     for name in names:
         with Watching() as watcher:
-            one = api.tune(
+            study = api.tune(
                 workload, command=command, machine=machine, trials=number, results=results, storage=storage,
                 watcher=watcher, kernel=name, **settings,
             )  # fmt: skip
-        found[name or ""] = one
+        studies[name or ""] = study
         if len(names) == 1 or form == "text":
-            _print_result(one, form, results)
+            _print_result(study, form, results)
     if len(names) > 1:
-        _compare(found, form, results, storage)
-    for one in found.values():
-        check_feasible(one)
+        _compare(studies, form, results, storage)
+    for study in studies.values():
+        check_feasible(study)
 
 
 @app.command()
@@ -178,14 +178,14 @@ def resume(
     from damoos import api
     from damoos.sweeps import sweep as sweeps
 
-    if study in [one.name for one in sweeps.folders(results)]:
+    if study in [folder.name for folder in sweeps.folders(results)]:
         run(sweeps.load(results, study, storage), ray, form)
         return
     check_format(form)
     with Watching() as watcher:
-        found = api.resume(study, results=results, storage=storage, watcher=watcher)
-    _print_result(found, form, results)
-    check_feasible(found)
+        resumed = api.resume(study, results=results, storage=storage, watcher=watcher)
+    _print_result(resumed, form, results)
+    check_feasible(resumed)
 
 
 @app.command()
@@ -260,27 +260,27 @@ def show(
     from damoos import api
 
     check_format(form, "damo")
-    found = api.load_study(study, results=results, storage=storage)
+    stored = api.load_study(study, results=results, storage=storage)
     if form == "damo":
-        if isinstance(found, api.EvaluatedStudy):
+        if isinstance(stored, api.EvaluatedStudy):
             raise ConfigError(f"study '{study}' compares configurations; it recommends no scheme")
-        print(json.dumps(found.damo(pid), indent=2))
+        print(json.dumps(stored.damo(pid), indent=2))
         return
     if form == "json":
-        rows = found.runs_df if isinstance(found, api.EvaluatedStudy) else found.trials_df
-        key = "runs" if isinstance(found, api.EvaluatedStudy) else "trials"
+        rows = stored.runs_df if isinstance(stored, api.EvaluatedStudy) else stored.trials_df
+        key = "runs" if isinstance(stored, api.EvaluatedStudy) else "trials"
         unfinished = {"study": study, key: json.loads(rows.to_json(orient="records"))}
-        print(json.dumps(found.result or unfinished, indent=2))
+        print(json.dumps(stored.result or unfinished, indent=2))
         return
-    if isinstance(found, api.EvaluatedStudy):
-        print(repr(found))
+    if isinstance(stored, api.EvaluatedStudy):
+        print(repr(stored))
         return
-    table = found.trials_df
+    table = stored.trials_df
     metrics = ["runtime_s", "rss_avg_bytes"]
-    columns = ["number", *found.param_names, "state", "feasible", "score", "score_low", "score_high", *metrics]
+    columns = ["number", *stored.param_names, "state", "feasible", "score", "score_low", "score_high", *metrics]
     shown = table.reindex(columns=columns).dropna(axis="columns", how="all")
     print(shown.to_string(index=False) if len(table) else "no trials yet")
-    print(repr(found))
+    print(repr(stored))
 
 
 def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None, unit_work: str | None) -> int:
@@ -351,12 +351,12 @@ def _compare(found: dict[str, TunedStudy], form: str, results: Path, storage: st
     from damoos.report.comparison.kernels import text
 
     compared = None
-    if all(one.best for one in found.values()):
-        comparison = comparison_of({name: one.study for name, one in found.items()})
+    if all(study.best for study in found.values()):
+        comparison = comparison_of({name: study.study for name, study in found.items()})
         with Watching() as watcher:
             compared = comparison.conduct(results, storage, watcher)
     if form == "json":
-        print(json.dumps({"studies": [one.result for one in found.values()], "comparison": compared}, indent=2))
+        print(json.dumps({"studies": [study.result for study in found.values()], "comparison": compared}, indent=2))
     elif compared:
         print(text(compared))
 

@@ -102,8 +102,8 @@ def begin(config: SweepConfig, ray: str | None, dry_run: bool, results: Path, st
     if dry_run:
         _print_estimate(config, form)
         return
-    found = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
-    run(found, ray, form)
+    sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
+    run(sweep, ray, form)
 
 
 def run(found: Sweep, ray: str | None, form: str) -> None:
@@ -114,17 +114,17 @@ def run(found: Sweep, ray: str | None, form: str) -> None:
 
     check_format(form, "jsonl")
     with watched(form) as event:
-        said = api.drive_sweep(found, ray, event)
+        result = api.drive_sweep(found, ray, event)
     listed = comparisons.is_evaluation(found)
-    if listed and any(row["state"] == "done" for row in said["studies"]):
+    if listed and any(row["state"] == "done" for row in result["studies"]):
         _print_evaluation(comparisons.Evaluated(found), form)
     elif form == "json":
-        print(json.dumps({**said, "studies": [found.finished(row["study"]) or row for row in said["studies"]]}))
+        print(json.dumps({**result, "studies": [found.finished(row["study"]) or row for row in result["studies"]]}))
     elif form == "text":
-        print(summary(said))
+        print(summary(result))
     if form == "jsonl":
-        event("end", said)
-    check(said, listed)
+        event("end", result)
+    check(result, listed)
 
 
 def _print_evaluation(evaluated: Evaluated, form: str) -> None:
@@ -153,18 +153,18 @@ def status(
     from damoos.sweeps import sweep as sweeps
 
     check_format(form)
-    found = sweeps.load(results, name or sweeps.newest(results))
-    said = {**found.status, "driven": found.driven()}
+    sweep = sweeps.load(results, name or sweeps.newest(results))
+    status = {**sweep.status, "driven": sweep.driven()}
     if form == "json":
-        print(json.dumps(said))
+        print(json.dumps(status))
         return
-    done = sum(row["state"] == "done" for row in said["studies"])
-    state = "a process drives it" if said["driven"] else "nobody drives it"
-    print(f"sweep {found.name}: {done} of {len(said['studies'])} studies done; {state}")
-    if said["studies"]:
-        print(plain(said["studies"]))
-    if not said["driven"] and found.result is None:
-        print(f"continue it with: damoos resume {found.name}")
+    done = sum(row["state"] == "done" for row in status["studies"])
+    state = "a process drives it" if status["driven"] else "nobody drives it"
+    print(f"sweep {sweep.name}: {done} of {len(status['studies'])} studies done; {state}")
+    if status["studies"]:
+        print(plain(status["studies"]))
+    if not status["driven"] and sweep.result is None:
+        print(f"continue it with: damoos resume {sweep.name}")
 
 
 @cluster.command()
@@ -187,10 +187,10 @@ def up(
     from damoos.dispatch import cluster as clusters
 
     names = [word.strip() for word in local.split(",") if word.strip()]
-    found = clusters.up(names, dashboard)
-    print(f"cluster at {found['address']}: {', '.join(names)}; 'damoos sweep --ray auto' uses it")
-    if found["dashboard"]:
-        print(f"Ray's dashboard: {found['dashboard']}")
+    started = clusters.up(names, dashboard)
+    print(f"cluster at {started['address']}: {', '.join(names)}; 'damoos sweep --ray auto' uses it")
+    if started["dashboard"]:
+        print(f"Ray's dashboard: {started['dashboard']}")
 
 
 @cluster.command()
@@ -213,13 +213,13 @@ def watched(form: str) -> Iterator[Any]:
 
     console = Console(stderr=True)
     if form == "jsonl":
-        made: Any = JsonLines(sys.stdout)
+        display: Any = JsonLines(sys.stdout)
     else:
-        made = LiveTable(console) if console.is_terminal else Lines(console)
+        display = LiveTable(console) if console.is_terminal else Lines(console)
     try:
-        yield made
+        yield display
     finally:
-        made.close()
+        display.close()
 
 
 def _print_estimate(config: Any, form: str) -> None:
@@ -252,7 +252,7 @@ def _money(model: float, real: float) -> str:
 def check(said: dict[str, Any], listed: bool) -> None:
     """The exit code: machines that were not fit, studies that failed, nothing found where something was sought."""
     failures = said["failures"]
-    if any(one["of"] == "machine" for one in failures):
+    if any(failure["of"] == "machine" for failure in failures):
         raise UnsupportedError(_failed(said))
     if failures:
         raise TooManyFailures(_failed(said))

@@ -40,7 +40,7 @@ def watch(
 
     check_format(form)
     try:
-        if name in [one.name for one in sweeps.folders(results)]:
+        if name in [folder.name for folder in sweeps.folders(results)]:
             _watch_sweep(sweeps.load(results, name, storage), form)
         else:
             _watch_study(name, results, storage, form)
@@ -53,11 +53,11 @@ def _watch_study(name: str, results: Path, storage: str | None, form: str) -> No
     from damoos import api
     from damoos.report import follow
 
-    found = api.load_study(name, results=results, storage=storage)
+    stored = api.load_study(name, results=results, storage=storage)
     with Watching() as watcher:
-        result = follow.study(found.study, watcher)
-    print(json.dumps(result, indent=2) if form == "json" else repr(found))
-    check_feasible(found)
+        result = follow.study(stored.study, watcher)
+    print(json.dumps(result, indent=2) if form == "json" else repr(stored))
+    check_feasible(stored)
 
 
 def _watch_sweep(found: Sweep, form: str) -> None:
@@ -66,15 +66,15 @@ def _watch_sweep(found: Sweep, form: str) -> None:
     from damoos.report.sweep import progress
 
     with watched(form) as event:
-        said = follow.sweep(found, event)
+        result = follow.sweep(found, event)
     listed = comparisons.is_evaluation(found)
     if form == "json":
-        print(json.dumps(said))
-    elif listed and any(row["state"] == "done" for row in said["studies"]):
+        print(json.dumps(result))
+    elif listed and any(row["state"] == "done" for row in result["studies"]):
         print(repr(comparisons.Evaluated(found)))
     else:
-        print(progress.summary(said))
-    check(said, listed)
+        print(progress.summary(result))
+    check(result, listed)
 
 
 @app.command()

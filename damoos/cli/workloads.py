@@ -111,18 +111,18 @@ def check_models(
     from damoos.bench.workloads import chosen, compare
 
     check_format(form)
-    wanted = chosen(comma_separated(names, "--workloads"))
-    found, astray = {}, False
+    models = chosen(comma_separated(names, "--workloads"))
+    comparisons, astray = {}, False
     if form == "text":
         print(f"{'workload':<24} {'':<40} {'model':>9} {'published':>9}")
-    for name in wanted:
-        found[name] = compare(name, machine, say, curves)
-        astray |= not all(one.follows for one in found[name])
-        for one in found[name] if form == "text" else ():
-            word = "" if one.follows else "  does not follow"
-            print(f"{name:<24} {one.what:<40} {one.model:>9.3g} {one.published:>9.3g}{word}", flush=True)
+    for name in models:
+        comparisons[name] = compare(name, machine, say, curves)
+        astray |= not all(row.follows for row in comparisons[name])
+        for row in comparisons[name] if form == "text" else ():
+            word = "" if row.follows else "  does not follow"
+            print(f"{name:<24} {row.what:<40} {row.model:>9.3g} {row.published:>9.3g}{word}", flush=True)
     if form == "json":
-        print(json.dumps({name: [vars(one) for one in rows] for name, rows in found.items()}, indent=2))
+        print(json.dumps({name: [vars(row) for row in rows] for name, rows in comparisons.items()}, indent=2))
     if astray:
         raise typer.Exit(FAILED)
 
@@ -140,11 +140,11 @@ def measure_workloads(
     from damoos.bench.workloads import COLUMNS, chosen, measure, row_of
 
     check_format(form, "markdown")
-    wanted = chosen(comma_separated(names, "--workloads"))
+    matches = chosen(comma_separated(names, "--workloads"))
     if form != "json":
         print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}" if form == "markdown" else "  ".join(COLUMNS))
     rows = []
-    for name in wanted:
+    for name in matches:
         rows.append(row_of(name, measure(name, machine, say)[0]))
         if form == "markdown":
             print(f"| {' | '.join(rows[-1].values())} |", flush=True)
