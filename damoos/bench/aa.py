@@ -112,20 +112,20 @@ def _has_winner(rounds: list[dict[str, Measurement]], scorer: Scorer, planned: i
     """Whether one of the equal arms is said to be better, asked as `damoos.study.search` asks."""
 
     def equal_arms(some: Sequence[Mapping[str, Measurement]]) -> tuple[dict[str, verdict.Arm], dict[str, str]]:
-        found, names = verdict.settle(some, scorer, [0.0], planned)
+        arms, names = verdict.settle(some, scorer, [0.0], planned)
         # They are judged among themselves, kept limits or not: it is the noise that is asked about.
-        among = {name: replace(arm, feasible=True) for name, arm in found.items() if name != verdict.BASELINE}
+        among = {name: replace(arm, feasible=True) for name, arm in arms.items() if name != verdict.BASELINE}
         return {name: arm for name, arm in among.items() if arm.scores}, names
 
-    found, names = equal_arms(rounds[:planned])
-    if verdict.judge(found, scorer.direction).best in found:
+    arms, names = equal_arms(rounds[:planned])
+    if verdict.judge(arms, scorer.direction).best in arms:
         return True
-    if not verdict.in_question(found, scorer.direction, len(rounds) - planned):
+    if not verdict.in_question(arms, scorer.direction, len(rounds) - planned):
         return False
     lost = [raw for raw, name in names.items() if name.startswith(verdict.RUNNER_UP)]
-    more = [{name: run for name, run in one.items() if name not in lost} for one in rounds[planned:]]
-    found, _ = equal_arms([*rounds[:planned], *more])
-    return verdict.judge(found, scorer.direction).best in found
+    more = [{name: run for name, run in runs.items() if name not in lost} for runs in rounds[planned:]]
+    arms, _ = equal_arms([*rounds[:planned], *more])
+    return verdict.judge(arms, scorer.direction).best in arms
 
 
 def _share(count: int) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Curve:
         """The space that a searcher sees."""
         second = 1_000_000
         low, high, step = (
-            int(one) * second for one in (self.ages_s[0], self.ages_s[-1], self.ages_s[1] - self.ages_s[0])
+            int(age_s) * second for age_s in (self.ages_s[0], self.ages_s[-1], self.ages_s[1] - self.ages_s[0])
         )
         return Space("4K max  min min  MIN_AGE max  pageout", (Param("min_age", "us", low, high, step),))
 
@@ -94,10 +94,10 @@ def load(folder: Path) -> list[Curve]:
 
 def _read(file: Path) -> Curve:
     try:
-        form = json.loads(file.read_text())
-        ages = np.array(form["values"], dtype=np.int64)
-        score = np.array([np.nan if one is None else one for one in form["score"]], dtype=np.float64)
-        unit, name = form["unit"], str(form["workload"])
+        raw = json.loads(file.read_text())
+        ages = np.array(raw["values"], dtype=np.int64)
+        score = np.array([np.nan if value is None else value for value in raw["score"]], dtype=np.float64)
+        unit, name = raw["unit"], str(raw["workload"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{file}: not a response curve ({type(error).__name__}: {error})") from None
     if unit != "s":
@@ -151,9 +151,9 @@ def generate(count: int, seed: int, recipe: Recipe | None = None) -> list[Curve]
 
 def _make(number: int, random: np.random.Generator, recipe: Recipe) -> Curve:
     ages = np.arange(NR_AGES)
-    place = np.log1p(ages) / np.log1p(ages[-1])
+    position = np.log1p(ages) / np.log1p(ages[-1])
     shape = number % 6 + 1
-    truth = _shape(shape, place, random)
+    truth = _shape(shape, position, random)
     if random.random() < recipe.plateaus:
         truth = np.minimum(truth, truth.min() + random.uniform(0.6, 0.95) * np.ptp(truth))
     sigma = float(np.exp(random.uniform(*np.log(recipe.noise))))

@@ -81,9 +81,9 @@ class ToldWorkload(PatternWorkload):
 
     def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
         """As ever, and the report is kept."""
-        found = super().metrics(raw)
+        metrics = super().metrics(raw)
         self.told = json.loads(raw["stdout"])
-        return found
+        return metrics
 
 
 def truth(told: Mapping[str, Any], pattern: str) -> list[tuple[float, float, list[tuple[int, int]]]]:
@@ -96,12 +96,12 @@ def truth(told: Mapping[str, Any], pattern: str) -> list[tuple[float, float, lis
     pattern : str
         Text of the pattern file.
     """
-    where = {one["name"]: (one["address"], one["address"] + one["bytes"]) for one in told["regions"]}
+    where = {region["name"]: (region["address"], region["address"] + region["bytes"]) for region in told["regions"]}
     blocks = [block.strip().splitlines() for block in pattern.strip().split("\n\n")]
     used = {lines[0]: {line.split(",")[0].strip() for line in lines[2:]} for lines in blocks[1:]}
     return [
-        (one["start"], one["start"] + one["seconds"], sorted(where[name] for name in used[one["name"]]))
-        for one in told["phases"][1:]
+        (phase["start"], phase["start"] + phase["seconds"], sorted(where[name] for name in used[phase["name"]]))
+        for phase in told["phases"][1:]
     ]
 
 
@@ -123,9 +123,9 @@ def accuracy(recording: Recording, phases: Sequence[tuple[float, float, list[tup
         size, seen = recording.sz_bytes[own], recording.frequency[own]
         right = sum(_overlap(recording.start[own], recording.end[own], span) for span in hot)
         called = seen >= HOT
-        said, both = float(size[called].sum()), float(right[called].sum())
+        called_bytes, both = float(size[called].sum()), float(right[called].sum())
         wss = float(size[seen > 0].sum())
-        rows.append((both / said if said else np.nan, both / true, abs(wss - true) / true))
+        rows.append((both / called_bytes if called_bytes else np.nan, both / true, abs(wss - true) / true))
     if not rows:
         raise ConfigError("no snapshot lies completely within one phase of the pattern")
     precision, recall, error = np.nanmean(np.array(rows), axis=0)
@@ -212,16 +212,16 @@ def _row(
 ) -> Row:
     pairs = zip(runs["baseline"], runs[config], strict=True)
     slowdowns = [slowdown(under, base) for base, under in pairs]
-    shares = [one.metric("kdamond_cpu_s") / one.metric("runtime_s") for one in runs[config]]
-    counts = [region_count(one).nr_regions for one in seen]
+    shares = [run.metric("kdamond_cpu_s") / run.metric("runtime_s") for run in runs[config]]
+    counts = [region_count(recording).nr_regions for recording in seen]
     means = {
-        name: float(np.mean([getattr(one, name) for one in accuracies]))
+        name: float(np.mean([getattr(accuracy, name) for accuracy in accuracies]))
         for name in ("precision", "recall", "wss_error")
     }
     vaddr = CONFIGS[config] == "vaddr"
     return Row(
         what,
-        float(np.mean([one.metric("rss_max_bytes") for one in runs["baseline"]])),
+        float(np.mean([run.metric("rss_max_bytes") for run in runs["baseline"]])),
         config,
         len(slowdowns),
         float(np.mean(slowdowns)),
@@ -230,7 +230,7 @@ def _row(
         float(np.mean([count.mean() for count in counts])),
         max(int(count.max()) for count in counts),
         seen[0].attrs.max_nr_regions,
-        Accuracy(**means, snapshots=sum(one.snapshots for one in accuracies)) if vaddr else None,
+        Accuracy(**means, snapshots=sum(accuracy.snapshots for accuracy in accuracies)) if vaddr else None,
     )
 
 
@@ -246,7 +246,7 @@ def text(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         low, high = row.slowdown_ci95
         seen = row.accuracy
-        said = ["-"] * 3 if seen is None else [f"{seen.precision:.1%}", f"{seen.recall:.1%}", f"{seen.wss_error:.1%}"]
+        shares = ["-"] * 3 if seen is None else [f"{seen.precision:.1%}", f"{seen.recall:.1%}", f"{seen.wss_error:.1%}"]
         kept = "kept" if row.regions_max <= row.bound else "broken"
         cells = [
             row.what,
@@ -256,7 +256,7 @@ def text(rows: Sequence[Row]) -> list[str]:
             f"{row.kdamond_cpu:.2%}",
             f"{row.regions:.0f}, {row.regions_max}",
             f"{row.bound}, {kept}",
-            *said,
+            *shares,
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return lines

@@ -64,21 +64,21 @@ def judge(which: str | type[Searcher], curve: Curve, nr_samples: int, nr_seeds: 
     regrets, nr_broken, ask_s, nr_asks = [], 0, 0.0, 0
     with threadpool_limits(1):  # matrices of ten rows: more threads only wait for each other
         for seed in range(nr_seeds):
-            made = (
+            racer = (
                 searcher(which, curve.space, nr_samples, seed)
                 if isinstance(which, str)
                 else which(curve.space, nr_samples, seed)
             )
-            history, spent = search(made, curve)
+            history, spent = search(racer, curve)
             ask_s, nr_asks = ask_s + spent, nr_asks + len(history)
             if feasible(history):
-                age_us = made.recommend(history)["min_age_us"]
+                age_us = racer.recommend(history)["min_age_us"]
                 regrets.append(curve.regret(age_us))
                 nr_broken += not curve.query(age_us).feasible
             else:
                 regrets.append(1.0)
                 nr_broken += 1
-            if made.deterministic:
+            if racer.deterministic:
                 break
     return Outcome(tuple(regrets), nr_broken, ask_s, nr_asks)
 
@@ -106,15 +106,15 @@ def race(
 
     rows = []
     for which, count, curve in product(searchers, trials, curves):
-        found = judge(which, curve, count, nr_seeds)
+        outcome = judge(which, curve, count, nr_seeds)
         rows.append(
             {
                 "searcher": which if isinstance(which, str) else which.name,
                 "trials": count,
                 "curve": curve.name,
-                "regret": float(np.mean(found.regrets)),
-                "limit_broken": found.nr_broken / len(found.regrets),
-                "ask_ms": 1e3 * found.ask_s / found.nr_asks,
+                "regret": float(np.mean(outcome.regrets)),
+                "limit_broken": outcome.nr_broken / len(outcome.regrets),
+                "ask_ms": 1e3 * outcome.ask_s / outcome.nr_asks,
             }
         )
     return pd.DataFrame(rows)
@@ -155,19 +155,20 @@ def table(
 
 
 def _row(name: str, count: int, outcomes: list[Outcome]) -> dict[str, Any]:
-    means = [float(np.mean(one.regrets)) for one in outcomes]
+    means = [float(np.mean(outcome.regrets)) for outcome in outcomes]
     return {
         "searcher": name,
         "trials": count,
         "regret": float(np.mean(means)),
         "regret_ci95": list(_interval(means)),
-        "infeasible_rate": sum(one.nr_broken for one in outcomes) / sum(len(one.regrets) for one in outcomes),
-        "ask_ms": 1e3 * sum(one.ask_s for one in outcomes) / sum(one.nr_asks for one in outcomes),
+        "infeasible_rate": sum(outcome.nr_broken for outcome in outcomes)
+        / sum(len(outcome.regrets) for outcome in outcomes),
+        "ask_ms": 1e3 * sum(outcome.ask_s for outcome in outcomes) / sum(outcome.nr_asks for outcome in outcomes),
     }
 
 
 def _interval(means: list[float]) -> tuple[float, float]:
     if len(set(means)) == 1:
         return means[0], means[0]
-    found = stats.bootstrap((means,), np.mean, method="percentile", n_resamples=2000, rng=np.random.default_rng(0))
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+    bootstrap = stats.bootstrap((means,), np.mean, method="percentile", n_resamples=2000, rng=np.random.default_rng(0))
+    return float(bootstrap.confidence_interval.low), float(bootstrap.confidence_interval.high)

@@ -65,13 +65,13 @@ def chosen(patterns: Sequence[str]) -> list[str]:
     ConfigError : a pattern that matches nothing
     """
     known = catalog.names()
-    found: list[str] = []
+    names: list[str] = []
     for pattern in patterns:
         matching = [name for name in known if Path(name).match(pattern)]
         if not matching:
             raise ConfigError(f"no workload matches '{pattern}'{nearest(pattern, known)}")
-        found += [name for name in matching if name not in found]
-    return found
+        names += [name for name in matching if name not in names]
+    return names
 
 
 def measure(name: str, machine: str, say: Say, ages_us: Sequence[int] = ()) -> tuple[Measured, list[float | None]]:
@@ -92,8 +92,8 @@ def measure(name: str, machine: str, say: Say, ages_us: Sequence[int] = ()) -> t
         wall_s = time.monotonic() - begun
         scores = []
         for age_us in ages_us:
-            one, _ = lease.run(workload, manual_policy(age_us, "vaddr"), limit_s)
-            score = DaosScorer().score(one, without, ())
+            measurement, _ = lease.run(workload, manual_policy(age_us, "vaddr"), limit_s)
+            score = DaosScorer().score(measurement, without, ())
             scores.append(None if score.value is None else 100 * score.value)
     return Measured(workload, without, under, wall_s), scores
 
@@ -104,7 +104,7 @@ COLUMNS = ("workload", "variant", "reports", "runtime", "RSS", "under prcl: slow
 def row_of(name: str, measured: Measured) -> dict[str, str]:
     """A measured workload, by the names of the columns."""
     base = measured.without
-    reported = [f"{one} {base.metric(one):.4g}" for one in measured.workload.reports if one != "ops"]
+    reported = [f"{metric} {base.metric(metric):.4g}" for metric in measured.workload.reports if metric != "ops"]
     values = (
         f"`{name}`",
         measured.workload.variant,
@@ -144,7 +144,7 @@ def compare(name: str, machine: str, say: Say, curves: Path | None = None) -> li
     published = file.published
     if file.model is None or published is None:
         raise ConfigError(f"workload '{name}' has no model, so there is nothing to check")
-    curve = next((one for one in load(curves) if one.name == name), None) if curves else None
+    curve = next((curve for curve in load(curves) if curve.name == name), None) if curves else None
     time_scale = file.model.time_scale
     ages_us = [int(age_s * 1e6) // time_scale for age_s in CURVE_AGES_S] if curve else []
     measured, scores = measure(name, machine, say, ages_us)
@@ -155,7 +155,7 @@ def compare(name: str, machine: str, say: Say, curves: Path | None = None) -> li
         return Comparison(what, model, real, abs(model / real - 1) <= TOLERANCE)
 
     saving = 1 - published.prcl_rss_kib / published.rss_kib
-    found = [
+    comparisons = [
         near("runtime, s", measured.without.metric("runtime_s") * time_scale, published.runtime_s),
         near(
             "RSS, MiB",
@@ -166,9 +166,9 @@ def compare(name: str, machine: str, say: Say, curves: Path | None = None) -> li
     ]
     if curve:
         theirs = [float(curve.score[list(curve.ages_s).index(age_s)]) for age_s in CURVE_AGES_S]
-        alike = _correlation([np.nan if one is None else one for one in scores], theirs)
-        found.append(Comparison("shape of the curve (correlation)", alike, 1.0, alike >= CORRELATION))
-    return found
+        alike = _correlation([np.nan if score is None else score for score in scores], theirs)
+        comparisons.append(Comparison("shape of the curve (correlation)", alike, 1.0, alike >= CORRELATION))
+    return comparisons
 
 
 def _same_saving(model: float, real: float) -> bool:
@@ -181,8 +181,8 @@ def _correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
     """Pearson's; a broken limit (not finite) counts as the worst score that kept it. 0 where a curve is flat."""
 
     def filled(values: Sequence[float]) -> list[float]:
-        worst = min((one for one in values if np.isfinite(one)), default=0.0)
-        return [one if np.isfinite(one) else worst for one in values]
+        worst = min((value for value in values if np.isfinite(value)), default=0.0)
+        return [value if np.isfinite(value) else worst for value in values]
 
     if np.ptp(filled(ours)) == 0 or np.ptp(filled(theirs)) == 0:
         return 0.0
