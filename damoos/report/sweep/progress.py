@@ -110,11 +110,11 @@ def to_html(rows: Sequence[Row]) -> html.Html:
 def summary(found: Mapping[str, Any]) -> str:
     """What a sweep has come to."""
     lines = [f"sweep {found['sweep']}", plain(found["studies"])]
-    for name, one in found["machines"].items():
-        if not one["fit"]:
-            lines.append(f"machine {name}: {one.get('error', 'unfit')}")
-    for one in found["failures"]:
-        lines.append(f"failed: {one['study']}: {one['error']}")
+    for name, about in found["machines"].items():
+        if not about["fit"]:
+            lines.append(f"machine {name}: {about.get('error', 'unfit')}")
+    for failure in found["failures"]:
+        lines.append(f"failed: {failure['study']}: {failure['error']}")
     hours = sum(row["hours"] for row in found["cost"])
     paid = [row["usd"] for row in found["cost"] if row["usd"] is not None]
     lines.append(f"{hours:.2f} machine-hours" + (f", {sum(paid):.2f} USD" if paid else ""))
