@@ -31,38 +31,51 @@ def evaluation(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     if not results:
         raise MeasurementError("no study of this evaluation has finished, so there is nothing to show")
-    machines = dict.fromkeys(one["machine"]["name"] for one in results)
-    return [_on(name, [one for one in results if one["machine"]["name"] == name]) for name in machines]
+    machines = dict.fromkeys(result["machine"]["name"] for result in results)
+    return [_on(name, [result for result in results if result["machine"]["name"] == name]) for name in machines]
 
 
 def _on(machine: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     names = list(results[0]["configs"])
     configs = {name: _average(name, results) for name in names}
     shares = [
-        {"workload": one["workload"], **share}
-        for one in results
-        for share in thp_shares({name: found["quantities"] for name, found in one["configs"].items()}, one["configs"])
+        {"workload": result["workload"], **share}
+        for result in results
+        for share in thp_shares(
+            {name: config["quantities"] for name, config in result["configs"].items()}, result["configs"]
+        )
     ]
     if len(results) > 1:
         shares += [{"workload": None, **share} for share in thp_shares(configs, results[0]["configs"])]
-    return {"machine": machine, "workloads": [one["workload"] for one in results], "configs": configs, "thp": shares}
+    return {
+        "machine": machine,
+        "workloads": [result["workload"] for result in results],
+        "configs": configs,
+        "thp": shares,
+    }
 
 
 def _average(name: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """One configuration over the workloads that it ran with."""
-    good = {one["workload"]: found["quantities"] for one in results if not (found := one["configs"][name])["error"]}
+    good = {
+        result["workload"]: config["quantities"]
+        for result in results
+        if not (config := result["configs"][name])["error"]
+    }
     failed = [
-        {"workload": one["workload"], "error": found["error"]}
-        for one in results
-        if (found := one["configs"][name])["error"]
+        {"workload": result["workload"], "error": config["error"]}
+        for result in results
+        if (config := result["configs"][name])["error"]
     ]
     averages = {}
     for key in AVERAGED if good else ():
-        means = {workload: found[key]["mean"] for workload, found in good.items()}
-        groups = [found[key]["values"] for found in good.values()]
+        means = {workload: quantities[key]["mean"] for workload, quantities in good.items()}
+        groups = [quantities[key]["values"] for quantities in good.values()]
         average = told(list(means.values()), interval_of_average(groups))
         # More is better of what is normalised, less of the rest.
-        ranked = sorted(means, key=lambda one: means[one], reverse=key in ("performance", "memory_efficiency"))
+        ranked = sorted(
+            means, key=lambda workload: means[workload], reverse=key in ("performance", "memory_efficiency")
+        )
         averages[key] = {
             "mean": average["mean"],
             "ci95": average["ci95"],
@@ -96,16 +109,16 @@ def thp_shares(
     ----------
     DAOS (HPDC'22), section 4.2; v8 patch set, Appendix E: a speedup is the share of the runtime that is saved
     """
-    whole = found.get(named.THP, {})
+    thp = found.get(named.THP, {})
     shares = []
-    for name, form in forms.items():
+    for name, config in forms.items():
         mine = found.get(name, {})
-        if not form["scheme"] or not form["thp"] or "bloat" not in mine or "bloat" not in whole:
+        if not config["scheme"] or not config["thp"] or "bloat" not in mine or "bloat" not in thp:
             continue
         bloat, faster = mine["bloat"]["mean"], -mine["slowdown"]["mean"]
-        thp_bloat, thp_faster = whole["bloat"]["mean"], -whole["slowdown"]["mean"]
-        bloats = whole["bloat"]["ci95"] is not None and whole["bloat"]["ci95"][0] > 0
-        helps = whole["slowdown"]["ci95"] is not None and whole["slowdown"]["ci95"][1] < 0
+        thp_bloat, thp_faster = thp["bloat"]["mean"], -thp["slowdown"]["mean"]
+        bloats = thp["bloat"]["ci95"] is not None and thp["bloat"]["ci95"][0] > 0
+        helps = thp["slowdown"]["ci95"] is not None and thp["slowdown"]["ci95"][1] < 0
         shares.append(
             {
                 "config": name,
@@ -122,18 +135,20 @@ def thp_shares(
 
 def rows(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A tidy table: one row per machine, workload and configuration, units in the names of its columns."""
-    made = []
-    for one in results:
-        shares = thp_shares({name: found["quantities"] for name, found in one["configs"].items()}, one["configs"])
+    table = []
+    for result in results:
+        shares = thp_shares(
+            {name: config["quantities"] for name, config in result["configs"].items()}, result["configs"]
+        )
         by_name = {share["config"]: share for share in shares}
-        for name, found in one["configs"].items():
-            row = {"machine": one["machine"]["name"], "workload": one["workload"], "variant": one["variant"]}
-            row |= {"config": name, "nr_runs": found["nr_runs"]}
+        for name, config in result["configs"].items():
+            row = {"machine": result["machine"]["name"], "workload": result["workload"], "variant": result["variant"]}
+            row |= {"config": name, "nr_runs": config["nr_runs"]}
             for key in QUANTITIES:
-                quantity = found["quantities"].get(key, {"mean": None, "ci95": None})
+                quantity = config["quantities"].get(key, {"mean": None, "ci95": None})
                 low, high = quantity["ci95"] or (None, None)
                 row |= {key: quantity["mean"], f"{key}_low": low, f"{key}_high": high}
             share = by_name.get(name, {})
             row |= {key: share.get(key) for key in ("bloat_removed", "speedup_kept")}
-            made.append(row | {"error": found["error"]})
-    return made
+            table.append(row | {"error": config["error"]})
+    return table

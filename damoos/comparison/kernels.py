@@ -96,8 +96,8 @@ class KernelComparison:
         """A study of each kernel."""
         common = {**asdict(self.run), "repeats": self.repeats, "seed": self.seed}
         return [
-            EvaluationConfig(**{**common, "kernel": kernel}, configs={named.BASELINE: {}, SCHEME: form})
-            for kernel, form in self.forms.items()
+            EvaluationConfig(**{**common, "kernel": kernel}, configs={named.BASELINE: {}, SCHEME: config})
+            for kernel, config in self.forms.items()
         ]
 
     def conduct(self, results: Path, storage: str | None = None, watcher: Watcher | None = None) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class KernelComparison:
     def _result(self, name: str, studies: Sequence[EvaluationStudy]) -> dict[str, Any]:
         by_kernel = [(kernel, study, _pairs(study)) for kernel, study in zip(self.forms, studies, strict=True)]
         kernels = [_kernel_json(*entry) for entry in by_kernel]
-        whole = not any(kernel["error"] for kernel in kernels)
+        complete = not any(kernel["error"] for kernel in kernels)
         setting = studies[0].setting
         return {
             "comparison": name,
@@ -154,7 +154,7 @@ class KernelComparison:
             "started": studies[0].record.get("created"),
             "provenance": {"damoos": __version__, "commit": paths.commit()},
             "kernels": kernels,
-            "differences": _differences([(kernel, pairs) for kernel, _, pairs in by_kernel]) if whole else [],
+            "differences": _differences([(kernel, pairs) for kernel, _, pairs in by_kernel]) if complete else [],
         }
 
 
@@ -220,7 +220,7 @@ def slower_by(result: Mapping[str, Any]) -> float:
     check_complete(result)
     last = result["kernels"][-1]["name"]
     (difference,) = (
-        one for one in result["differences"] if one["kernel"] == last and one["quantity"] == _RUNTIME_UNDER
+        entry for entry in result["differences"] if entry["kernel"] == last and entry["quantity"] == _RUNTIME_UNDER
     )
     return float(difference["interval"][0])
 

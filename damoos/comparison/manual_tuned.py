@@ -74,48 +74,50 @@ def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
     """
     if not studies:
         raise ConfigError("nothing to compare: no study of it has begun")
-    kinds = {(one.config.scorer, str(one.config.scorer_options)) for one in studies}
+    kinds = {(study.config.scorer, str(study.config.scorer_options)) for study in studies}
     if len(kinds) > 1:
-        raise ConfigError(f"scores of different kinds cannot be averaged: {', '.join(sorted(one for one, _ in kinds))}")
-    found: dict[str, list[dict[str, Any]]] = {}
+        raise ConfigError(
+            f"scores of different kinds cannot be averaged: {', '.join(sorted(scorer for scorer, _ in kinds))}"
+        )
+    by_machine: dict[str, list[dict[str, Any]]] = {}
     for study in studies:
-        found.setdefault(study.config.machine, []).append(_pair(study))
+        by_machine.setdefault(study.config.machine, []).append(_pair(study))
     return [
         {
             "machine": machine,
             "studies": pairs,
-            "average": summary([one for one in pairs if not one["error"]], studies[0].scorer.direction),
+            "average": summary([pair for pair in pairs if not pair["error"]], studies[0].scorer.direction),
             "paper": PAPER.get(machine, PAPER.get(f"{machine}.metal")),
         }
-        for machine, pairs in found.items()
+        for machine, pairs in by_machine.items()
     ]
 
 
 def _pair(study: Study) -> dict[str, Any]:
     """One study's two arms, each run against the baseline of its own round."""
-    said: dict[str, Any] = {"study": study.name, "workload": study.config.target, "variant": None, "error": ""}
+    pair: dict[str, Any] = {"study": study.name, "workload": study.config.target, "variant": None, "error": ""}
     result = study.record.result
     if result is None:
-        return {**said, "error": f"it is not finished; damoos resume {study.name}"}
-    said |= {"variant": result["variant"], "verdict": result["verdict"]}
+        return {**pair, "error": f"it is not finished; damoos resume {study.name}"}
+    pair |= {"variant": result["variant"], "verdict": result["verdict"]}
     if result["recommended"] is None:
-        return {**said, "error": "no trial kept the limits of its score"}
+        return {**pair, "error": "no trial kept the limits of its score"}
     arms, _ = study.arms()
     for name in (BASELINE, MANUAL, TUNED):
         if name not in arms:
-            return {**said, "error": f"{name} has no valid runs"}
+            return {**pair, "error": f"{name} has no valid runs"}
     base = arms[BASELINE].runs
     for name, key in ((MANUAL, "manual"), (TUNED, "recommended")):
         arm = arms[name]
-        said[name] = {
+        pair[name] = {
             "scheme": result[key]["scheme"],
             "feasible": arm.feasible,
             "score": told(list(arm.scores.values())) if arm.scores else None,
         }
         for quantity, (metric, sign) in _OF_A_ROUND.items():
             values = [sign * (run.metric(metric) / base[n].metric(metric) - 1) for n, run in arm.runs.items()]
-            said[name][quantity] = told(values)
-    return said
+            pair[name][quantity] = told(values)
+    return pair
 
 
 def summary(pairs: Sequence[Mapping[str, Any]], direction: str = "maximize") -> dict[str, Any] | None:
@@ -133,19 +135,19 @@ def summary(pairs: Sequence[Mapping[str, Any]], direction: str = "maximize") -> 
     """
     if not pairs:
         return None
-    scored = [one for one in pairs if one[MANUAL]["score"] and one[TUNED]["score"]]
-    found: dict[str, Any] = {"workloads": len(pairs), "scored": len(scored)}
+    scored = [pair for pair in pairs if pair[MANUAL]["score"] and pair[TUNED]["score"]]
+    table: dict[str, Any] = {"workloads": len(pairs), "scored": len(scored)}
     for arm in (MANUAL, TUNED):
-        found[arm] = {key: _average([one[arm][key] for one in pairs]) for key in ("slowdown", "saving")}
-        found[arm]["score"] = _average([one[arm]["score"] for one in scored]) if scored else None
-        found[arm]["broken"] = [one["study"] for one in pairs if not one[arm]["feasible"]]
-    manual, tuned = found[MANUAL], found[TUNED]
+        table[arm] = {key: _average([pair[arm][key] for pair in pairs]) for key in ("slowdown", "saving")}
+        table[arm]["score"] = _average([pair[arm]["score"] for pair in scored]) if scored else None
+        table[arm]["broken"] = [pair["study"] for pair in pairs if not pair[arm]["feasible"]]
+    manual, tuned = table[MANUAL], table[TUNED]
     sign = orientation(direction)
     kept = _share(tuned["saving"], manual["saving"])
     slower = _share(tuned["slowdown"], manual["slowdown"])
     gain = _share(tuned["score"], manual["score"]) if scored else None
     return {
-        **found,
+        **table,
         "slowdown_removed": None if slower is None else 1 - slower,
         "saving_kept": kept,
         "score_gain": None if gain is None else sign * (gain - 1),
@@ -154,8 +156,8 @@ def summary(pairs: Sequence[Mapping[str, Any]], direction: str = "maximize") -> 
 
 
 def _average(quantities: Sequence[Quantity]) -> Quantity:
-    means = [one["mean"] for one in quantities]
-    return told(means, verdict.interval_of_average([one["values"] for one in quantities]))
+    means = [quantity["mean"] for quantity in quantities]
+    return told(means, verdict.interval_of_average([quantity["values"] for quantity in quantities]))
 
 
 def _share(part: Quantity, whole: Quantity) -> float | None:
@@ -167,9 +169,9 @@ def _share(part: Quantity, whole: Quantity) -> float | None:
 
 def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """A tidy table: one row per study and arm, and one per machine and arm for the averages (workload ``average``)."""
-    made = []
+    table = []
     for machine in found:
-        entries = [(one, one) for one in machine["studies"] if not one["error"]]
+        entries = [(pair, pair) for pair in machine["studies"] if not pair["error"]]
         if machine["average"]:
             entries.append(({"study": None, "workload": "average", "variant": None}, machine["average"]))
         for about, arms in entries:
@@ -181,5 +183,5 @@ def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
                     quantity = arms[arm][key] or {"mean": None, "ci95": None}
                     low, high = quantity["ci95"] or (None, None)
                     row |= {key: quantity["mean"], f"{key}_low": low, f"{key}_high": high}
-                made.append(row)
-    return made
+                table.append(row)
+    return table

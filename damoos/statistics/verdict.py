@@ -28,12 +28,12 @@ def mean_measurement(runs: Sequence[Measurement]) -> Measurement:
     """The mean of each metric that all runs have."""
     first, *others = runs
     common = [name for name in first.metrics if all(name in run.metrics for run in others)]
-    found = {name: sum(run.metrics[name] for run in runs) / len(runs) for name in common}
-    for name, mean in found.items():
+    means = {name: sum(run.metrics[name] for run in runs) / len(runs) for name in common}
+    for name, mean in means.items():
         if not math.isfinite(mean):
             for run in runs:
                 run.metric(name)  # says which one
-    return Measurement(found)
+    return Measurement(means)
 
 
 @cache
@@ -84,7 +84,7 @@ def interval_of_average(groups: Sequence[Sequence[float]], level: float = 1 - AL
     errors = [float(np.var(group, ddof=1)) / len(group) for group in groups]
     if not sum(errors):
         return mean, mean
-    freedom = sum(errors) ** 2 / sum(one**2 / (len(group) - 1) for one, group in zip(errors, groups, strict=True))
+    freedom = sum(errors) ** 2 / sum(error**2 / (len(group) - 1) for error, group in zip(errors, groups, strict=True))
     half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(sum(errors)) / len(groups)
     return mean - half, mean + half
 
@@ -131,11 +131,11 @@ Rounds = Sequence[Mapping[str, Measurement | None]]
 
 def rounds_of(runs: Sequence[Run]) -> list[dict[str, Measurement | None]]:
     """Measurements of a study's validation by arm, one mapping per round; None for a run that failed."""
-    found: dict[int, dict[str, Measurement | None]] = {}
+    by_number: dict[int, dict[str, Measurement | None]] = {}
     for run in runs:
         if run.kind == "validation":
-            found.setdefault(run.number, {})[run.arm] = run.measurement
-    return [found.get(number, {}) for number in range(max(found, default=-1) + 1)]
+            by_number.setdefault(run.number, {})[run.arm] = run.measurement
+    return [by_number.get(number, {}) for number in range(max(by_number, default=-1) + 1)]
 
 
 def arms(rounds: Rounds, scorer: Scorer, previous: Sequence[float], planned: int | None = None) -> dict[str, Arm]:
@@ -180,11 +180,11 @@ def _rank(name: str) -> tuple[int, str]:
 
 def scheme_noise(rounds: Rounds, scorer: Scorer, previous: Sequence[float]) -> Noise | None:
     """Noise of single runs under a scheme, from all arms that have one; None where none ran twice."""
-    found = [arm for name, arm in arms(rounds, scorer, previous, 0).items() if name != BASELINE and arm.feasible]
-    freedom = sum(len(arm.scores) - 1 for arm in found)
+    schemes = [arm for name, arm in arms(rounds, scorer, previous, 0).items() if name != BASELINE and arm.feasible]
+    freedom = sum(len(arm.scores) - 1 for arm in schemes)
     if freedom < 1:
         return None
-    squares = sum(float(np.var(list(arm.scores.values()))) * len(arm.scores) for arm in found)
+    squares = sum(float(np.var(list(arm.scores.values()))) * len(arm.scores) for arm in schemes)
     return Noise(math.sqrt(squares / freedom), freedom)
 
 
@@ -199,17 +199,17 @@ def settle(
     take its place.
     """
     sign = orientation(scorer.direction)
-    found = arms(rounds, scorer, previous, planned)
+    by_name = arms(rounds, scorer, previous, planned)
     first = arms(rounds[:planned], scorer, previous)
 
     def worse(name: str) -> tuple[bool, float, str]:
-        return not found[name].feasible, -sign * first[name].score if first[name].scores else 0.0, name
+        return not by_name[name].feasible, -sign * first[name].score if first[name].scores else 0.0, name
 
-    ranked = sorted((name for name in found if name.startswith(CANDIDATE)), key=worse)
+    ranked = sorted((name for name in by_name if name.startswith(CANDIDATE)), key=worse)
     labels = [TUNED, RUNNER_UP, *(f"{RUNNER_UP}-{n}" for n in range(2, len(ranked)))]
     names = dict(zip(ranked, labels, strict=False))
-    told = [replace(arm, name=names.get(name, name)) for name, arm in found.items()]
-    return {arm.name: arm for arm in sorted(told, key=lambda arm: _rank(arm.name))}, names
+    named = [replace(arm, name=names.get(name, name)) for name, arm in by_name.items()]
+    return {arm.name: arm for arm in sorted(named, key=lambda arm: _rank(arm.name))}, names
 
 
 @dataclass(frozen=True)

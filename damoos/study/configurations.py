@@ -48,7 +48,7 @@ class Listing(Execution):
 
     def _work(self) -> Part:
         scale = self._found.workload.tuning.time_scale
-        policies = {name: named.policy(form, scale) for name, form in self._config.configs.items()}
+        policies = {name: named.policy(config, scale) for name, config in self._config.configs.items()}
         for step in self._left(self._plan):
             if step.arm not in self._failed():
                 yield from self._execute(step, policies[step.arm], must_succeed=self._is_baseline(step))
@@ -90,7 +90,7 @@ def result_of(study: EvaluationStudy, time_scale: int, elapsed_s: float) -> dict
         **about(study),
         "repeats": study.config.repeats,
         "time_scale": time_scale,
-        "configs": {name: config_json(name, form, time_scale, blocks) for name, form in forms.items()},
+        "configs": {name: config_json(name, config, time_scale, blocks) for name, config in forms.items()},
         "recommended": None,
         "elapsed_s": elapsed_s,
     }
@@ -147,7 +147,7 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
     pairs, error = _pairs(name, blocks), next((run.error for run in runs if run.error), "")
     if not pairs and not error:
         error = "none of its runs was on the machine of its block's baseline"
-    total = [one.as_dict() for _, measured in pairs for one in measured.damos]
+    total = [stats.as_dict() for _, measured in pairs for stats in measured.damos]
     return {
         "scheme": "\n".join(map(str, policy.schemes)) if isinstance(policy, DamosPolicy) else None,
         **{key: form.get(key) for key in ("operations", "thp", "record")},
@@ -155,7 +155,7 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
         "error": error,
         "quantities": {} if error else {key: told([of(*pair) for pair in pairs]) for key, of in QUANTITIES.items()},
         "damos": {
-            key: sum(one[key] for one in total)
+            key: sum(stats[key] for stats in total)
             for key in ("nr_tried", "sz_tried_bytes", "nr_applied", "sz_applied_bytes")
         },
     }

@@ -61,8 +61,8 @@ class EvaluationConfig(RunConfig):
     def schemes(self, tuning: Tuning) -> dict[str, list[Scheme]]:
         """Those of all configurations."""
         by_operations: dict[str, list[Scheme]] = {}
-        for form in self.configs.values():
-            policy = named.policy(form, tuning.time_scale)
+        for config in self.configs.values():
+            policy = named.policy(config, tuning.time_scale)
             if isinstance(policy, DamosPolicy):
                 by_operations.setdefault(policy.operations, []).extend(policy.schemes)
             elif isinstance(policy, RecordPolicy):
@@ -72,4 +72,4 @@ class EvaluationConfig(RunConfig):
     @property
     def thp_configs(self) -> list[str]:
         """Names of the configurations that need transparent huge pages."""
-        return [name for name, form in self.configs.items() if "thp" in form]
+        return [name for name, config in self.configs.items() if "thp" in config]

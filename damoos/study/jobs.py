@@ -54,8 +54,8 @@ def survey(lease: Lease, config: RunConfig) -> Survey:
     workload = config.workload_on(lease.which)
     _check_thp(lease, config)
     for operations, schemes in config.schemes(workload.tuning).items():
-        asked = DamosPolicy(tuple({scheme.action: scheme for scheme in schemes}.values()), operations)
-        run.check_schemes(lease.call, lease.machine.name, asked)
+        policy = DamosPolicy(tuple({scheme.action: scheme for scheme in schemes}.values()), operations)
+        run.check_schemes(lease.call, lease.machine.name, policy)
     return Survey(workload, {**lease.facts, **lease.machine.conditions.model_dump()}, lease.machine.name)
 
 
@@ -128,10 +128,10 @@ def record(
 
 def _paging_cost(lease: Lease) -> Cost | None:
     try:
-        found = lease.call("swap_cost")
+        cost = lease.call("swap_cost")
     except UnsupportedError:
         return None
-    return Cost(found["pageout_us"], found["fault_us"], shared=1.0 if lease.facts["vcpus"] == 1 else 0.0)
+    return Cost(cost["pageout_us"], cost["fault_us"], shared=1.0 if lease.facts["vcpus"] == 1 else 0.0)
 
 
 def same_version(found: Survey) -> None:

@@ -106,7 +106,7 @@ _NOT_VALIDATED = {
 
 
 def _trial_json(study: Study, trial: Trial) -> dict[str, Any]:
-    total = [one.as_dict() for one in trial.measurement.damos] if trial.measurement else []
+    total = [stats.as_dict() for stats in trial.measurement.damos] if trial.measurement else []
     return {
         "number": trial.number,
         "params": study.space.readable(trial.params),
@@ -116,7 +116,7 @@ def _trial_json(study: Study, trial: Trial) -> dict[str, Any]:
         "score_ci95": None if trial.interval is None else list(trial.interval),
         "metrics": dict(trial.measurement.metrics) if trial.measurement else {},
         "damos": {
-            name: sum(one[name] for one in total)
+            name: sum(stats[name] for stats in total)
             for name in ("nr_tried", "sz_tried_bytes", "nr_applied", "sz_applied_bytes")
         },
         "error": trial.error,
@@ -125,10 +125,10 @@ def _trial_json(study: Study, trial: Trial) -> dict[str, Any]:
 
 def _drift(runs: list[Run]) -> dict[str, float]:
     """Spread of the interleaved baselines, (max - min) / mean, of what the score is made of."""
-    found = [run.measurement for run in runs if run.kind == "baseline" and run.measurement]
+    baselines = [run.measurement for run in runs if run.kind == "baseline" and run.measurement]
 
     def spread(name: str) -> float:
-        values = [one.metric(name) for one in found]
+        values = [measurement.metric(name) for measurement in baselines]
         return (max(values) - min(values)) / (sum(values) / len(values))
 
     return {name: spread(name) for name in ("runtime_s", "rss_avg_bytes")}
@@ -144,10 +144,10 @@ def _early_abort(runs: list[Run]) -> dict[str, float]:
     whole_user_s = mean_measurement(baselines).metric("user_s")
     stopped = [run.measurement for run in runs if run.measurement and run.measurement.censored]
     saved_s = 0.0
-    for one in stopped:
-        share = one.metric("elapsed_user_s") / whole_user_s if whole_user_s else 1.0
-        saved_s += one.metric("elapsed_s") * max(0.0, 1 / max(share, 0.01) - 1)
-    ran_s = sum(one.metric("elapsed_s") for one in stopped)
+    for measurement in stopped:
+        share = measurement.metric("elapsed_user_s") / whole_user_s if whole_user_s else 1.0
+        saved_s += measurement.metric("elapsed_s") * max(0.0, 1 / max(share, 0.01) - 1)
+    ran_s = sum(measurement.metric("elapsed_s") for measurement in stopped)
     return {"runs": len(stopped), "ran_s": ran_s, "saved_s": saved_s}
 
 
@@ -160,14 +160,14 @@ def _prediction(study: Study, trials: History) -> dict[str, Any] | None:
     rows = []
     for nth, trial in enumerate(trials):
         run, base = trial.measurement, prior.baseline
-        whole = run is not None and not run.censored
+        complete = run is not None and not run.censored
         rows.append(
             {
                 "number": trial.number,
                 "predicted": prior.predicted(known[:nth], trial.params),
                 "measured": {
-                    "slowdown": term("slowdown").of(run, base) if run and whole else None,
-                    "memory_saving": term("memory_saving").of(run, base) if run and whole else None,
+                    "slowdown": term("slowdown").of(run, base) if run and complete else None,
+                    "memory_saving": term("memory_saving").of(run, base) if run and complete else None,
                     "score": trial.score.value,
                     "feasible": trial.score.feasible,
                 },
@@ -186,21 +186,21 @@ def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any
 
 def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> tuple[Params, dict[str, Any]]:
     """The point that is recommended after the validation, and the keys that the validation adds to the result."""
-    found, names = study.arms()
+    arms, names = study.arms()
     candidates = {f"{verdict.CANDIDATE}{rank}": point for rank, point in enumerate(shortlist, start=1)}
     places = {names[candidate]: point for candidate, point in candidates.items() if candidate in names}
     best = places.get(verdict.TUNED, shortlist[0])
-    said = verdict.judge(found, study.scorer.direction, study.policy(best) == study.manual_policy)
-    table = {name: _arm_json(arm, study.setting.reports) for name, arm in found.items()}
+    outcome = verdict.judge(arms, study.scorer.direction, study.policy(best) == study.manual_policy)
+    table = {name: _arm_json(arm, study.setting.reports) for name, arm in arms.items()}
     for name, point in places.items():
         table[name]["params"] = study.space.readable(point)
     searched = feasible_scores(tuple(trial for trial in trials if trial.params == best))
     shrinkage = None
     if searched and table.get(verdict.TUNED, {}).get("score") is not None:
-        in_search, validated = sum(searched) / len(searched), found[verdict.TUNED].score
+        in_search, validated = sum(searched) / len(searched), arms[verdict.TUNED].score
         lost = orientation(study.scorer.direction) * (in_search - validated)
         shrinkage = {"searched": in_search, "validated": validated, "shrinkage": lost}
-    said_as = {"verdict": said.best, "verdict_text": said.text}
+    said_as = {"verdict": outcome.best, "verdict_text": outcome.text}
     return best, {"validation": table, "shrinkage": shrinkage, **said_as}
 
 

@@ -90,8 +90,8 @@ class RunConfig:
         """The machine, with what the workload needs on it if it is one of our own."""
         machine = machines.machine(self.machine, self.kernel)
         if self.workload:
-            wanted = workloads.wanted(self.workload)
-            machine.provide(wanted.packages, wanted.trees)
+            needs = workloads.wanted(self.workload)
+            machine.provide(needs.packages, needs.trees)
         return machine
 
     def _own(self) -> Workload:
@@ -121,5 +121,5 @@ class RunConfig:
 
 def plain(config: Any) -> dict[str, Any]:
     """A configuration as it comes back from the store, with lists for tuples, so that the two can be compared."""
-    form: dict[str, Any] = json.loads(json.dumps(asdict(config)))
-    return form
+    fields: dict[str, Any] = json.loads(json.dumps(asdict(config)))
+    return fields

@@ -23,15 +23,15 @@ def score_trials(runs: Sequence[Run], scorer: Scorer) -> History:
     baselines = [run for run in runs if run.kind == "baseline" and run.measurement]
     trials: list[Trial] = []
     previous: list[float] = []
-    for run in (one for one in runs if one.kind == "trial"):
+    for run in (other for other in runs if other.kind == "trial"):
         state, score, error = "fail", Score(None, feasible=False), run.error
         if run.measurement and run.measurement.censored:
             state, error = "censored", f"stopped: runtime >= {run.measurement.metric('elapsed_s'):.2f} s"
         elif run.measurement:
-            own = [one for one in baselines if one.host == run.host] or baselines
-            before = [one for one in own if one.index < run.index][-1:]
-            after = [one for one in own if one.index >= run.index][:1]
-            beside = [one.measurement for one in before + after if one.measurement]
+            own = [other for other in baselines if other.host == run.host] or baselines
+            before = [other for other in own if other.index < run.index][-1:]
+            after = [other for other in own if other.index >= run.index][:1]
+            beside = [other.measurement for other in before + after if other.measurement]
             try:
                 score = scorer.score(run.measurement, mean_measurement(beside), previous)
                 state = "complete"

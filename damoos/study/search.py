@@ -91,11 +91,11 @@ class Search(Execution):
         ------
         UnsupportedError : it was asked for and cannot be had
         """
-        wanted = self._config.wants_record(space_of(self._config, self._found.workload.tuning))
+        needed = self._config.wants_record(space_of(self._config, self._found.workload.tuning))
         here = bool(self._found.facts.get("records"))
-        if wanted and not here and self._config.prior == "record":
+        if needed and not here and self._config.prior == "record":
             raise UnsupportedError(f"--prior record: machine '{self._found.machine}' cannot record what DAMON sees")
-        return wanted and here
+        return needed and here
 
     def _record(self, step: Run) -> Part:
         """The run that is recorded, and what it lets the searcher expect.
@@ -134,8 +134,8 @@ class Search(Execution):
                 continue
             earlier = [run for run in self._done.values() if run.index < step.index]
             point = study.searcher.ask(study.known(score_trials(earlier, study.scorer)))
-            asked = replace(step, params=point)
-            yield from self._execute(asked, study.policy(point), must_succeed=False, abort_s=self._abort_s())
+            trial_step = replace(step, params=point)
+            yield from self._execute(trial_step, study.policy(point), must_succeed=False, abort_s=self._abort_s())
             trial = self._trial(step)
             failures = failures + 1 if trial.state == "fail" else 0
             if failures == MAX_FAILURES:
@@ -200,11 +200,11 @@ class Search(Execution):
     def _in_question(self, shortlist: list[Params], rounds: int) -> list[str]:
         """Arms between which the rounds so far could not decide, and more might; no arm gets more of them twice."""
         study = self._study
-        found, raw_of = self._settled(rounds)
+        arms, raw_of = self._settled(rounds)
         best = shortlist[int(raw_of.get(verdict.TUNED, "1").removeprefix(verdict.CANDIDATE)) - 1]
         same_scheme = study.policy(best) == study.manual_policy
-        asked = verdict.in_question(found, study.scorer.direction, MAX_EXTRA_ROUNDS, same_scheme)
-        names = [raw_of.get(name, name) for name in asked]
+        open_arms = verdict.in_question(arms, study.scorer.direction, MAX_EXTRA_ROUNDS, same_scheme)
+        names = [raw_of.get(name, name) for name in open_arms]
         later = [run for run in self._done.values() if self._config.repeats <= run.number < rounds]
         had = {run.arm for run in later if run.kind == "validation"}
         return [] if set(names) <= had else names

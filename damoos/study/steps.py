@@ -219,7 +219,7 @@ class Execution(ABC):
 
     def _baseline_runtimes(self) -> list[float]:
         done: list[Measurement | None] = [run.measurement for run in self._done.values() if self._is_baseline(run)]
-        return [one.metric("runtime_s") for one in done if one]
+        return [measurement.metric("runtime_s") for measurement in done if measurement]
 
     def _limit_s(self) -> float:
         if self._config.run_limit_s is not None:

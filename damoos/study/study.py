@@ -60,12 +60,12 @@ class StoredStudy:
     @cached_property
     def setting(self) -> Setting:
         """What the study found on its machine, read once; ConfigError before its first run."""
-        form = self.record.get("setting")
-        if form is None:
+        fields = self.record.get("setting")
+        if fields is None:
             raise ConfigError(
                 f"study '{self.name}' has not reached its machine yet; continue it with damoos resume {self.name}"
             )
-        return Setting.from_json(form)
+        return Setting.from_json(fields)
 
     def runs(self) -> list[Run]:
         """Finished runs in the order of the plan."""
@@ -134,10 +134,10 @@ class Study(StoredStudy):
     @property
     def prior(self) -> RecordedPrior | None:
         """What a recording lets one expect, from the baselines before the first trial; None where there is none."""
-        if self._prior is None and self.setting.record and (form := self.record.get("prediction")):
+        if self._prior is None and self.setting.record and (fields := self.record.get("prediction")):
             first = [run.measurement for run in self.runs() if run.kind == "baseline" and run.number < 2]
-            baseline = mean_measurement([one for one in first if one])
-            self._prior = RecordedPrior(Prediction.from_json(form), baseline, self.scorer)
+            baseline = mean_measurement([measurement for measurement in first if measurement])
+            self._prior = RecordedPrior(Prediction.from_json(fields), baseline, self.scorer)
         return self._prior
 
     def trials_of(self, runs: Sequence[Run]) -> History:
@@ -179,9 +179,9 @@ class Study(StoredStudy):
         history = self.known(self.trials())
         if not any(trial.score.feasible for trial in history):
             return None
-        found = self.searcher.estimate(history, points)
+        scores = self.searcher.estimate(history, points)
         sign = orientation(self.scorer.direction)
-        return None if found is None else [sign * one for one in found]
+        return None if scores is None else [sign * score for score in scores]
 
     def deviation(self, points: Sequence[Params]) -> list[float] | None:
         """How far the scores may lie from the estimate, as standard deviations; None where the searcher has no idea."""

@@ -57,12 +57,12 @@ def expand(patterns: Sequence[str], known: Sequence[str], option: str) -> list[s
     ------
     ConfigError : nothing fits
     """
-    found: list[str] = []
+    names: list[str] = []
     for pattern in patterns:
         fitting = fnmatch.filter(known, pattern) if any(sign in pattern for sign in "*?[") else [pattern]
         if not fitting:
             raise ConfigError(f"{option}: nothing matches '{pattern}'{nearest(pattern, known)}")
-        found += fitting
-    if not found:
+        names += fitting
+    if not names:
         raise ConfigError(f"{option} is empty")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))

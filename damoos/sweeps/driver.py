@@ -64,7 +64,7 @@ class Row:
         """Fill in what a finished study has come to."""
         self.state, self.left_s = "done", None
         if "configs" in result:  # a listed study: there is nothing to judge
-            self.trials = self.runs = sum(one["nr_runs"] for one in result["configs"].values())
+            self.trials = self.runs = sum(config["nr_runs"] for config in result["configs"].values())
             return
         self.verdict = result["verdict"]
         self.trials = len(result["trials"])
@@ -158,9 +158,9 @@ class _Driver:
             self._loop()
         finally:
             self._let_go()
-        found = self._summary()
-        self._sweep.artifacts.write_json(RESULT, found)
-        return found
+        result = self._summary()
+        self._sweep.artifacts.write_json(RESULT, result)
+        return result
 
     def _line_up(self) -> None:
         """Put what is not finished into the queue of its machine."""
@@ -230,9 +230,9 @@ class _Driver:
     def _examined(self, place: Place, findings: list[doctor.Finding]) -> None:
         place.examined = True
         fit = doctor.fit(findings)
-        said = {"fit": fit, "findings": [asdict(one) for one in findings]}
-        self._machines[str(place.slot)] = said
-        self._event("machine", {"machine": str(place.slot), **said})
+        report = {"fit": fit, "findings": [asdict(finding) for finding in findings]}
+        self._machines[str(place.slot)] = report
+        self._event("machine", {"machine": str(place.slot), **report})
         if fit:
             self._next(place)
         else:
@@ -298,10 +298,10 @@ class _Driver:
 
     def _failed(self, row: Row, error: Exception) -> None:
         """A study that cannot go on; the others can."""
-        said = _text(error)
-        row.state, row.error, row.left_s = "failed", said, None
+        text = _text(error)
+        row.state, row.error, row.left_s = "failed", text, None
         kind = "machine" if isinstance(error, MachineError | UnsupportedError) else "study"
-        failure = {"study": row.study, "machine": row.on or row.machine, "of": kind, "error": said}
+        failure = {"study": row.study, "machine": row.on or row.machine, "of": kind, "error": text}
         self._failures.append(failure)
         self._event("study", {"state": "failed", **failure})
 
@@ -329,13 +329,13 @@ class _Driver:
         if tenancy:
             tenancy.row.state = "waiting"
             waiting.appendleft(tenancy.study.config)
-        same = [one for one in self._places.values() if one.slot.machine == place.slot.machine]
-        idle = next((one for one in same if one.gone == DONE), None)
+        same = [other for other in self._places.values() if other.slot.machine == place.slot.machine]
+        idle = next((other for other in same if other.gone == DONE), None)
         if idle and waiting:
             self._open.add(idle.slot)
             idle.gone, idle.since = "", time.monotonic()
             self._next(idle)
-        elif all(one.gone for one in same):
+        elif all(other.gone for other in same):
             self._give_up_machine(place.slot.machine, f"machine '{place.slot.machine}' is {why}")
 
     def _give_up_machine(self, name: str, error: str) -> None:
@@ -364,11 +364,11 @@ class _Driver:
             for slot in self._open:
                 self._spend(self._places[slot])
             rows = [_said(row) for row in self._rows.values()]
-            form = {
+            status = {
                 "sweep": self._sweep.name, "studies": rows, "failures": self._failures, "spent_s": self._spent_s,
                 "retries": self._retries,
             }  # fmt: skip
-            self._sweep.artifacts.write_json(STATUS, form)
+            self._sweep.artifacts.write_json(STATUS, status)
             self._event("rows", {row["study"]: row for row in rows})
             self._told = time.monotonic()
 
@@ -387,7 +387,7 @@ class _Driver:
         row.runs += 1
         row.trials += run.kind in ("trial", "config")
         if score and score.feasible and score.value is not None:
-            row.best = best_of((one for one in (score.value, row.best) if one is not None), direction)
+            row.best = best_of((value for value in (score.value, row.best) if value is not None), direction)
         metrics = run.measurement.metrics if run.measurement else {}
         self._event(
             "run",
@@ -432,7 +432,9 @@ class _Told(Watcher):
 
     def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         self._direction = study.config.direction
-        values = [one.score.value for one in study.trials() if one.score.feasible and one.score.value is not None]
+        values = [
+            trial.score.value for trial in study.trials() if trial.score.feasible and trial.score.value is not None
+        ]
         self._row.runs = done
         self._row.trials = sum(run.kind in ("trial", "config") for run in study.runs())
         self._row.best = best_of(values, self._direction)
