@@ -60,8 +60,8 @@ def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, A
         raise ConfigError("this recording lacks the measurement of its run; make one with 'damoos record'")
     if not about.get("cost"):
         raise ConfigError("this recording is of a machine without swap, so the cost of a page fault is unknown")
-    made = scorers.scorer(scorer, dict(options or {}))
-    unknown = [name for name in made.needs if name not in PREDICTED]
+    scoring = scorers.scorer(scorer, dict(options or {}))
+    unknown = [name for name in scoring.needs if name not in PREDICTED]
     if unknown:
         raise ConfigError(f"score '{scorer}' reads '{unknown[0]}', which a recording does not predict; --score daos")
     metrics, cost = dict(about["metrics"]), Cost(**about["cost"])
@@ -70,7 +70,7 @@ def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, A
     metrics["runtime_s"] = runtime_s - cost.shared * metrics["kdamond_cpu_s"]
     low_us, high_us = about["low_us"], about["high_us"]
     prediction = Prediction.of(recording, cost, runtime_s, low_us, high_us)
-    prior = RecordedPrior(prediction, Measurement(metrics), made)
+    prior = RecordedPrior(prediction, Measurement(metrics), scoring)
     step_us = recording.attrs.aggr_us
     ages = np.geomspace(max(low_us, 2 * step_us), high_us, NR_ROWS) / step_us
     return [_forecast(prior, int(age) * step_us) for age in np.unique(np.rint(ages))]
@@ -78,12 +78,14 @@ def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, A
 
 def _forecast(prior: RecordedPrior, age_us: int) -> Forecast:
     point = {"min_age_us": age_us}
-    said = prior.predicted((), point)
-    assert said is not None  # nothing has contradicted it yet
+    predicted = prior.predicted((), point)
+    assert predicted is not None  # nothing has contradicted it yet
     (low, middle, high), (least, _, most) = prior.reach(point, (0.1, 0.5, 0.9))
     peak = float(prior.prediction.at(np.array([age_us]))[1][0])
-    score = said["score"] if said["chance"] >= 0.5 else None
-    return Forecast(age_us / 1e6, said["memory_saving"], peak, middle, low, high, score, said["chance"], least, most)
+    score = predicted["score"] if predicted["chance"] >= 0.5 else None
+    return Forecast(
+        age_us / 1e6, predicted["memory_saving"], peak, middle, low, high, score, predicted["chance"], least, most
+    )
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ def rightsize(recording: Recording, slowdown: float) -> Size:
     """
     rows = forecast(recording, "weighted", {"limits": ()})
     now = int(recording.about["metrics"]["rss_max_bytes"])
-    found = [Size(round(now * row.peak), now, row.min_age_s, row.slowdown, row.slowdown_high) for row in rows]
-    kept = [one for one in found if one.slowdown_high <= slowdown]
-    return min(kept, key=lambda one: (one.memory_bytes, one.slowdown), default=Size(now, now, float("inf"), 0.0, 0.0))
+    sizes = [Size(round(now * row.peak), now, row.min_age_s, row.slowdown, row.slowdown_high) for row in rows]
+    kept = [size for size in sizes if size.slowdown_high <= slowdown]
+    return min(
+        kept, key=lambda size: (size.memory_bytes, size.slowdown), default=Size(now, now, float("inf"), 0.0, 0.0)
+    )

@@ -79,10 +79,10 @@ class Prediction:
 
     def at(self, min_age_us: Floats, stretch: float = 1.0) -> tuple[Floats, Floats, Floats]:
         """Saving, share of the memory that is enough, and seconds that a run gets longer; between the known ages."""
-        place = np.log1p(np.asarray(min_age_us) / stretch / 1e5)
+        position = np.log1p(np.asarray(min_age_us) / stretch / 1e5)
         known = np.log1p(self.found.min_age_us / 1e5)
         columns = self.found.saving, self.found.peak, self.cost.seconds(self.found)
-        saving, peak, longer_s = (np.interp(place, known, column) for column in columns)
+        saving, peak, longer_s = (np.interp(position, known, column) for column in columns)
         return saving, peak, longer_s
 
 
@@ -94,8 +94,8 @@ def can_predict(space: Space, scorer: Scorer) -> bool:
         schemes = parse_schemes(fill_template(space.template, space.texts(space.corners[-1])))
     except SchemeError:
         return False
-    plain = all(one.action == "pageout" and one.pattern.max_freq == 0 for one in schemes)
-    return plain and not any(one.quotas.time_ms or one.quotas.sz_bytes or one.filters for one in schemes)
+    plain = all(scheme.action == "pageout" and scheme.pattern.max_freq == 0 for scheme in schemes)
+    return plain and not any(scheme.quotas.time_ms or scheme.quotas.sz_bytes or scheme.filters for scheme in schemes)
 
 
 class RecordedPrior(Prior):
@@ -134,31 +134,31 @@ class RecordedPrior(Prior):
             return None
         weights = np.exp(chances - chances.max())
         scored = [self._scored(float(point["min_age_us"])) for point in points]
-        scores = np.array([one for one, _ in scored]).T
+        scores = np.array([row for row, _ in scored]).T
         if np.isnan(scores).all():
             return None
         scores = np.where(np.isnan(scores), np.nanmin(scores), scores)
-        kept = np.array([two for _, two in scored]).T
+        kept = np.array([row for _, row in scored]).T
         return Expectation(scores, kept, weights / weights.sum(), max(0.01, 0.02 * float(np.ptp(scores))))
 
     def predicted(self, history: History, point: Params) -> dict[str, float] | None:
         """Slowdown, saving and score that are expected of a point; None once the prior is dropped."""
-        found = self.expected(history, [point])
-        if found is None:
+        expectation = self.expected(history, [point])
+        if expectation is None:
             return None
         slowdown, saving = self._runs(float(point["min_age_us"]))
         sign = orientation(self._scorer.direction)
         return {
-            "slowdown": float(found.weights @ slowdown),
-            "memory_saving": float(found.weights @ saving),
-            "score": sign * float(found.mean[0]),
-            "chance": float(found.chance[0]),
+            "slowdown": float(expectation.weights @ slowdown),
+            "memory_saving": float(expectation.weights @ saving),
+            "score": sign * float(expectation.mean[0]),
+            "chance": float(expectation.chance[0]),
         }
 
     def reach(self, point: Params, quantiles: Sequence[float]) -> tuple[list[float], list[float]]:
         """Quantiles of the slowdown and of the saving of a point before any trial."""
         weights = np.exp(self._before - self._before.max())
-        slowdown, saving = (_quantiles(one, weights, quantiles) for one in self._runs(float(point["min_age_us"])))
+        slowdown, saving = (_quantiles(values, weights, quantiles) for values in self._runs(float(point["min_age_us"])))
         return slowdown, saving
 
     def _believed(self, history: History) -> tuple[Floats, bool]:
@@ -200,10 +200,13 @@ class RecordedPrior(Prior):
     def _scored(self, min_age_us: float) -> tuple[Floats, Floats]:
         """Score by each account, and the chance that it keeps the limits."""
         if min_age_us not in self._known:
-            found = [self._score(*one) for one in zip(*self._runs(min_age_us), strict=True)]
+            scored = [self._score(*pair) for pair in zip(*self._runs(min_age_us), strict=True)]
             # Below its resolution a recording knows of no harm, which is no reason to try it.
             seen = min_age_us >= self.prediction.resolution_us
-            self._known[min_age_us] = np.array([one for one, _ in found]), seen * np.array([two for _, two in found])
+            self._known[min_age_us] = (
+                np.array([score for score, _ in scored]),
+                seen * np.array([chance for _, chance in scored]),
+            )
         return self._known[min_age_us]
 
     def _score(self, slowdown: float, saving: float) -> tuple[float, float]:
@@ -224,7 +227,7 @@ class RecordedPrior(Prior):
 def _quantiles(values: Floats, weights: Floats, shares: Sequence[float]) -> list[float]:
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) / weights.sum()
-    return [float(values[order][min(int(np.searchsorted(reached, one)), len(order) - 1)]) for one in shares]
+    return [float(values[order][min(int(np.searchsorted(reached, share)), len(order) - 1)]) for share in shares]
 
 
 def _slowdown_error(slowdown: Any) -> Any:

@@ -100,8 +100,8 @@ def reclaim(recording: Recording, min_age_us: Sequence[float] | Floats, cost: Co
     stretch = np.ones(len(ages_us))
     grids = list(_grids(recording))
     for _ in range(ROUNDS):
-        found = _played(recording, grids, ages_us, stretch)
-        stretch = 0.5 * stretch + 0.5 * (1 + cost.seconds(found) / found.span_s)
+        estimate = _played(recording, grids, ages_us, stretch)
+        stretch = 0.5 * stretch + 0.5 * (1 + cost.seconds(estimate) / estimate.span_s)
     return _played(recording, grids, ages_us, stretch)
 
 
@@ -136,8 +136,8 @@ def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> _Grid:
         frequency[nth] = recording.frequency[own][at]
         age_us[nth] = recording.age[own][at] * float(recording.attrs.aggr_us)
     resident = _resident(recording, snapshots, edges) * mapped
-    some = resident.any(axis=0)  # between heap and stack there is nothing
-    return _Grid(snapshots, resident[:, some], mapped[:, some], frequency[:, some], age_us[:, some])
+    occupied = resident.any(axis=0)  # between heap and stack there is nothing
+    return _Grid(snapshots, resident[:, occupied], mapped[:, occupied], frequency[:, occupied], age_us[:, occupied])
 
 
 def _resident(recording: Recording, snapshots: NDArray[np.int64], edges: NDArray[np.int64]) -> Floats:
@@ -149,7 +149,7 @@ def _resident(recording: Recording, snapshots: NDArray[np.int64], edges: NDArray
     cells = [_in_cells(blocks[target] if target < len(blocks) else [], edges) for _, blocks in counts]
     when = np.array([at_s for at_s, _ in counts])
     last = np.searchsorted(when, recording.end_s[snapshots], side="right") - 1
-    return np.array([cells[max(0, one)] for one in last])
+    return np.array([cells[max(0, index)] for index in last])
 
 
 def _in_cells(blocks: Sequence[tuple[int, int]], edges: NDArray[np.int64]) -> Floats:
@@ -192,11 +192,13 @@ def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stret
             all_bytes[number[snapshot]] += sz_bytes.sum()
     weights = times.weight_s.copy()
     weights[number[~measured]] = 0.0
-    whole = weights @ all_bytes
+    total_byte_s = weights @ all_bytes
     return Reclaim(
         ages_us,
-        weights @ out_bytes / whole,
-        np.array([percentiles(one, weights, (ENOUGH,))[ENOUGH] for one in (all_bytes[:, None] - out_bytes).T])
+        weights @ out_bytes / total_byte_s,
+        np.array(
+            [percentiles(left_bytes, weights, (ENOUGH,))[ENOUGH] for left_bytes in (all_bytes[:, None] - out_bytes).T]
+        )
         / all_bytes[weights > 0].max(),
         out_pages,
         in_pages,
