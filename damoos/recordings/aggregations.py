@@ -33,8 +33,8 @@ class Moments:
 
     def sums(self, recording: Recording, values: Ints | Floats) -> Floats:
         """Values of regions, summed for each aggregation."""
-        place = self.of_snapshot[recording.snapshot]
-        return np.asarray(np.bincount(place, weights=values, minlength=len(self.end_s)))
+        of_region = self.of_snapshot[recording.snapshot]
+        return np.asarray(np.bincount(of_region, weights=values, minlength=len(self.end_s)))
 
 
 def moments(recording: Recording) -> Moments:
@@ -47,22 +47,22 @@ def moments(recording: Recording) -> Moments:
     ------
     MeasurementError : all snapshots are of no duration
     """
-    places, current, seen, begun = [], -1, set[int](), 0.0
+    numbers, current, seen, begun = [], -1, set[int](), 0.0
     half = recording.attrs.aggr_us / 2e6
     for target, end in zip(recording.target.tolist(), recording.end_s.tolist(), strict=True):
         if current < 0 or target in seen or end - begun > half:
             current, seen, begun = current + 1, set(), end
         seen.add(target)
-        places.append(current)
-    place = np.array(places, dtype=np.int64)
-    first = np.flatnonzero(np.diff(place, prepend=-1))
+        numbers.append(current)
+    of_snapshot = np.array(numbers, dtype=np.int64)
+    first = np.flatnonzero(np.diff(of_snapshot, prepend=-1))
     start = np.minimum.reduceat(recording.start_s, first)
     end_s = np.maximum.reduceat(recording.end_s, first)
     weight = np.maximum.reduceat(recording.weight_s, first)
     if not weight.sum() > 0:
         raise MeasurementError("the snapshots of the recording have no duration")
     begin = recording.span_s[0]
-    return Moments(place, start - begin, end_s - begin, weight)
+    return Moments(of_snapshot, start - begin, end_s - begin, weight)
 
 
 def mean(values: Floats, weight_s: Floats) -> float:
@@ -81,5 +81,5 @@ def percentiles(values: Floats, weights: Floats, percents: tuple[float, ...] = P
     if not kept.any():
         raise MeasurementError("no percentiles: the recording has no region, or no time")
     shares = [percent / 100 for percent in percents]
-    found = np.quantile(values[kept], shares, weights=weights[kept], method="inverted_cdf")
-    return dict(zip(percents, found.tolist(), strict=True))
+    quantiles = np.quantile(values[kept], shares, weights=weights[kept], method="inverted_cdf")
+    return dict(zip(percents, quantiles.tolist(), strict=True))

@@ -13,8 +13,8 @@ from damoos.recordings.recording import Recording
 
 def targets(recording: Recording) -> list[int]:
     """Numbers of the targets that were seen."""
-    found: list[int] = np.unique(recording.target).tolist()
-    return found
+    numbers: list[int] = np.unique(recording.target).tolist()
+    return numbers
 
 
 def of_target(recording: Recording, target: int) -> Recording:
@@ -46,8 +46,8 @@ def by_time(recording: Recording, from_s: float, to_s: float) -> Recording:
     inside = (recording.end_s > low) & (recording.start_s < high)
     if not low < high or not inside.any():
         raise ConfigError(f"no snapshot between {from_s:g} s and {to_s:g} s: the recording lasts {end - begin:g} s")
-    found = _chosen(recording, inside)
-    return replace(found, start_s=np.maximum(found.start_s, low), end_s=np.minimum(found.end_s, high))
+    part = _chosen(recording, inside)
+    return replace(part, start_s=np.maximum(part.start_s, low), end_s=np.minimum(part.end_s, high))
 
 
 def by_address(recording: Recording, low: int, high: int) -> Recording:

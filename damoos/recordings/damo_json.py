@@ -67,20 +67,20 @@ def _in_columns(form: Json) -> Json:
 
 
 def _known(forms: Sequence[Json], key: str) -> list[Any] | None:
-    values = [form.get(key) for form in forms]
+    values = [fields.get(key) for fields in forms]
     return None if None in values else values
 
 
 def _attrs(records: Sequence[Json], ours: Json | None, given: Attrs | None) -> Attrs:
     stated = [record["intervals"] for record in records if record.get("intervals") is not None]
-    found = {(_us(form["sample_us"]), _us(form["aggr_us"]), _us(form["ops_update_us"])) for form in stated}
-    if len(found) > 1:
+    intervals = {(_us(fields["sample_us"]), _us(fields["aggr_us"]), _us(fields["ops_update_us"])) for fields in stated}
+    if len(intervals) > 1:
         raise ValueError("its records have different monitoring intervals; damoos reads one context at a time")
-    if not found:
+    if not intervals:
         if given is None:
             raise ValueError("it has no monitoring intervals: give them, e.g. --intervals 5ms,100ms")
         return given
-    sample, aggr, update = found.pop()
+    sample, aggr, update = intervals.pop()
     if ours is None:
         return Attrs(sample, aggr, update)
     goal = ours.get("intervals_goal")
@@ -93,17 +93,17 @@ def _us(value: Any) -> int:
 
 
 def _shots(record: Json, attrs: Attrs) -> Iterator[Shot]:
-    place = tuple(str(record.get(key)) for key in ("kdamond_idx", "context_idx", "scheme_idx", "target_id"))
-    for form in record["snapshots"]:
-        columns = form["regions"]
+    target = tuple(str(record.get(key)) for key in ("kdamond_idx", "context_idx", "scheme_idx", "target_id"))
+    for snapshot in record["snapshots"]:
+        columns = snapshot["regions"]
         yield Shot(
-            place,
-            None if form["start_time"] is None else int(quantity(form["start_time"], TIMES_NS)),
-            int(quantity(form["end_time"], TIMES_NS)),
+            target,
+            None if snapshot["start_time"] is None else int(quantity(snapshot["start_time"], TIMES_NS)),
+            int(quantity(snapshot["end_time"], TIMES_NS)),
             columns["start"],
             columns["end"],
             _samples(columns, attrs),
-            _age(columns, attrs, form.get("sample_interval_us")),
+            _age(columns, attrs, snapshot.get("sample_interval_us")),
         )
 
 
@@ -156,8 +156,8 @@ def pieces(recording: Recording) -> Iterator[str]:
         }
         head = {}
         yield ("," if number else "[") + json.dumps(record, separators=(",", ":"))[:-1] + ',"snapshots":['
-        for place, snapshot in enumerate(np.flatnonzero(recording.target == target).tolist()):
-            yield ("," if place else "") + _snapshot(recording, snapshot)
+        for nth, snapshot in enumerate(np.flatnonzero(recording.target == target).tolist()):
+            yield ("," if nth else "") + _snapshot(recording, snapshot)
         yield "]}"
     yield "]"
 

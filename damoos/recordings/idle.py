@@ -71,15 +71,15 @@ def idle_time(recording: Recording) -> IdleTime:
     ------
     MeasurementError : no region, or no time
     """
-    found = moments(recording)
+    times = moments(recording)
     idle, size = idle_s(recording), recording.sz_bytes
     edges = classes(recording.attrs.aggr_us / 1e6, float(idle.max(initial=0.0)))
     # One more class in front for what is accessed.
-    place = np.where(recording.nr_accesses > 0, 0, np.searchsorted(edges, idle, side="right"))
-    weight = found.weight_s[found.of_snapshot][recording.snapshot]
-    total = np.bincount(place, weights=size * weight, minlength=len(edges)) / float(found.weight_s.sum())
-    last = found.of_snapshot[recording.snapshot] == len(found.end_s) - 1
-    at_end = np.bincount(place[last], weights=size[last], minlength=len(edges)).astype(float)
+    class_of_region = np.where(recording.nr_accesses > 0, 0, np.searchsorted(edges, idle, side="right"))
+    weight = times.weight_s[times.of_snapshot][recording.snapshot]
+    total = np.bincount(class_of_region, weights=size * weight, minlength=len(edges)) / float(times.weight_s.sum())
+    last = times.of_snapshot[recording.snapshot] == len(times.end_s) - 1
+    at_end = np.bincount(class_of_region[last], weights=size[last], minlength=len(edges)).astype(float)
     shares = percentiles(idle, size * weight)
     return IdleTime(edges, total[1:], at_end[1:], float(total[0]), float(at_end[0]), shares)
 
@@ -133,8 +133,10 @@ class Recency:
 
 def recency(recording: Recording) -> Recency:
     """Sort the memory of each aggregation by how long ago it was accessed."""
-    found, idle = moments(recording), idle_s(recording)
-    place = np.where(recording.nr_accesses > 0, 0, 1 + np.searchsorted(RECENCY_S, idle, side="right"))
+    times, idle = moments(recording), idle_s(recording)
+    class_of_region = np.where(recording.nr_accesses > 0, 0, 1 + np.searchsorted(RECENCY_S, idle, side="right"))
     names = ("accessed now", *(f"< {text}" for text in ("1 s", "5 s", "30 s", "2 min")), "longer")
-    columns = [found.sums(recording, np.where(place == at, recording.sz_bytes, 0)) for at in range(len(names))]
-    return Recency(found, names, np.stack(columns, axis=1))
+    columns = [
+        times.sums(recording, np.where(class_of_region == at, recording.sz_bytes, 0)) for at in range(len(names))
+    ]
+    return Recency(times, names, np.stack(columns, axis=1))

@@ -128,11 +128,11 @@ def _unpacked(text: str) -> bytes:
 
 def _traced(chunks: list[bytes], begin: Mapping[str, Any], attrs: Attrs) -> dict[str, Any]:
     seconds, rows = events(b"".join(chunks), begin["format"], begin["page"])
-    found = snapshots(seconds, rows)
-    ends = np.array([one[0] for one in found])
-    targets = _numbered([one[1] for one in found])
-    kept = np.concatenate([np.arange(a, b) for *_, a, b in found]) if found else np.zeros(0, dtype=np.int64)
-    counts = np.array([b - a for *_, a, b in found], dtype=np.int64)
+    entries = snapshots(seconds, rows)
+    ends = np.array([entry[0] for entry in entries])
+    targets = _numbered([entry[1] for entry in entries])
+    kept = np.concatenate([np.arange(a, b) for *_, a, b in entries]) if entries else np.zeros(0, dtype=np.int64)
+    counts = np.array([b - a for *_, a, b in entries], dtype=np.int64)
     columns = {name: rows[name][kept].astype(np.int64) for name in _COLUMNS}
     return _timed(targets, ends, counts, attrs) | columns
 
@@ -160,4 +160,4 @@ def _timed(targets: Any, ends: Any, counts: Any, attrs: Attrs) -> dict[str, Any]
 def _numbered(targets: list[int]) -> Any:
     """Numbers from 0 in the order in which targets were first seen; old kernels tell an address, not a number."""
     seen: dict[int, int] = {}
-    return np.array([seen.setdefault(one, len(seen)) for one in targets], dtype=np.int64)
+    return np.array([seen.setdefault(target, len(seen)) for target in targets], dtype=np.int64)

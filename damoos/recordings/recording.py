@@ -138,7 +138,7 @@ class Recording:
         known |= {"operations": self.operations, "file": self.path, "length": f"{ended_s - begun_s:.1f} s"}
         known |= {"snapshots": self.nr_snapshots, "regions": f"{self.nr_regions.min()} to {self.nr_regions.max()}"}
         known["intervals"] = f"{self.attrs.sample_us} us samples, {self.attrs.aggr_us} us aggregations"
-        printable = {name: "".join(c if c.isprintable() else "?" for c in str(one)) for name, one in known.items()}
+        printable = {name: "".join(c if c.isprintable() else "?" for c in str(value)) for name, value in known.items()}
         return {name: text for name, text in printable.items() if known[name] is not None}
 
     def __repr__(self) -> str:

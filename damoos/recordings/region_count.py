@@ -42,7 +42,7 @@ class RegionCount:
 
 def region_count(recording: Recording) -> RegionCount:
     """Count the regions of each aggregation, against ``min_nr_regions`` and ``max_nr_regions``."""
-    found = moments(recording)
+    times = moments(recording)
     known = "nr_regions" not in recording.about.get("assumed", ())
     bounds = (recording.attrs.min_nr_regions, recording.attrs.max_nr_regions) if known else None
-    return RegionCount(found, found.sums(recording, np.ones_like(recording.age)), bounds)
+    return RegionCount(times, times.sums(recording, np.ones_like(recording.age)), bounds)

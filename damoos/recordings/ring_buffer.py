@@ -25,28 +25,28 @@ Rows = NDArray[np.void]
 
 def dtype_of(form: str) -> np.dtype[np.void]:
     """How an event's fields lie in memory, by what ``events/damon/damon_aggregated/format`` says."""
-    found = {}
+    fields = {}
     for words, offset, size in re.findall(r"field:([^;]+);\s*offset:(\d+);\s*size:(\d+);", form):
-        found[words.split()[-1]] = int(offset), int(size)
-    missing = [name for name in _FIELDS if name not in found]
+        fields[words.split()[-1]] = int(offset), int(size)
+    missing = [name for name in _FIELDS if name not in fields]
     if missing:
         raise MeasurementError(f"the kernel's event damon_aggregated has no field '{missing[0]}'")
     return np.dtype(
         {
             "names": list(_FIELDS),
-            "formats": [f"<u{found[name][1]}" for name in _FIELDS],
-            "offsets": [found[name][0] for name in _FIELDS],
-            "itemsize": max(offset + size for offset, size in found.values()),
+            "formats": [f"<u{fields[name][1]}" for name in _FIELDS],
+            "offsets": [fields[name][0] for name in _FIELDS],
+            "itemsize": max(offset + size for offset, size in fields.values()),
         }
     )
 
 
 def event_id(form: str) -> int:
     """The number that the kernel gave the event."""
-    found = re.search(r"^ID: (\d+)$", form, re.MULTILINE)
-    if not found:
+    match = re.search(r"^ID: (\d+)$", form, re.MULTILINE)
+    if not match:
         raise MeasurementError("the kernel's event damon_aggregated has no ID")
-    return int(found[1])
+    return int(match[1])
 
 
 def events(pages: bytes, form: str, page_form: str) -> tuple[NDArray[np.float64], Rows]:
@@ -114,7 +114,7 @@ def snapshots(seconds: NDArray[np.float64], rows: Rows) -> list[tuple[float, int
 
     One of which the kernel lost an event is left out.
     """
-    found, at = [], 0
+    entries, at = [], 0
     targets, counts = rows["target_id"].tolist(), rows["nr_regions"].tolist()
     starts = rows["start"].tolist()
     while at < len(targets):
@@ -126,6 +126,6 @@ def snapshots(seconds: NDArray[np.float64], rows: Rows) -> list[tuple[float, int
                 break
             stop += 1
         if stop - at == count:
-            found.append((float(seconds[stop - 1]), target, at, stop))
+            entries.append((float(seconds[stop - 1]), target, at, stop))
         at = stop
-    return found
+    return entries

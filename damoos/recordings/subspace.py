@@ -76,10 +76,10 @@ def most_active(recording: Recording, target: int | None = None, gap_bytes: int 
     MeasurementError : no snapshot has a region
     """
     chosen = targets(recording) if target is None else [target]
-    found = [one for number in chosen for one in subspaces(recording, number, gap_bytes)]
-    if not found:
+    all_subspaces = [subspace for number in chosen for subspace in subspaces(recording, number, gap_bytes)]
+    if not all_subspaces:
         raise MeasurementError("no snapshot of the recording has a region")
-    best = max(found, key=lambda one: (one.accessed_byte_s, one.sz_bytes))
+    best = max(all_subspaces, key=lambda subspace: (subspace.accessed_byte_s, subspace.sz_bytes))
     return _without_far_ends(recording, best)
 
 

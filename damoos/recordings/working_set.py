@@ -51,6 +51,6 @@ def working_set(recording: Recording, min_accesses: int = 1) -> WorkingSet:
     most = recording.attrs.max_nr_accesses
     if not 1 <= min_accesses <= most:
         raise ConfigError(f"min_accesses must be from 1 to {most}, the samples of an aggregation")
-    found = moments(recording)
+    times = moments(recording)
     accessed = np.where(recording.nr_accesses >= min_accesses, recording.sz_bytes, 0)
-    return WorkingSet(found, found.sums(recording, accessed), min_accesses)
+    return WorkingSet(times, times.sums(recording, accessed), min_accesses)
