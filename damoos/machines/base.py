@@ -47,9 +47,9 @@ class Swap(Table):
 
     @model_validator(mode="after")
     def _has_what_it_is(self) -> Swap:
-        wanted = "device" if self.kind == "disk" else "size"
-        if getattr(self, wanted) is None:
-            raise ValueError(f"swap of kind '{self.kind}' needs its '{wanted}'")
+        key = "device" if self.kind == "disk" else "size"
+        if getattr(self, key) is None:
+            raise ValueError(f"swap of kind '{self.kind}' needs its '{key}'")
         return self
 
     def wanted(self) -> dict[str, Any]:
@@ -95,13 +95,13 @@ class Conditions(Table):
     def wanted(self) -> dict[str, Any]:
         """What the agent is to prepare."""
         keys = {"thp": self.thp, "swappiness": self.swappiness, "aslr": self.aslr}
-        found = {name: value for name, value in keys.items() if value is not None}
-        return found | ({"swap": self.swap.wanted()} if self.swap else {})
+        settings = {name: value for name, value in keys.items() if value is not None}
+        return settings | ({"swap": self.swap.wanted()} if self.swap else {})
 
     def cpu_list(self) -> tuple[int, ...]:
         """Numbers of the CPUs that the workload is pinned to; empty for all."""
         ends = [part.split("-") for part in (self.cpus or "").split(",") if part]
-        return tuple(cpu for one in ends for cpu in range(int(one[0]), int(one[-1]) + 1))
+        return tuple(cpu for span in ends for cpu in range(int(span[0]), int(span[-1]) + 1))
 
 
 AS_IT_IS = Conditions()

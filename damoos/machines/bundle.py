@@ -34,11 +34,11 @@ def agent_bundle() -> Path:
 
 
 def _sources() -> dict[str, str]:
-    found = {"__main__.py": _MAIN}
+    files = {"__main__.py": _MAIN}
     for pattern in _PARTS:
         for source in sorted(_PACKAGE.glob(pattern)):
-            found[f"damoos/{source.relative_to(_PACKAGE)}"] = source.read_text()
-    return found
+            files[f"damoos/{source.relative_to(_PACKAGE)}"] = source.read_text()
+    return files
 
 
 def _zipped(sources: dict[str, str]) -> bytes:

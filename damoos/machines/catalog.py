@@ -164,8 +164,8 @@ def machine(name: str, kernel: str | None = None) -> Machine:
     plugin, colon, which = name.partition(":")
     if colon and not name.endswith(".toml"):
         _refuse_kernel(name, kernel)
-        made: Machine = plugins.find("machines", plugin, {})(which)
-        return made
+        plugin_machine: Machine = plugins.find("machines", plugin, {})(which)
+        return plugin_machine
     path, file = find(name)
     return _built(path.stem, file, kernel)
 
@@ -195,18 +195,18 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
     from damoos.machines.guest import GuestMachine
 
     guest = file.as_guest()
-    made = GuestMachine(
+    guest_machine = GuestMachine(
         name, _description(file), guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
         kernel or guest.kernel, guest.nodes, guest.cmdline,
     )  # fmt: skip
     if file.image:
-        for one in file.image.overlays:
-            if paths.tree(one) is None:
+        for suite in file.image.overlays:
+            if paths.tree(suite) is None:
                 raise ConfigError(
-                    f"machine '{name}': suite '{one}' is not installed; damoos workloads install {one} --from ..."
+                    f"machine '{name}': suite '{suite}' is not installed; damoos workloads install {suite} --from ..."
                 )
-        made.provide(file.image.packages, file.image.overlays)
-    return made
+        guest_machine.provide(file.image.packages, file.image.overlays)
+    return guest_machine
 
 
 def _description(file: MachineFile) -> str:

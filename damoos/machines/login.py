@@ -64,10 +64,10 @@ class SshEndpoint(Table):
 
     def first_hop(self) -> SshEndpoint | None:
         """The jump host, as a place to log in to."""
-        found = _JUMP.fullmatch(self.jump or "")
-        if not found:
+        match = _JUMP.fullmatch(self.jump or "")
+        if not match:
             return None
-        host, port, user = found["host"].strip("[]"), int(found["port"] or 22), found["user"] or self.user
+        host, port, user = match["host"].strip("[]"), int(match["port"] or 22), match["user"] or self.user
         return self.model_copy(update={"host": host, "port": port, "user": user, "jump": None})
 
 

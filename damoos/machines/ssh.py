@@ -84,10 +84,10 @@ class SshSession(Session):
         channel.status_event.wait(_ENDED_S)
         if not 0 <= channel.exit_status <= _LAST_STATUS:
             return
-        said = " | ".join(self._last_words().splitlines()[-3:])
+        last_words = " | ".join(self._last_words().splitlines()[-3:])
         raise CommandError(
             f"{self.endpoint.where}: the agent cannot start: '{shlex.join(argv)}' ended with {channel.exit_status}"
-            f"{': ' + said if said else ''}; {self._remedy(said, python)}"
+            f"{': ' + last_words if last_words else ''}; {self._remedy(last_words, python)}"
         )
 
     def _remedy(self, said: str, python: str) -> str:

@@ -124,12 +124,12 @@ class GuestMachine(Machine):
         """Build the image if need be, boot, log in."""
         check_tools()
         built = image(say, self._packages)
-        overlays = {name: found for name in sorted(self._trees) if (found := paths.tree(name))}
+        overlays = {name: tree for name in sorted(self._trees) if (tree := paths.tree(name))}
         boots = kernel(self._kernel, say)
         accelerator = choose(self._accel, built, say)
         qemu = QemuProcess(
             built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), self._numa_options(),
-            {name: found / "overlay.ext4" for name, found in overlays.items()}, say,
+            {name: tree / "overlay.ext4" for name, tree in overlays.items()}, say,
         )  # fmt: skip
         try:
             qemu.wait_for(READY, BOOT_S)
@@ -149,7 +149,7 @@ class GuestMachine(Machine):
             "emulation": accelerator.note(boots),
             "image": built.identity,
             "packages": sorted(self._packages),
-            "overlays": {name: found.name for name, found in overlays.items()},
+            "overlays": {name: tree.name for name, tree in overlays.items()},
             "kernel_name": self._kernel,
             "kernel_id": boots.identity,
         }

@@ -71,13 +71,13 @@ def _place() -> Path:
 
 
 def _apt(*argv: str, cwd: Path | None = None) -> str:
-    place = _place()
+    folder = _place()
     program, *words = argv
     settings = {
-        "Dir::State": place / "state",
+        "Dir::State": folder / "state",
         "Dir::State::status": "/dev/null",
-        "Dir::Cache": place / "cache",
-        "Dir::Etc::sourcelist": place / "sources.list",
+        "Dir::Cache": folder / "cache",
+        "Dir::Etc::sourcelist": folder / "sources.list",
         "Dir::Etc::sourceparts": "/dev/null",
         "Dir::Etc::preferences": "/dev/null",
         "Dir::Etc::preferencesparts": "/dev/null",

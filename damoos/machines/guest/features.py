@@ -20,14 +20,14 @@ def features(names: Sequence[str], say: Callable[[str], None]) -> Table:
 
     A kernel is asked again only when the agent that asks has changed.
     """
-    found: Table = {}
+    table: Table = {}
     for name in names:
         try:
-            found[name] = _features(kernel(name, say), say)
+            table[name] = _features(kernel(name, say), say)
         except MachineError as error:
             say(f"kernel '{name}': {error}")
-            found[name] = {}
-    return found
+            table[name] = {}
+    return table
 
 
 def _features(one: Kernel, say: Callable[[str], None]) -> dict[str, str]:
@@ -44,8 +44,8 @@ def _features(one: Kernel, say: Callable[[str], None]) -> dict[str, str]:
     session = guest.open()
     try:
         session.agent.call("prepare", **guest.conditions.wanted())
-        found: dict[str, str] = session.agent.call("features")
+        states: dict[str, str] = session.agent.call("features")
     finally:
         session.close()
-    memory.write_text(json.dumps({"agent": agent, "features": found}, indent=2) + "\n")
-    return found
+    memory.write_text(json.dumps({"agent": agent, "features": states}, indent=2) + "\n")
+    return states

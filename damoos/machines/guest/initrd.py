@@ -25,11 +25,11 @@ def modules_of(folder: Path, release: str) -> Path:
     ------
     ConfigError : there is none for this release
     """
-    for place in (folder, folder / release, folder / "lib/modules" / release, folder / "usr/lib/modules" / release):
-        if place.name == release and place.is_dir():
-            if not (place / "modules.dep").exists():
-                _depmod(place)
-            return place
+    for path in (folder, folder / release, folder / "lib/modules" / release, folder / "usr/lib/modules" / release):
+        if path.name == release and path.is_dir():
+            if not (path / "modules.dep").exists():
+                _depmod(path)
+            return path
     raise ConfigError(f"{folder}: holds no modules of {release}; give the folder that 'make modules_install' filled")
 
 
@@ -48,16 +48,16 @@ def build(modules: Path, busybox: Path, target: Path) -> None:
         shutil.copy(INIT, tree / "init")
         (tree / "init").chmod(0o755)
         order: list[str] = []
-        for wanted in WANTED:
-            if wanted not in by_name:
+        for module in WANTED:
+            if module not in by_name:
                 continue
             # modules.dep lists what a module needs nearest first, so the load order is the reverse of it.
-            for file in [*reversed(depends[by_name[wanted]].split()), by_name[wanted]]:
+            for file in [*reversed(depends[by_name[module]].split()), by_name[module]]:
                 plain = Path(file).name.split(".ko")[0]
                 if plain not in order:
                     order.append(plain)
                     (tree / f"modules/{plain}.ko").write_bytes(unpacked((modules / file).read_bytes()))
-        (tree / "modules/order").write_text("".join(f"{one}.ko {_OPTIONS.get(one, '')}\n" for one in order))
+        (tree / "modules/order").write_text("".join(f"{stem}.ko {_OPTIONS.get(stem, '')}\n" for stem in order))
         paths = sorted(tree.rglob("*"))
         for path in paths:
             os.utime(path, (0, 0))  # the same files give the same archive, by which a kernel is named

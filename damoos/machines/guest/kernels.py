@@ -105,8 +105,8 @@ def check(name: str) -> None:
 
 def names() -> list[str]:
     """Kernels that can be named, Debian's first, whether fetched already or not."""
-    found = [path.name for path in _names().iterdir()] if _names().exists() else []
-    return [DEBIAN, *sorted(name for name in found if name != DEBIAN)]
+    stored = [path.name for path in _names().iterdir()] if _names().exists() else []
+    return [DEBIAN, *sorted(name for name in stored if name != DEBIAN)]
 
 
 def add(bzimage: Path, modules: Path | None, name: str | None = None) -> Kernel:
@@ -229,9 +229,9 @@ def _fetch_debian() -> None:
         if (tree / "usr/lib/modules").exists():
             tree = tree / "usr"
         about = {"origin": "debian", "package": package.path.name, "version": package.version, "sha256": package.sha256}
-        found = store(bzimage, tree, about, DEBIAN)
+        stored = store(bzimage, tree, about, DEBIAN)
         (config,) = Path(folder).glob("boot/config-*")
-        shutil.copy(config, found.path / "config")
+        shutil.copy(config, stored.path / "config")
     package.path.unlink()
 
 

@@ -51,20 +51,20 @@ def run(name: str, say: Callable[[str], None] = lambda _: None) -> list[KunitRes
     guest = QemuProcess(built, boots, accelerator, 1, MEM_BYTES, _CMDLINE, say=say)
     try:
         guest.wait_for(READY, BOOT_S)
-        found = parse(guest.console())
+        results = parse(guest.console())
     finally:
         guest.end()
-    if not found:
+    if not results:
         raise UnsupportedError(f"kernel '{name}' has no KUnit tests of DAMON's; 'damoos' does (make kernel)")
-    return found
+    return results
 
 
 def parse(console: str) -> list[KunitResult]:
     """Results of all tests that a console shows, in their order."""
-    found, suite = [], ""
+    results, suite = [], ""
     for line in console.splitlines():
         if match := _SUITE.match(line.rstrip()):
             suite = match[1]
         elif match := _RESULT.match(line.rstrip()):
-            found.append(KunitResult(suite, match[3], "skip" if match[4] else match[2]))
-    return found
+            results.append(KunitResult(suite, match[3], "skip" if match[4] else match[2]))
+    return results

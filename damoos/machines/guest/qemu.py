@@ -195,10 +195,10 @@ class QemuProcess:
 
     def last_words(self) -> str:
         """What QEMU and the guest's console said last, in one line."""
-        said = (self.place / "qemu.err").read_text(errors="replace").strip()
+        errors = (self.place / "qemu.err").read_text(errors="replace").strip()
         console = self.console().strip().splitlines()[-3:]
         state = "QEMU is gone" if self._process.poll() is not None else "QEMU runs"
-        return " | ".join(part for part in (state, said, *console) if part)
+        return " | ".join(part for part in (state, errors, *console) if part)
 
     def end(self) -> None:
         """Kill QEMU, which has nothing to save, and remove what it left."""
@@ -218,10 +218,10 @@ def _readonly(disk: Path) -> tuple[str, str]:
 
 def sweep() -> None:
     """Remove what guests of a damoos that was killed have left: their consoles; their processes died with it."""
-    for place in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
-        pid = place.name.removeprefix(_PREFIX).split("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and place.stat().st_uid == os.geteuid():
-            shutil.rmtree(place, ignore_errors=True)
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_PREFIX).split("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.geteuid():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _free_port() -> int:

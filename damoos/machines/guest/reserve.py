@@ -89,10 +89,10 @@ class Reservation:
         notice = _Notice(self._say, f"waiting until {self._wanted()} CPUs of this host are free of other guests")
         gate = self._at_the_gate(notice)
         try:
-            while not (found := self._collected()):
+            while not (cpus := self._collected()):
                 notice()
                 time.sleep(random.uniform(1, 2) * _POLL_S)
-            self._cpus = found
+            self._cpus = cpus
             self._record.write("busy")
             pin(self._pid, self.cpus)
             self._settle()
@@ -131,14 +131,14 @@ class Reservation:
 
     def _collected(self) -> dict[int, int]:
         """As many CPUs as are wanted, with their locks, or none."""
-        found: dict[int, int] = {}
+        cpus: dict[int, int] = {}
         for cpu in sorted(os.sched_getaffinity(0)):
             fd = locks.try_lock(self._folder / f"cpu-{cpu}")
             if fd is not None:
-                found[cpu] = fd
-            if len(found) == self._wanted():
-                return found
-        for fd in found.values():
+                cpus[cpu] = fd
+            if len(cpus) == self._wanted():
+                return cpus
+        for fd in cpus.values():
             locks.unlock(fd)
         return {}
 
