@@ -197,9 +197,9 @@ class ProgramWorkload(Workload):
         """All that is run."""
         program = self._program
         load = program.load and [program.load.argv, program.load.ready, program.load.warm_up]
-        form = json.dumps([program.argv, sorted(program.env.items()), program.stdin, program.setup, load])
-        files = sorted({found[2] for found in _PLACEHOLDER.finditer(form) if found[2]})
-        return json.dumps([form, {name: (program.folder / name).read_text() for name in files}])
+        text = json.dumps([program.argv, sorted(program.env.items()), program.stdin, program.setup, load])
+        files = sorted({match[2] for match in _PLACEHOLDER.finditer(text) if match[2]})
+        return json.dumps([text, {name: (program.folder / name).read_text() for name in files}])
 
 
 TOOLS = ("mempat", "kvload")
@@ -300,7 +300,7 @@ class LiveWorkload(Workload):
         self._readings = tuple(readings)
         self._settle_s = settle_s
         self.tuning = tuning
-        self.reports = tuple(one.name for one in readings)
+        self.reports = tuple(reading.name for reading in readings)
 
     def spec(self, copy: Copy, vcpus: int = 1) -> dict[str, Any]:
         """The window."""
@@ -308,7 +308,7 @@ class LiveWorkload(Workload):
             "pid": self._pid,
             "settle_s": self._settle_s,
             "window_s": self.tuning.unit_work_s,
-            "metrics": [[one.name, one.source, list(one.argv)] for one in self._readings],
+            "metrics": [[reading.name, reading.source, list(reading.argv)] for reading in self._readings],
         }
 
     def argv(self, copy: Copy, vcpus: int = 1) -> list[str]:
@@ -320,15 +320,17 @@ class LiveWorkload(Workload):
 
     def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
         """Means of the readings."""
-        found = {}
-        for one in self._readings:
-            values = raw["readings"].get(one.name) or []
+        means = {}
+        for reading in self._readings:
+            values = raw["readings"].get(reading.name) or []
             if not values:
-                raise MeasurementError(f"metric '{one.name}' was never read")
-            found[one.name] = sum(values) / len(values)
-        return found
+                raise MeasurementError(f"metric '{reading.name}' was never read")
+            means[reading.name] = sum(values) / len(values)
+        return means
 
     @property
     def identity(self) -> str:
         """The process and how it is measured."""
-        return json.dumps([self._pid, [[one.name, one.source, one.argv] for one in self._readings], self._settle_s])
+        return json.dumps(
+            [self._pid, [[reading.name, reading.source, reading.argv] for reading in self._readings], self._settle_s]
+        )

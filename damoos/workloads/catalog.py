@@ -27,7 +27,7 @@ _TREE = re.compile(r"\{tree:([\w-]+)\}")
 
 
 def _with_trees(word: str) -> str:
-    return _TREE.sub(lambda found: str(TREES / found[1]), word)
+    return _TREE.sub(lambda match: str(TREES / match[1]), word)
 
 
 class Tune(Table):
@@ -129,7 +129,7 @@ class Real(Table):
     @classmethod
     def _names_are_words(cls, value: Any) -> Any:
         """A list of inputs: each is the word that the program takes."""
-        return {one: [one] for one in value} if isinstance(value, list) else value
+        return {word: [word] for word in value} if isinstance(value, list) else value
 
     @model_validator(mode="after")
     def _input_is_known(self) -> Real:
@@ -146,7 +146,7 @@ class Real(Table):
     def where(self) -> str:
         """How people get the program; empty if there is no command for it."""
         if self.trees:
-            return " and ".join(f"damoos workloads install {one} --from DIR-or-git-URL" for one in self.trees)
+            return " and ".join(f"damoos workloads install {tree} --from DIR-or-git-URL" for tree in self.trees)
         return f"apt-get install {' '.join(self.packages)}" if self.packages else ""
 
     def program(self, folder: Path, chosen: str | None) -> Program:
@@ -165,7 +165,9 @@ class Real(Table):
             setup=tuple(filled(command) for command in self.setup),
             load=None
             if load is None
-            else base.Load(filled(load.command), filled(load.ready), tuple(filled(one) for one in load.warm_up)),
+            else base.Load(
+                filled(load.command), filled(load.ready), tuple(filled(command) for command in load.warm_up)
+            ),
             metrics=self.metrics,
             folder=folder,
         )
@@ -299,7 +301,7 @@ def find(name: str) -> tuple[Path, WorkloadFile]:
     if not path.is_file():
         raise ConfigError(f"unknown workload '{stem}'{nearest(stem, names())}")
     file = toml_file.load(path, WorkloadFile)
-    known = sorted({one for real in file.real for one in real.inputs})
+    known = sorted({input_name for real in file.real for input_name in real.inputs})
     if chosen is not None and chosen not in known:
         hint = nearest(chosen, known) if known else "; it has only one"
         raise ConfigError(f"workload '{stem}' has no input '{chosen}'{hint}")

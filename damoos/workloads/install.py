@@ -217,15 +217,15 @@ def _built(suite: Suite, root: Path, tree: Path, log: Any, say: Say) -> tuple[li
     for name, part in suite.parts.items():
         say(f"building {name}")
         problem = _build(suite, root, part, log)
-        missing = [one for one in part.keeps if not (root / _place(suite, part) / one).exists()]
+        missing = [file for file in part.keeps if not (root / _place(suite, part) / file).exists()]
         if problem or missing:
             failed[name] = problem or f"{missing[0]} is missing"
             say(f"{name}: {failed[name]}")
             continue
         built.append(name)
         if not suite.whole:
-            for one in part.keeps:
-                _copy(root / part.folder / one, tree / name / one)
+            for file in part.keeps:
+                _copy(root / part.folder / file, tree / name / file)
     if suite.whole:
         shutil.copytree(root, tree, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git", "obj"))
         (tree / "built").mkdir(exist_ok=True)
@@ -287,12 +287,12 @@ def _pack(out: Path) -> None:
 
 
 def _hash(folder: Path) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        found.update(str(path.relative_to(folder)).encode() + b"\0")
+        digest.update(str(path.relative_to(folder)).encode() + b"\0")
         if path.is_file() and not path.is_symlink():
-            found.update(hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()[:12]
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:12]
 
 
 def _first_line(*argv: str) -> str:

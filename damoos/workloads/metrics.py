@@ -57,8 +57,8 @@ class Metric(Table):
 
     @model_validator(mode="after")
     def _one_source(self) -> Metric:
-        given = [name for name in ("regex", "json_path", "hgrm", "hdr", "values") if getattr(self, name) is not None]
-        if len(given) != 1:
+        sources = [name for name in ("regex", "json_path", "hgrm", "hdr", "values") if getattr(self, name) is not None]
+        if len(sources) != 1:
             raise ValueError(f"a metric is read from exactly one of {', '.join(SOURCES)}")
         if (self.hdr or self.values) and self.percentile is None:
             raise ValueError("a metric from a file of latencies needs its percentile")
@@ -124,20 +124,20 @@ def _of_hdr_logs(texts: list[str], percentile: float) -> float:
     """A percentile of all intervals of HdrHistogram logs together."""
     from hdrh.histogram import HdrHistogram
 
-    whole: HdrHistogram | None = None
+    total: HdrHistogram | None = None
     for text in texts:
         for line in text.splitlines():
             encoded = line.rsplit(",", 1)[-1].strip()
             if line.startswith(("#", '"')) or not encoded.startswith("HIST"):
                 continue
-            one = HdrHistogram.decode(encoded.encode())
-            if whole is None:
-                whole = one
+            interval = HdrHistogram.decode(encoded.encode())
+            if total is None:
+                total = interval
             else:
-                whole.add(one)
-    if whole is None or whole.get_total_count() == 0:
+                total.add(interval)
+    if total is None or total.get_total_count() == 0:
         raise ValueError("the HdrHistogram log holds no value")
-    return float(whole.get_value_at_percentile(percentile))
+    return float(total.get_value_at_percentile(percentile))
 
 
 def _of_values(texts: list[str], column: int, percentile: float) -> float:
