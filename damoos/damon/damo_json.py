@@ -49,7 +49,7 @@ def scheme_to_json(scheme: Scheme) -> Json:
             "time_ms": f"{quotas.time_ms} ms",
             "sz_bytes": _bytes(quotas.sz_bytes),
             "reset_interval_ms": f"{quotas.reset_interval_ms} ms",
-            "goals": [_goal_to_json(one) for one in quotas.goals],
+            "goals": [_goal_to_json(goal) for goal in quotas.goals],
             "weights": {
                 "sz_permil": _permil(quotas.weight_sz_permil),
                 "nr_accesses_permil": _permil(quotas.weight_nr_accesses_permil),
@@ -63,7 +63,7 @@ def scheme_to_json(scheme: Scheme) -> Json:
             "mid_permil": _permil(marks.mid_permil),
             "low_permil": _permil(marks.low_permil),
         },
-        "filters": [_filter_to_json(one) for one in scheme.filters],
+        "filters": [_filter_to_json(scheme_filter) for scheme_filter in scheme.filters],
     }
 
 
@@ -87,14 +87,14 @@ def _goal_from_json(form: Json) -> Goal:
 
 
 def _filter_to_json(one: Filter) -> Json:
-    form: Json = {"filter_type": one.type, "matching": one.matching, "allow": False}
+    fields: Json = {"filter_type": one.type, "matching": one.matching, "allow": False}
     if one.type == "memcg":
-        form["memcg_path"] = one.memcg_path
+        fields["memcg_path"] = one.memcg_path
     elif one.type == "addr":
-        form["address_range"] = {"start": one.addr_start, "end": one.addr_end}
+        fields["address_range"] = {"start": one.addr_start, "end": one.addr_end}
     elif one.type == "target":
-        form["damon_target_idx"] = one.target_idx
-    return form
+        fields["damon_target_idx"] = one.target_idx
+    return fields
 
 
 def context_to_json(context: Context, pid: int | None = None) -> Json:
@@ -171,7 +171,7 @@ def scheme_from_json(form: Json) -> Scheme:
             weight_sz_permil=_from_permil(weights.get("sz_permil", "0")),
             weight_nr_accesses_permil=_from_permil(weights.get("nr_accesses_permil", "0")),
             weight_age_permil=_from_permil(weights.get("age_permil", "0")),
-            goals=tuple(_goal_from_json(one) for one in quotas.get("goals", ())),
+            goals=tuple(_goal_from_json(fields) for fields in quotas.get("goals", ())),
         ),
         watermarks=Watermarks(
             metric=marks.get("metric", "none"),
@@ -180,7 +180,7 @@ def scheme_from_json(form: Json) -> Scheme:
             mid_permil=_from_permil(marks.get("mid_permil", "0")),
             low_permil=_from_permil(marks.get("low_permil", "0")),
         ),
-        filters=tuple(_filter_from_json(one) for one in form.get("filters", ())),
+        filters=tuple(_filter_from_json(fields) for fields in form.get("filters", ())),
         target_nid=form.get("target_nid"),
     )
 

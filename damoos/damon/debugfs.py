@@ -124,8 +124,8 @@ class DebugfsKdamond(Kdamond):
     @property
     def pid(self) -> int:
         """Process id of the kdamond's thread, or -1 when it does not run."""
-        said = read(self._place / "kdamond_pid")
-        return -1 if said == "none" else int(said)
+        text = read(self._place / "kdamond_pid")
+        return -1 if text == "none" else int(text)
 
     def _stats(self) -> list[DamosStats]:
         rows = [list(map(int, line.split())) for line in read(self._place / "schemes").splitlines()]
@@ -140,17 +140,17 @@ class DebugfsKdamond(Kdamond):
     def accepted(self) -> dict[str, str]:
         """What the kernel took, by sysfs's names."""
         assert self._context is not None
-        names = [f"intervals/{one}" for one in ("sample_us", "aggr_us", "update_us")]
-        names += [f"nr_regions/{one}" for one in ("min", "max")]
+        names = [f"intervals/{file}" for file in ("sample_us", "aggr_us", "update_us")]
+        names += [f"nr_regions/{file}" for file in ("min", "max")]
         attrs = read(self._place / "attrs").split()
-        found = {"operations": self._context.operations}
-        found |= {f"monitoring_attrs/{name}": value for name, value in zip(names, attrs, strict=True)}
+        accepted = {"operations": self._context.operations}
+        accepted |= {f"monitoring_attrs/{name}": value for name, value in zip(names, attrs, strict=True)}
         for index, line in enumerate(read(self._place / "schemes").splitlines()):
             words = line.split()
-            found[f"schemes/{index}/action"] = ACTIONS[int(words[6])]
+            accepted[f"schemes/{index}/action"] = ACTIONS[int(words[6])]
             for name, value in zip(_PATTERN, words, strict=False):
-                found[f"schemes/{index}/access_pattern/{name}"] = value
-        return found
+                accepted[f"schemes/{index}/access_pattern/{name}"] = value
+        return accepted
 
     def features(self) -> dict[str, list[str]]:
         """What can be said here; every number of a scheme has been tried by writing one and reading it back."""
@@ -168,13 +168,13 @@ def _line(scheme: Scheme, context: Context) -> str:
     """One scheme in the order that mm/damon/dbgfs.c reads."""
     if scheme.action not in ACTIONS:
         raise UnsupportedError(f"this kernel's debugfs has no action '{scheme.action}'")
-    for what, asked in (
+    for what, used in (
         ("filters", bool(scheme.filters)),
         ("quota goals", bool(scheme.quotas.goals)),
         ("apply_interval_us", scheme.apply_interval_us != 0),
         ("target_nid", scheme.target_nid is not None),
     ):
-        if asked:
+        if used:
             raise UnsupportedError(f"this kernel's debugfs has no {what}")
     numbers = kernel_pattern(scheme.pattern, context.attrs)
     quotas: Quotas = scheme.quotas

@@ -15,7 +15,7 @@ INTERFACES: dict[str, type[Kdamond]] = {one.interface: one for one in (SysfsKdam
 
 def names(root: Path = Path("/")) -> list[str]:
     """Interfaces of this kernel, the preferred one first."""
-    return [name for name, one in INTERFACES.items() if one.is_here(root)]
+    return [name for name, interface in INTERFACES.items() if interface.is_here(root)]
 
 
 def kdamond(root: Path = Path("/"), name: str | None = None) -> Kdamond:
@@ -53,10 +53,10 @@ def probe(root: Path = Path("/")) -> dict[str, list[str]]:
     here = names(root)
     if not here:
         return {}
-    one = kdamond(root)
+    idle_kdamond = kdamond(root)
     former: dict[str, object] = {}
-    one.create(about_to=former.update)
+    idle_kdamond.create(about_to=former.update)
     try:
-        return {"interfaces": here, **one.features()}
+        return {"interfaces": here, **idle_kdamond.features()}
     finally:
-        one.remove(former)
+        idle_kdamond.remove(former)

@@ -139,10 +139,10 @@ class Kdamond(ABC):
 
     def stats(self) -> list[DamosStats]:
         """What each scheme tried and applied since `start`, fresh from the running kdamond."""
-        found = self._stats()
-        if len(found) != len(self._before):
-            return found
-        return [one + before for one, before in zip(found, self._before, strict=True)]
+        stats = self._stats()
+        if len(stats) != len(self._before):
+            return stats
+        return [current + before for current, before in zip(stats, self._before, strict=True)]
 
     @abstractmethod
     def regions(self) -> list[tuple[int, int, int, int]]:
@@ -212,14 +212,14 @@ def system_ram(root: Path = Path("/")) -> list[tuple[int, int]]:
     ----------
     /proc/iomem, which shows addresses to root only
     """
-    found = []
+    ranges = []
     for line in read(root / "proc/iomem").splitlines():
         span, _, what = line.partition(" : ")
         if what == "System RAM" and not line.startswith(" "):
             start, end = (int(word, 16) for word in span.split("-"))
             start, end = -(-start // PAGE) * PAGE, (end + 1) // PAGE * PAGE
             if start < end:
-                found.append((start, end))
-    if not found:
+                ranges.append((start, end))
+    if not ranges:
         raise UnsupportedError(f"{root / 'proc/iomem'} lists no System RAM; paddr needs root")
-    return found
+    return ranges

@@ -137,8 +137,8 @@ class SysfsKdamond(Kdamond):
         _write_unless(where / "quotas/goals/nr_goals", len(quotas.goals), default=0)
         self._write_goals(where / "quotas/goals", scheme)
         _write_unless(where / "filters/nr_filters", len(scheme.filters), default=0)
-        for index, one in enumerate(scheme.filters):
-            self._write_filter(where / f"filters/{index}", one)
+        for index, scheme_filter in enumerate(scheme.filters):
+            self._write_filter(where / f"filters/{index}", scheme_filter)
 
     @staticmethod
     def _write_goals(where: Path, scheme: Scheme) -> None:
@@ -202,24 +202,24 @@ class SysfsKdamond(Kdamond):
 
     def _stats(self) -> list[DamosStats]:
         self._command("update_schemes_stats")
-        found = []
+        stats = []
         for index in range(self._nr_schemes()):
             where = self._files / f"schemes/{index}/stats"
             numbers = [int(read(where / n)) for n in ("nr_tried", "sz_tried", "nr_applied", "sz_applied", "qt_exceeds")]
-            found.append(DamosStats(*numbers))
-        return found
+            stats.append(DamosStats(*numbers))
+        return stats
 
     def regions(self) -> list[tuple[int, int, int, int]]:
         """The regions that schemes matched in the next apply interval: (start, end, nr_accesses, age)."""
         self._command("update_schemes_tried_regions")
-        found = []
+        regions = []
         for index in range(self._nr_schemes()):
             for where in (self._files / f"schemes/{index}/tried_regions").iterdir():
                 if where.name.isdigit():
                     start, end, accesses, age = (int(read(where / n)) for n in ("start", "end", "nr_accesses", "age"))
-                    found.append((start, end, accesses, age))
+                    regions.append((start, end, accesses, age))
         self._command("clear_schemes_tried_regions")
-        return sorted(found)
+        return sorted(regions)
 
     def effective_bytes(self) -> list[int]:
         """Quota in force of each scheme after its tuning, bytes per reset interval; empty if it is not told."""
@@ -260,14 +260,14 @@ def _write_unless(path: Path, value: int, default: int) -> None:
 
 
 def _taken(path: Path, words: tuple[str, ...]) -> list[str]:
-    found = []
+    accepted = []
     for word in words:
         try:
             write(path, word)
-            found.append(word)
+            accepted.append(word)
         except DamoosError:
             continue
-    return found
+    return accepted
 
 
 def _taken_by_first(folder: Path, file: str, words: tuple[str, ...]) -> list[str]:

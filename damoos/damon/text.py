@@ -117,10 +117,10 @@ def fill_template(template: str, values: dict[str, str]) -> str:
     ConfigError : a placeholder without a value, or a value without its placeholder
     """
     code = "\n".join(line.split("#", 1)[0] for line in template.splitlines())
-    wanted = set(re.findall(r"\b[A-Z][A-Z]*_[A-Z_]+\b", code))
-    wanted |= {name for name in values if re.search(rf"\b{name}\b", code)}
-    for name in sorted(wanted ^ set(values)):
-        problem = "has no value" if name in wanted else "is not in the scheme"
+    placeholders = set(re.findall(r"\b[A-Z][A-Z]*_[A-Z_]+\b", code))
+    placeholders |= {name for name in values if re.search(rf"\b{name}\b", code)}
+    for name in sorted(placeholders ^ set(values)):
+        problem = "has no value" if name in placeholders else "is not in the scheme"
         raise ConfigError(f"scheme parameter {name} {problem}: '{template.strip()}'")
     for name, value in values.items():
         template = re.sub(rf"\b{name}\b", value, template)
