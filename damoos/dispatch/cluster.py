@@ -41,10 +41,10 @@ def state() -> dict[str, Any] | None:
         ``address``, ``machines``, the ``pid`` of its keeper, and ``dashboard``: the address of Ray's, empty for none.
     """
     try:
-        found: dict[str, Any] = json.loads(_file().read_text())
+        cluster: dict[str, Any] = json.loads(_file().read_text())
     except (OSError, ValueError):
         return None
-    return found if _lives(found["pid"]) else None
+    return cluster if _lives(cluster["pid"]) else None
 
 
 def _lives(pid: int) -> bool:
@@ -87,9 +87,9 @@ def up(names: Sequence[str], dashboard: bool = False) -> dict[str, Any]:
     if not address:
         last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
         raise MachineError(f"the cluster did not start: {last} (the whole log: {log})")
-    found = {"address": address, "pid": keeper.pid, "machines": list(names), "dashboard": url}
-    _file().write_text(json.dumps(found))
-    return found
+    cluster = {"address": address, "pid": keeper.pid, "machines": list(names), "dashboard": url}
+    _file().write_text(json.dumps(cluster))
+    return cluster
 
 
 def down() -> dict[str, Any]:
@@ -99,17 +99,17 @@ def down() -> dict[str, Any]:
     ------
     ConfigError : there is none
     """
-    found = state()
-    if found is None:
+    cluster = state()
+    if cluster is None:
         raise ConfigError("no damoos cluster runs here; start one with 'damoos cluster up --local i3,m5d'")
-    os.kill(found["pid"], signal.SIGTERM)
+    os.kill(cluster["pid"], signal.SIGTERM)
     end = time.monotonic() + STOP_S
-    while _lives(found["pid"]):
+    while _lives(cluster["pid"]):
         if time.monotonic() > end:
-            raise MachineError(f"the cluster's keeper process (pid {found['pid']}) does not end")
+            raise MachineError(f"the cluster's keeper process (pid {cluster['pid']}) does not end")
         time.sleep(0.1)
     _file().unlink(missing_ok=True)
-    return found
+    return cluster
 
 
 def _check_ray(dashboard: bool) -> None:
@@ -151,7 +151,9 @@ class _Kept:
     def replace_dead(self) -> None:
         """Look at each node once."""
         for number, (name, node) in enumerate(self._nodes):
-            if node is not None and all(one.process.poll() is None for one in node.all_processes.get("raylet", ())):
+            if node is not None and all(
+                raylet.process.poll() is None for raylet in node.all_processes.get("raylet", ())
+            ):
                 continue
             if node is not None:
                 with contextlib.suppress(Exception):

@@ -64,8 +64,8 @@ class Lease:
 
     def which(self, program: str) -> str | None:
         """Path of a program on the machine, or None."""
-        found: str | None = self.call("which", program=program)
-        return found
+        path: str | None = self.call("which", program=program)
+        return path
 
     def copy(self, path: Path) -> str:
         """Bring a file to the machine."""

@@ -120,17 +120,17 @@ class RayDispatcher(Dispatcher):
         if error := future.exception():
             self._nodes.pop(order.slot, None)
             return Outcome(order, error=_as_ours(error))
-        self._nodes[order.slot], found, failed = future.result()
-        return Outcome(order, found, failed)
+        self._nodes[order.slot], value, failed = future.result()
+        return Outcome(order, value, failed)
 
     def _offers(self) -> dict[str, float]:
         """Machines that the cluster has now, and how many of each."""
-        found: dict[str, float] = {}
+        offers: dict[str, float] = {}
         for node in self._ray.nodes():
             for name, count in node["Resources"].items() if node["Alive"] else ():
                 if name not in ("CPU", "GPU", "memory", "object_store_memory") and not name.startswith("node:"):
-                    found[name] = found.get(name, 0) + count
-        return found
+                    offers[name] = offers.get(name, 0) + count
+        return offers
 
     def _given_up(self) -> Outcome | None:
         """A task whose machine does not appear would wait for ever."""
@@ -142,8 +142,8 @@ class RayDispatcher(Dispatcher):
             if slot.machine not in offers:
                 del self._pending[slot]
                 self._ray.cancel(pending.reference, force=True)
-                said = f"no node offers machine '{slot.machine}'{nearest(slot.machine, offers)}"
-                return Outcome(pending.order, error=UnsupportedError(said))
+                problem = f"no node offers machine '{slot.machine}'{nearest(slot.machine, offers)}"
+                return Outcome(pending.order, error=UnsupportedError(problem))
         return None
 
 
@@ -178,8 +178,8 @@ def _connect(ray: Any, address: str) -> None:
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, configure_logging=True)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        said = str(error).strip().splitlines()[0]
-        raise ConfigError(f"--ray {address}: {said}; {hint}") from None
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"--ray {address}: {reason}; {hint}") from None
 
 
 def _as_ours(error: BaseException) -> Exception:

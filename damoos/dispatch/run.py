@@ -117,7 +117,7 @@ def run_once(
     samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
     measurement = Measurement(
         metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | workload.metrics(raw),
-        damos=tuple(DamosStats(**one) for one in raw["damos"]),
+        damos=tuple(DamosStats(**fields) for fields in raw["damos"]),
         provenance={
             "started": started.isoformat(timespec="seconds"),
             "elapsed_s": (datetime.now(UTC) - started).total_seconds(),
@@ -155,7 +155,7 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
     def mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
         return float(values @ weights)
 
-    found = {
+    metrics = {
         "runtime_s": raw["runtime_s"],
         "user_s": raw["user_s"],
         "system_s": raw["system_s"],
@@ -173,4 +173,4 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
         **{f"psi_{name}_us": float(value) for name, value in raw["psi_us"].items()},
     }
     # What a machine does not have (memory.current without cgroup v2) is absent, not a number.
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
