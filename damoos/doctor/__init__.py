@@ -82,14 +82,16 @@ def examine_machine(machine: Machine, say: Callable[[str], None] = lambda _: Non
 
 
 def _conditions(call: Call, conditions: Conditions) -> Finding:
-    wanted = conditions.wanted()
+    settings = conditions.wanted()
     try:
-        call("prepare", **wanted)
+        call("prepare", **settings)
     except MachineTransientError:
         raise
     except DamoosError as error:
         return Finding("conditions", UNFIT, str(error), "give the machine what its file asks for, or change the file")
-    return Finding("conditions", OK, f"prepared: {', '.join(wanted)}" if wanted else "the machine is taken as it is")
+    return Finding(
+        "conditions", OK, f"prepared: {', '.join(settings)}" if settings else "the machine is taken as it is"
+    )
 
 
 def _kernel(facts: dict[str, Any]) -> Finding:
@@ -121,8 +123,8 @@ def _psi(state: dict[str, Any]) -> Finding:
 
 def _memory(facts: dict[str, Any], state: dict[str, Any]) -> Finding:
     free = state["mem_available_bytes"] / facts["mem_bytes"]
-    found = f"{show_bytes(state['mem_available_bytes'])} available of {show_bytes(facts['mem_bytes'])}"
+    detail = f"{show_bytes(state['mem_available_bytes'])} available of {show_bytes(facts['mem_bytes'])}"
     level = graded(-free, -FREE_WARN, -FREE_UNFIT)
     return Finding(
-        "free memory", level, found, "" if level == OK else "end other programs, or give the machine more memory"
+        "free memory", level, detail, "" if level == OK else "end other programs, or give the machine more memory"
     )

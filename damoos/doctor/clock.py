@@ -39,17 +39,19 @@ def clock(start: Look, end: Look) -> Finding:
     boot_s, wall_s = (end.state[name] - start.state[name] for name in ("boot_s", "wall_s"))
     source = f"clock source {end.state['clocksource'] or 'unknown'}"
     if end.state["emulated"]:
-        found = f"virtual ({source}): {boot_s:.1f} s there took {here_s:.1f} s here; runs are in its time"
-        return Finding("clock", OK, found)
+        detail = f"virtual ({source}): {boot_s:.1f} s there took {here_s:.1f} s here; runs are in its time"
+        return Finding("clock", OK, detail)
     slack_s = _LOOK_S + start.took_s + end.took_s
     strays_s = max(0.0, abs(boot_s - here_s) - slack_s)
     if strays_s > NOISE_UNFIT * max(here_s, boot_s):
-        found = f"{source}: {boot_s:.1f} s passed there in {here_s:.1f} s here"
-        return Finding("clock", UNFIT, found, "boot with another clock source (clocksource=tsc), or mend the host's")
+        detail = f"{source}: {boot_s:.1f} s passed there in {here_s:.1f} s here"
+        return Finding("clock", UNFIT, detail, "boot with another clock source (clocksource=tsc), or mend the host's")
     if abs(wall_s - boot_s) > slack_s:
-        found = f"{source}: its wall clock was set while we looked, by {wall_s - boot_s:+.1f} s"
-        return Finding("clock", WARN, found, "let its time service settle; runs are timed by the boot clock")
+        detail = f"{source}: its wall clock was set while we looked, by {wall_s - boot_s:+.1f} s"
+        return Finding("clock", WARN, detail, "let its time service settle; runs are timed by the boot clock")
     off_s = end.state["wall_s"] - end.wall_s
     level = OK if abs(off_s) <= WALL_WARN_S + end.took_s else WARN
-    found = f"{source}, runs at our rate; wall clock {off_s:+.1f} s from ours"
-    return Finding("clock", level, found, "" if level == OK else "run a time service (chrony, systemd-timesyncd) there")
+    detail = f"{source}, runs at our rate; wall clock {off_s:+.1f} s from ours"
+    return Finding(
+        "clock", level, detail, "" if level == OK else "run a time service (chrony, systemd-timesyncd) there"
+    )

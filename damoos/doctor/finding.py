@@ -36,13 +36,15 @@ class Finding:
 
 def fit(findings: Sequence[Finding]) -> bool:
     """Whether a machine with these findings may be measured on."""
-    return all(one.state != UNFIT for one in findings)
+    return all(finding.state != UNFIT for finding in findings)
 
 
 def why_unfit(findings: Sequence[Finding]) -> str:
     """What makes it unfit and what to do, in one line; empty if it is fit."""
     return "; ".join(
-        f"{one.name}: {one.found}{f' ({one.todo})' if one.todo else ''}" for one in findings if one.state == UNFIT
+        f"{finding.name}: {finding.found}{f' ({finding.todo})' if finding.todo else ''}"
+        for finding in findings
+        if finding.state == UNFIT
     )
 
 
