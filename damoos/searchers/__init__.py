@@ -28,5 +28,5 @@ def searcher(name: str, space: Space, nr_samples: int, seed: int) -> Searcher:
     """A searcher by its short name; ``optuna:NAME`` is one of Optuna's samplers."""
     if name.startswith(OPTUNA):
         return OptunaSearcher(space, nr_samples, seed, name.removeprefix(OPTUNA))
-    made: Searcher = plugins.find("searchers", name, SEARCHERS)(space, nr_samples, seed)
-    return made
+    instance: Searcher = plugins.find("searchers", name, SEARCHERS)(space, nr_samples, seed)
+    return instance

@@ -98,23 +98,23 @@ class AutoSearcher(Searcher):
         """Expected scores."""
         x, y = self._kept(history)
         known, before = self._before(history, points)
-        return [float(one) for one in before + believe(x, y - known, self._places(points)).mean]
+        return [float(mean) for mean in before + believe(x, y - known, self._places(points)).mean]
 
     def deviation(self, history: History, points: Sequence[Params]) -> list[float]:
         """Standard deviations: of what is believed, and of what a prior's accounts say of the points."""
         x, y = self._kept(history)
         known, _ = self._before(history, points)
         spread = believe(x, y - known, self._places(points)).deviation ** 2
-        found = self.prior.expected(history, points) if self.prior else None
-        if found is not None:
-            spread += found.weights @ (found.scores - found.mean) ** 2
-        return [float(one) for one in np.sqrt(spread)]
+        expectation = self.prior.expected(history, points) if self.prior else None
+        if expectation is not None:
+            spread += expectation.weights @ (expectation.scores - expectation.mean) ** 2
+        return [float(deviation) for deviation in np.sqrt(spread)]
 
     def _before(self, history: History, points: Sequence[Params]) -> tuple[Array, Array]:
         """What was expected of the trials that kept the limits, and is of points, by the prior alone; else 0."""
         kept = [trial.params for trial in feasible(history)]
-        found = self.prior.expected(history, [*kept, *points]) if self.prior else None
-        mean = np.zeros(len(kept) + len(points)) if found is None else found.mean
+        expectation = self.prior.expected(history, [*kept, *points]) if self.prior else None
+        mean = np.zeros(len(kept) + len(points)) if expectation is None else expectation.mean
         return mean[: len(kept)], mean[len(kept) :]
 
     def _prior_bet(self, history: History) -> Params | None:
@@ -122,20 +122,22 @@ class AutoSearcher(Searcher):
         assert self.prior
         tried = [trial.params for trial in history]
         points = [point for point in self.space.distinct(self._grid(FINEST)) if point not in tried]
-        found = self.prior.expected(history, points) if points else None
-        if found is None:
+        expectation = self.prior.expected(history, points) if points else None
+        if expectation is None:
             return None
         if feasible(history):
-            gain = found.scores - value(best(history))
-            z = gain / found.deviation
-            gain = found.deviation * norm.pdf(z) + gain * norm.cdf(z)
+            gain = expectation.scores - value(best(history))
+            z = gain / expectation.deviation
+            gain = expectation.deviation * norm.pdf(z) + gain * norm.cdf(z)
         elif len(history) < PATIENCE:
-            gain = found.scores - found.scores.min()  # a point that breaks the limits is worth as little as any
+            # A point that breaks the limits is worth as little as any.
+            gain = expectation.scores - expectation.scores.min()
         else:
-            gain = np.ones_like(found.scores)  # any point that keeps them is worth more than the best that does not
+            # Any point that keeps them is worth more than the best that does not.
+            gain = np.ones_like(expectation.scores)
         # The accounts may all be wrong about where the limit lies: a point beside one that broke it will break it, too.
         chance = self._chances(history, self._places(points))
-        return points[int(np.argmax((found.weights @ (found.kept * gain)) * chance))]
+        return points[int(np.argmax((expectation.weights @ (expectation.kept * gain)) * chance))]
 
     def _first(self, number: int) -> Params | None:
         count = NR_FIRST + len(self.space.params) - 1
@@ -149,9 +151,9 @@ class AutoSearcher(Searcher):
         n = len(history)
         level = COARSE if n < FILL_FROM else math.ceil(math.log2(n + 2)) + 2
         while True:
-            found = [point for point in self.space.distinct(self._grid(min(level, FINEST))) if point not in tried]
-            if found:
-                return found
+            points = [point for point in self.space.distinct(self._grid(min(level, FINEST))) if point not in tried]
+            if points:
+                return points
             if level >= FINEST:
                 return [self.fresh_point(history, np.random.default_rng(n))]
             level += 1

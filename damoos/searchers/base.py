@@ -89,11 +89,11 @@ class Searcher(ABC):
 
     def shortlist(self, history: History, count: int) -> list[Params]:
         """Different points worth a validation, best first: the recommended one, then those with the best scores."""
-        found = [self.recommend(history)]
+        points = [self.recommend(history)]
         for trial in sorted(feasible(history), key=lambda t: -value(t)):
-            if trial.params not in found:
-                found.append(trial.params)
-        return found[:count]
+            if trial.params not in points:
+                points.append(trial.params)
+        return points[:count]
 
     def estimate(self, history: History, points: Sequence[Params]) -> list[float] | None:
         """The searcher's idea of the score at some points, for figures; None where it has none."""

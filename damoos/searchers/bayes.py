@@ -61,14 +61,14 @@ class BayesSearcher(Searcher):
         """Expected scores."""
         if len(feasible(history)) < 2:
             return [value(feasible(history)[0])] * len(points)
-        return [float(one) for one in self._score_model(history).predict(self._places(points))]
+        return [float(mean) for mean in self._score_model(history).predict(self._places(points))]
 
     def deviation(self, history: History, points: Sequence[Params]) -> list[float] | None:
         """Standard deviations of the Gaussian process."""
         if len(feasible(history)) < 2:
             return None
-        _, found = self._score_model(history).predict(self._places(points), return_std=True)
-        return [float(one) for one in found]
+        _, deviations = self._score_model(history).predict(self._places(points), return_std=True)
+        return [float(deviation) for deviation in deviations]
 
     def _candidates(self) -> list[Params]:
         drawn = qmc.Sobol(len(self.space.params), scramble=False).random_base2(round(math.log2(NR_CANDIDATES)))

@@ -143,5 +143,5 @@ class OptunaSearcher(Searcher):
 def _told(trial: Trial, before: History) -> float | None:
     if trial.score.feasible:
         return trial.score.value
-    seen = [value(one) for one in feasible(before)]
+    seen = [value(earlier) for earlier in feasible(before)]
     return min(seen) if seen else None

@@ -95,15 +95,15 @@ def believe(x: Array, y: Array, at: Array) -> Belief:
             root = np.linalg.cholesky(cov)
             right = np.column_stack([np.ones(n), z, smooth_across + own * same_across])
             solved = solve_triangular(root, right, lower=True)
-            one, seen, cross = solved[:, 0], solved[:, 1], solved[:, 2:]
-            mass = one @ one
-            mean = (one @ seen) / mass
-            rest = seen - mean * one
+            ones, seen, cross = solved[:, 0], solved[:, 1], solved[:, 2:]
+            mass = ones @ ones
+            mean = (ones @ seen) / mass
+            rest = seen - mean * ones
             # An inverse gamma prior on the amplitude: half of the variance of the scores, weighing as one point.
             prior = 0.5 / (1 + rough)
             shape, rate = 1 + (n - 1) / 2, prior + (rest @ rest) / 2
             evidence.append(-np.log(np.diag(root)).sum() - np.log(mass) / 2 - shape * np.log(rate) + np.log(prior))
-            variance = 1 + own - (cross**2).sum(axis=0) + (1 - one @ cross) ** 2 / mass
+            variance = 1 + own - (cross**2).sum(axis=0) + (1 - ones @ cross) ** 2 / mass
             means.append(centre + spread * (mean + rest @ cross))
             deviations.append(spread * np.sqrt(np.maximum(variance, 1e-10) * rate / shape))
     weights = np.exp(np.array(evidence) - max(evidence))
