@@ -43,20 +43,20 @@ def scorer(name: str, options: Mapping[str, Any] | None = None) -> Scorer:
     ------
     ConfigError : no such scorer, or an option that it does not take
     """
-    made: type[Scorer]
+    kind: type[Scorer]
     if ".py:" in name:
-        made = FileScorer
+        kind = FileScorer
     elif is_foreign(name):
-        made = ProgramScorer
+        kind = ProgramScorer
     else:
-        made = plugins.find("scorers", name, SCORERS)
-    given = dict(options or {})
-    takes = [one for one in inspect.signature(made).parameters if one != "path"]
-    for option in given:
+        kind = plugins.find("scorers", name, SCORERS)
+    arguments = dict(options or {})
+    takes = [parameter for parameter in inspect.signature(kind).parameters if parameter != "path"]
+    for option in arguments:
         if option not in takes:
             hint = nearest(option, takes) if takes else "; it takes none"
             raise ConfigError(f"score '{name}' has no option '{option}'{hint}")
-    return made(path=absolute(name), **given) if is_foreign(name) else made(**given)  # type: ignore[call-arg]
+    return kind(path=absolute(name), **arguments) if is_foreign(name) else kind(**arguments)  # type: ignore[call-arg]
 
 
 def absolute(name: str) -> str:

@@ -85,11 +85,11 @@ class FileScorer(ForeignScorer):
         file, _, function = path.partition(":")
         module = _module(Path(file))
         super().__init__(path, {name: getattr(module, name) for name in _DECLARABLE if hasattr(module, name)})
-        found = getattr(module, function, None)
-        if not callable(found):
-            known = [name for name, one in vars(module).items() if callable(one) and not name.startswith("_")]
+        attribute = getattr(module, function, None)
+        if not callable(attribute):
+            known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
             raise ConfigError(f"score {path}: there is no function '{function}'{nearest(function, known)}")
-        self._function: Callable[[dict[str, float], dict[str, float]], Any] = found
+        self._function: Callable[[dict[str, float], dict[str, float]], Any] = attribute
 
     def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> float | None:
         try:

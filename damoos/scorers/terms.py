@@ -92,8 +92,8 @@ class Limit:
         """Whether a run keeps it."""
         of = term(self.name).of
         bound = self.bound * of(baseline, baseline) if self.of_baseline else self.bound
-        found = of(run, baseline)
-        return found <= bound if self.is_upper else found >= bound
+        value = of(run, baseline)
+        return value <= bound if self.is_upper else value >= bound
 
 
 def parse_limit(text: str) -> Limit:
@@ -103,10 +103,10 @@ def parse_limit(text: str) -> Limit:
     ------
     ConfigError : not of this form
     """
-    found = _LIMIT.fullmatch(text)
-    if found is None:
+    match = _LIMIT.fullmatch(text)
+    if match is None:
         raise ConfigError(f"--limit '{text}': write NAME<=NUMBER, for example slowdown<=0.05 or p99_ms<=1.2x")
-    name, sign, word = found.groups()
+    name, sign, word = match.groups()
     term(name)
     of_baseline = word.endswith("x")
     if of_baseline and name in TERMS:
@@ -148,8 +148,8 @@ class Limits:
     @property
     def max_slowdown(self) -> float:
         """The tightest limit on ``slowdown`` or, the same from the other side, on ``speedup``; infinite without one."""
-        bounds = [one.bound for one in self._limits if one.name == "slowdown" and one.is_upper]
-        bounds += [-one.bound for one in self._limits if one.name == "speedup" and not one.is_upper]
+        bounds = [limit.bound for limit in self._limits if limit.name == "slowdown" and limit.is_upper]
+        bounds += [-limit.bound for limit in self._limits if limit.name == "speedup" and not limit.is_upper]
         return min(bounds, default=math.inf)
 
 

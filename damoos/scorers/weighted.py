@@ -32,7 +32,7 @@ class WeightedScorer(Scorer):
         self._weights = dict(_parse(text) for text in weights)
         self._limits = Limits(limits)
         self.unit = " + ".join(f"{weight:g} * {name}" for name, weight in self._weights.items())
-        reads = [name for one in self._weights for name in term(one).needs]
+        reads = [name for term_name in self._weights for name in term(term_name).needs]
         self.needs = tuple(dict.fromkeys([*reads, *self._limits.needs]))
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
