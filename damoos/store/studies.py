@@ -54,8 +54,8 @@ class StudyRecord:
     def _attrs(self) -> dict[str, Any]:
         """The study's words."""
         with store_errors():
-            found: dict[str, Any] = self._study.user_attrs if self._frozen is None else self._frozen
-        return found
+            attrs: dict[str, Any] = self._study.user_attrs if self._frozen is None else self._frozen
+        return attrs
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -84,8 +84,8 @@ class StudyRecord:
         with store_errors():
             stored = [t.user_attrs["run"] for t in self._study.get_trials(deepcopy=False) if "run" in t.user_attrs]
         stored += [value for name, value in self._attrs.items() if name.startswith("run:")]
-        found = (Run.from_json(form) for form in stored)
-        return {run.key: run for run in found}
+        runs = (Run.from_json(fields) for fields in stored)
+        return {run.key: run for run in runs}
 
     def add(self, run: Run, score: Score | None = None, params: tuple[Param, ...] = ()) -> None:
         """Store a finished run; for a trial also its score as seen then, for Optuna's own tools."""
@@ -160,8 +160,8 @@ class Store:
 
         with store_errors():
             summaries = optuna.get_all_study_summaries(storage=self._storage, include_best_trial=False)
-            ours = [one for one in summaries if "damoos" in one.user_attrs]
-            return [one.study_name for one in sorted(ours, key=lambda one: one.user_attrs["created"])]
+            ours = [summary for summary in summaries if "damoos" in summary.user_attrs]
+            return [summary.study_name for summary in sorted(ours, key=lambda summary: summary.user_attrs["created"])]
 
     def create(
         self, label: str, config: dict[str, Any], direction: Literal["maximize", "minimize"], created: str
@@ -170,7 +170,7 @@ class Store:
         import optuna
 
         with store_errors():
-            taken = {one.study_name for one in self._storage.get_all_studies()}
+            taken = {other.study_name for other in self._storage.get_all_studies()}
             number = next(n for n in range(1, len(taken) + 2) if f"{slug(label)}-{n}" not in taken)
             name = f"{slug(label)}-{number}"
             study = optuna.create_study(storage=self._storage, study_name=name, direction=direction)
@@ -309,6 +309,6 @@ def store_errors() -> Iterator[None]:
         raise StoreError(f"study store: {str(error).splitlines()[0]}") from None
     except Exception as error:
         if type(error).__module__.startswith("optuna"):
-            said = getattr(error.__cause__, "orig", error)  # what the database said, not what Optuna guesses
-            raise StoreError(f"study store: {str(said).splitlines()[0]}") from None
+            cause = getattr(error.__cause__, "orig", error)  # what the database said, not what Optuna guesses
+            raise StoreError(f"study store: {str(cause).splitlines()[0]}") from None
         raise
