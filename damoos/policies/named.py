@@ -57,14 +57,14 @@ def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[s
     ConfigError : a name that nobody knows, one that is there twice, a file that cannot be read
     SchemeError : a scheme that cannot be; the file is named
     """
-    found: dict[str, dict[str, str]] = {BASELINE: {}}
+    configs: dict[str, dict[str, str]] = {BASELINE: {}}
     for word in words:
         name = Path(word).stem if word.endswith(ENDING) else word
-        if (name in found and name != BASELINE) or words.count(word) > 1:
+        if (name in configs and name != BASELINE) or words.count(word) > 1:
             raise ConfigError(f"configuration '{name}' is given twice")
-        found[name] = dict(_BUILT_IN[name]) if word in _BUILT_IN else _of_file(word, operations)
-        policy(found[name])
-    return found
+        configs[name] = dict(_BUILT_IN[name]) if word in _BUILT_IN else _of_file(word, operations)
+        policy(configs[name])
+    return configs
 
 
 def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
@@ -80,7 +80,7 @@ def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
         context = context_from_json(form["damo"])
         return DamosPolicy(context.schemes, context.operations, context.attrs)
     if "scheme" in form:
-        schemes = tuple(_aged(one, time_scale) for one in parse_schemes(form["scheme"]))
+        schemes = tuple(_aged(scheme, time_scale) for scheme in parse_schemes(form["scheme"]))
         return DamosPolicy(schemes, form["operations"], thp=form.get("thp"))
     if "record" in form:
         return RecordPolicy(form["record"])
@@ -109,8 +109,8 @@ def _of_file(word: str, operations: str) -> dict[str, str]:
     if not schemes:
         raise ConfigError(f"{path}: it holds no scheme")
     # Comments stay in the file: the schemes are what is stored, and what makes two studies the same.
-    form = {"scheme": "\n".join(map(str, schemes)), "operations": operations}
-    return form | ({"thp": "madvise"} if any(one.action in _OF_THP for one in schemes) else {})
+    config = {"scheme": "\n".join(map(str, schemes)), "operations": operations}
+    return config | ({"thp": "madvise"} if any(scheme.action in _OF_THP for scheme in schemes) else {})
 
 
 def _aged(scheme: Scheme, time_scale: int) -> Scheme:
