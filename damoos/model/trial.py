@@ -49,7 +49,7 @@ class Measurement:
         """Plain form for the store."""
         return {
             "metrics": dict(self.metrics),
-            "damos": [one.as_dict() for one in self.damos],
+            "damos": [stats.as_dict() for stats in self.damos],
             "provenance": dict(self.provenance),
             "censored": self.censored,
         }
@@ -57,7 +57,7 @@ class Measurement:
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Measurement:
         """Read what `to_json` wrote."""
-        damos = tuple(DamosStats(**one) for one in form["damos"])
+        damos = tuple(DamosStats(**fields) for fields in form["damos"])
         return cls(form["metrics"], damos, form["provenance"], form["censored"])
 
 
@@ -144,8 +144,8 @@ class Run:
 
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""
-        form = asdict(self) | {"params": None if self.params is None else dict(self.params)}
-        return form | {"measurement": self.measurement and self.measurement.to_json()}
+        fields = asdict(self) | {"params": None if self.params is None else dict(self.params)}
+        return fields | {"measurement": self.measurement and self.measurement.to_json()}
 
     @classmethod
     def from_json(cls, form: Mapping[str, Any]) -> Run:
