@@ -35,9 +35,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
 def pairs(values: Mapping[str, object]) -> Html:
     """Names and values, one pair a row; those without a value are left out."""
     rows = (
-        f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(one)}</td></tr>'
-        for name, one in values.items()
-        if one not in (None, "")
+        f'<tr><th scope="row">{escaped(name)}</th><td>{escaped(value)}</td></tr>'
+        for name, value in values.items()
+        if value not in (None, "")
     )
     return Html(f"<table><tbody>{''.join(rows)}</tbody></table>")
 

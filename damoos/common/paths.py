@@ -45,8 +45,8 @@ def tree(name: str) -> Path | None:
 
     None if there is none.
     """
-    place = cache() / "trees" / name
-    return place.resolve() if (place / "about.json").is_file() else None
+    folder = cache() / "trees" / name
+    return folder.resolve() if (folder / "about.json").is_file() else None
 
 
 @contextmanager

@@ -41,7 +41,7 @@ def load(path: Path, model: type[_T]) -> _T:
 
 def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
     # A word that nobody knows is told before one that is missing: it is most often the same word.
-    problem = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+    problem = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
     where = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         return f"unknown key '{where}'{nearest(str(problem['loc'][-1]), _keys(model, problem['loc'][:-1]))}"
@@ -57,7 +57,7 @@ def _keys(model: type[BaseModel], where: tuple[int | str, ...]) -> list[str]:
             continue  # an entry of a list, or a key that the user has chosen
         annotation = model.model_fields[str(part)].annotation
         arguments = getattr(annotation, "__args__", (annotation,))
-        tables = [one for one in arguments if isinstance(one, type) and issubclass(one, BaseModel)]
+        tables = [argument for argument in arguments if isinstance(argument, type) and issubclass(argument, BaseModel)]
         if not tables:
             return []
         model = tables[0]
