@@ -117,8 +117,8 @@ class SearcherContract:
         if not any(trial.score.feasible for trial in history):
             return
         estimate, deviation = searcher.estimate(history, points), searcher.deviation(history, points)
-        for found in (estimate, deviation):
-            assert found is None or (len(found) == 3 and all(map(math.isfinite, found)))
+        for values in (estimate, deviation):
+            assert values is None or (len(values) == 3 and all(map(math.isfinite, values)))
         assert deviation is None or (estimate is not None and min(deviation) >= 0)
 
     @pytest.mark.parametrize("seed", range(3))
@@ -158,8 +158,8 @@ class SearcherContract:
 
     def test_seeds_matter_or_are_said_not_to(self) -> None:
         """Two seeds give two searches, unless the searcher is deterministic by nature."""
-        asked = {tuple(t.params["min_age_us"] for t in grown(self.make(SPACE, 8, seed), hill)) for seed in range(5)}
-        assert len(asked) > 1 or self.make(SPACE, 8, 0).deterministic
+        searches = {tuple(t.params["min_age_us"] for t in grown(self.make(SPACE, 8, seed), hill)) for seed in range(5)}
+        assert len(searches) > 1 or self.make(SPACE, 8, 0).deterministic
 
     def test_failed_trials_are_survived(self) -> None:
         """Trials without a score are part of life."""
@@ -304,8 +304,8 @@ class KernelInterfaceContract:
     @classmethod
     def offered(cls, session: Session) -> dict[str, list[str]]:
         """What the kernel's DAMON has, as probed."""
-        found: dict[str, list[str]] = session.agent.call("probe")
-        return found
+        features: dict[str, list[str]] = session.agent.call("probe")
+        return features
 
     @contextmanager
     def _served(self, session: Session, context: Context, argv: Sequence[str] = ()) -> Iterator[Callable[..., Any]]:
@@ -367,7 +367,7 @@ class KernelInterfaceContract:
             looks = [until(within_s=2.0), *(until(within_s=0.1) for _ in range(12))]
         tried = [look["damos"][0]["sz_tried_bytes"] for look in looks]
         grown = [after - before for before, after in itertools.pairwise(tried) if after > before]
-        seen = [one / max(1, round(one / hot_bytes)) for one in grown]
+        seen = [increment / max(1, round(increment / hot_bytes)) for increment in grown]
         assert abs(statistics.median(seen) - hot_bytes) < 0.1 * hot_bytes, seen
 
     def test_cold_memory_is_paged_out(self, session: Session) -> None:
@@ -435,11 +435,11 @@ class KernelInterfaceContract:
         argv = ["setarch", "-R", *workload("synthetic/idle", lambda program: None).argv(session.copy)]
         with self._served(session, Context((scheme,)), argv) as until:
             status = until(look)
-        whole = windows[2:]  # in those before them little may have been old enough
-        spent = [(after - before) / quota.sz_bytes for (_, before), (_, after) in itertools.pairwise(whole)]
+        full_windows = windows[2:]  # in those before them little may have been old enough
+        spent = [(after - before) / quota.sz_bytes for (_, before), (_, after) in itertools.pairwise(full_windows)]
         assert len(spent) >= 2, windows
-        assert all(abs(one / max(1, round(one)) - 1) <= 0.05 for one in spent), spent
-        assert abs(sum(spent) - (whole[-1][0] - whole[0][0])) <= 1.5, windows  # a quota a second
+        assert all(abs(ratio / max(1, round(ratio)) - 1) <= 0.05 for ratio in spent), spent
+        assert abs(sum(spent) - (full_windows[-1][0] - full_windows[0][0])) <= 1.5, windows  # a quota a second
         assert status["damos"][0]["qt_exceeds"] > 0
 
     def test_watermarks_decide_when_a_scheme_is_active(self, session: Session) -> None:

@@ -144,10 +144,10 @@ class FakeAgent:
         sent = [*_looks(self._machine.recording)] if args.get("record") and self._machine.recording else []
         for message in sent:
             sink(message)
-        found = self.call(name, **args)
+        answer = self.call(name, **args)
         if not sent:
-            return found
-        return found | {"began_s": 0.0, "record": {"sent_bytes": 40 * len(sent), "lost_events": 0, "full": False}}
+            return answer
+        return answer | {"began_s": 0.0, "record": {"sent_bytes": 40 * len(sent), "lost_events": 0, "full": False}}
 
     def call(self, name: str, **args: Any) -> Any:
         """Answer one call."""
