@@ -59,11 +59,11 @@ def interval(values: Sequence[float], level: float = 1 - ALPHA) -> tuple[float, 
         half = float(quantile * np.std(values, ddof=1) / math.sqrt(count))
         return mean - half, mean + half
     expanded = 1 - 2 * stats.norm.cdf(-math.sqrt(count / (count - 1)) * quantile)
-    found = stats.bootstrap(
+    bootstrap = stats.bootstrap(
         (np.asarray(values),), np.mean, confidence_level=float(expanded), method="percentile",
         rng=np.random.default_rng(count),
     )  # fmt: skip
-    return float(found.confidence_interval.low), float(found.confidence_interval.high)
+    return float(bootstrap.confidence_interval.low), float(bootstrap.confidence_interval.high)
 
 
 def interval_of_average(groups: Sequence[Sequence[float]], level: float = 1 - ALPHA) -> tuple[float, float]:
@@ -155,22 +155,24 @@ def arms(rounds: Rounds, scorer: Scorer, previous: Sequence[float], planned: int
         How many rounds every arm must have; None for all.
     """
     planned = len(rounds) if planned is None else planned
-    base = {n: run for n, one in enumerate(rounds) if (run := one.get(BASELINE)) is not None}
-    found = {}
-    for name in sorted({name for one in rounds for name in one}, key=_rank):
-        runs = {n: run for n, one in enumerate(rounds) if n in base and (run := one.get(name)) is not None}
+    base = {n: run for n, round_runs in enumerate(rounds) if (run := round_runs.get(BASELINE)) is not None}
+    by_name = {}
+    for name in sorted({name for round_runs in rounds for name in round_runs}, key=_rank):
+        runs = {
+            n: run for n, round_runs in enumerate(rounds) if n in base and (run := round_runs.get(name)) is not None
+        }
         if not runs or not all(number in runs for number in range(planned)):
             continue
-        scores, kept = {}, all(one[name] is not None for one in rounds if name in one)
+        scores, kept = {}, all(round_runs[name] is not None for round_runs in rounds if name in round_runs)
         for number, run in runs.items():
-            others = [one for n, one in base.items() if n != number] or [base[number]]
+            others = [other for n, other in base.items() if n != number] or [base[number]]
             score = scorer.score(run, mean_measurement(others) if name == BASELINE else base[number], previous)
             kept = kept and score.feasible
             if score.value is not None:
                 scores[number] = score.value
-        whole = mean_measurement(list(runs.values())), mean_measurement([base[number] for number in runs])
-        found[name] = Arm(name, runs, scores, kept and scorer.score(*whole, previous).feasible)
-    return found
+        means = mean_measurement(list(runs.values())), mean_measurement([base[number] for number in runs])
+        by_name[name] = Arm(name, runs, scores, kept and scorer.score(*means, previous).feasible)
+    return by_name
 
 
 def _rank(name: str) -> tuple[int, str]:
