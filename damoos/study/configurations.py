@@ -174,7 +174,11 @@ def _pairs(name: str, blocks: Sequence[Block]) -> list[tuple[Measurement, Measur
             continue
         against = base.measurement
         if name == named.BASELINE:
-            others = [one.measurement for one in bases if one is not base and one.host == base.host and one.measurement]
+            others = [
+                other.measurement
+                for other in bases
+                if other is not base and other.host == base.host and other.measurement
+            ]
             against = mean_measurement(others) if others else against
         pairs.append((against, run.measurement))
     return pairs
