@@ -35,6 +35,15 @@ def recording(
     )
 
 
+# Two targets, two aggregations of 0.1 s, then one of 0.3 s of the first target alone; 20 samples each.
+TWO_TARGETS = recording(
+    (0.0, 0.1, [(0, 100, 20, 5), (100, 300, 0, 9)], 0),
+    (0.0, 0.1, [(0, 1000, 2, 0)], 1),
+    (0.1, 0.2, [(0, 100, 20, 6), (100, 300, 1, 0)], 0),
+    (0.1, 0.2, [(0, 1000, 0, 0)], 1),
+    (0.2, 0.5, [(0, 100, 0, 0), (100, 300, 0, 30)], 0),
+)
+
 ABOUT = {
     "workload": "synthetic/stairs",
     "variant": "model",

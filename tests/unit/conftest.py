@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+import damoos
+from damoos.machines import catalog
+from damoos.report import values
+from damoos.testing.fake import FakeMachine
+
+if TYPE_CHECKING:
+    from damoos import api
 
 
 @pytest.fixture(autouse=True)
@@ -44,3 +53,53 @@ def copied_stores(empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             super().__init__(url, **{"skip_compatibility_check": is_new, **words})
 
     monkeypatch.setattr(optuna.storages, "RDBStorage", CopiedStorage)
+
+
+@pytest.fixture
+def machines(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMachine]:
+    """Machines that are not there, made as they are named."""
+    made: dict[str, FakeMachine] = {}
+    monkeypatch.setattr(
+        catalog, "machine", lambda name, kernel=None: made.setdefault(name, FakeMachine(noise=0.001, seed=len(made)))
+    )
+    monkeypatch.setattr("damoos.report.study.tuning.draw", lambda *_: [])
+    return made
+
+
+WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
+EVIL = "echo '<script>alert(1)</script>'"
+
+
+def tune(results: Path, **words: Any) -> api.TunedStudy:
+    return damoos.tune(command=EVIL, machine="a", results=results, **{"trials": 3, "repeats": 2, "seed": 1, **words})
+
+
+def swept(results: Path, **words: Any) -> api.TunedSweep:
+    short = {"trials": 3, "repeats": 2, "candidates": 1, "seed": 3}
+    return damoos.sweep(WORKLOADS, ["a", "b"], results=results, **{**short, **words})
+
+
+class Wellformed(HTMLParser):
+    """Every element that is opened is closed, in order; nothing brings a script or a style of its own page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def html(shown: Any) -> str:
+    text = shown._repr_html_() if hasattr(shown, "_repr_html_") else values.to_html(shown)
+    assert not {"script", "style", "link", "img"} & set(Wellformed(text).seen)
+    return text

@@ -1,10 +1,7 @@
-"""Parts of the guest machine that need no guest."""
+"""The choice between KVM and emulation; no guest is booted here."""
 
 from __future__ import annotations
 
-import importlib
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,29 +10,6 @@ from damoos.errors import ConfigError, UnsupportedError
 from damoos.machines.guest import accel
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import Kernel
-from damoos.machines.guest.qemu import sweep
-
-image_module = importlib.import_module("damoos.machines.guest.image")  # its function hides it
-
-
-def test_what_a_killed_damoos_left_is_swept_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    child = subprocess.Popen(["true"])
-    child.wait()
-    for name in (f"damoos-guest-{child.pid}-abc", f"damoos-guest-{os.getpid()}-abc", "damoos-guest-x-abc", "other"):
-        (tmp_path / name).mkdir()
-    sweep()
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {f"damoos-guest-{os.getpid()}-abc", "damoos-guest-x-abc", "other"}
-
-
-def test_where_user_namespaces_are_forbidden_root_builds_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_module, "_NAMESPACE", ("sh", "-c", "echo Operation not permitted >&2; exit 1"))
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert image_module._as_root() == ()
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(UnsupportedError, match=r"forbids \(Operation not permitted\); allow them .* as root"):
-        image_module._as_root()
 
 
 @pytest.fixture
@@ -66,8 +40,3 @@ def test_kvm_that_was_asked_for_is_not_replaced_in_silence(image: Image, monkeyp
         accel.choose("kvm", image, print)
     with pytest.raises(ConfigError, match="did you mean 'tcg'"):
         accel.choose("tgc", image, print)
-
-
-def test_the_host_key_is_pinned_to_the_forwarded_port(tmp_path: Path) -> None:
-    (tmp_path / "host_key.pub").write_text("ssh-ed25519 AAAA damoos\n")
-    assert Image(tmp_path).known_hosts(2222) == "[127.0.0.1]:2222 ssh-ed25519 AAAA\n"

@@ -1,0 +1,21 @@
+"""Evaluations and comparisons at a Python prompt and in a notebook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import damoos
+from damoos.api import comparisons
+from tests.unit.conftest import WORKLOADS, html, swept
+
+from .conftest import assert_tidy
+
+
+def test_configurations_and_schemes_side_by_side(machines, tmp_path: Path) -> None:
+    evaluated = damoos.evaluate(WORKLOADS[:1], ["a"], ["baseline", "prcl"], repeats=3, results=tmp_path)
+    assert isinstance(evaluated, comparisons.Evaluated)
+    prcl = evaluated.table.set_index("config").loc["prcl"]
+    assert f"<td>{prcl['runtime_s']:.2f} s</td>" in html(evaluated)
+    assert_tidy(evaluated.runs)
+    compared = damoos.compare([swept(tmp_path).name], results=tmp_path)
+    assert html(compared).count("<td>tuned</td>") == 2 * 3  # two workloads and their average on two machines

@@ -1,0 +1,33 @@
+"""How a scheme and a trial show themselves in a notebook."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from damoos.damon.scheme import Quotas, Scheme
+from tests.unit.conftest import html
+
+
+def test_a_scheme_shows_itself() -> None:
+    scheme = Scheme.parse("4K max  min 5%  5s max  pageout")
+    text = html(scheme)
+    assert "4K max  min 5%  5s max  pageout" in text
+    assert "<td>5s to max</td>" in text
+    assert "quotas" not in text
+    assert "time_ms=10" in html(Scheme("pageout", quotas=Quotas(time_ms=10, reset_interval_ms=1000)))
+
+
+def test_a_notebook_finds_the_tables_of_schemes_and_trials() -> None:
+    shown = """
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+import damoos
+from damoos.model.trial import Score, Trial
+scheme, trial = damoos.Scheme.parse("4K max  min 5%  5s max  pageout"), Trial(7, {}, "complete", Score(0.5, True))
+for value in scheme, trial:
+    print(shell.display_formatter.format(value)[0]["text/html"])
+"""
+    ran = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    assert "<td>5s to max</td>" in ran.stdout
+    assert "<h4>trial 7</h4>" in ran.stdout

@@ -1,0 +1,99 @@
+"""Scores of people's own: a function of a file, a program; and the words that they get wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from damoos.errors import ConfigError, MeasurementError
+from damoos.model.trial import Score
+from damoos.scorers import scorer
+
+from .conftest import BASELINE, run
+
+
+def file_scorer(tmp_path: Path, text: str, function: str = "score"):
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    return scorer(f"{file}:{function}")
+
+
+def test_a_function_of_a_file(tmp_path: Path) -> None:
+    made = file_scorer(
+        tmp_path,
+        'direction = "minimize"\nunit = "seconds"\nneeds = ("runtime_s", "p99_ms")\nmax_slowdown = 0.2\n'
+        "def score(run, baseline):\n    return run['runtime_s'] if run['p99_ms'] < 20 else None\n",
+    )
+    assert (made.direction, made.unit, made.max_slowdown) == ("minimize", "seconds", 0.2)
+    assert made.score(run(), BASELINE, []) == Score(100.0, feasible=True)
+    assert made.score(run(p99_ms=30.0), BASELINE, []) == Score(None, feasible=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def scare(run, baseline): return 1\n", "no function 'score'; did you mean 'scare'"),
+        ("def score(run, baseline)\n", "SyntaxError"),
+        ('direction = "maximise"\ndef score(run, baseline): return 1\n', "did you mean 'maximize'"),
+        ('max_slowdown = "little"\ndef score(run, baseline): return 1\n', "max_slowdown 'little' is not a number"),
+    ],
+)
+def test_a_file_that_holds_no_score(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        file_scorer(tmp_path, text)
+
+
+@pytest.mark.parametrize("body", ["return run['p99']", "return float('nan')", "return 'much'"])
+def test_a_function_that_gives_no_number_is_never_scored(tmp_path: Path, body: str) -> None:
+    made = file_scorer(tmp_path, f"def score(run, baseline):\n    {body}\n")
+    with pytest.raises(MeasurementError, match=r"mine\.py:score"):
+        made.score(run(), BASELINE, [])
+
+
+def program(tmp_path: Path, text: str):
+    file = tmp_path / "sf"
+    file.write_text(text)
+    file.chmod(0o755)
+    return scorer(str(file))
+
+
+def test_a_program(tmp_path: Path) -> None:
+    made = program(
+        tmp_path,
+        "#!/usr/bin/env python3\n# damoos: needs=runtime_s,p99_ms max_slowdown=0.3\nimport json, sys\n"
+        "given = json.load(sys.stdin)\n"
+        "slow = given['run']['runtime_s'] / given['baseline']['runtime_s'] - 1\n"
+        "print('infeasible' if slow > 0.3 else 1 - slow)\n",
+    )
+    assert made.needs == ("runtime_s", "p99_ms")
+    assert made.max_slowdown == 0.3
+    assert made.score(run(runtime_s=125.0), BASELINE, []) == Score(0.75, feasible=True)
+    assert made.score(run(runtime_s=140.0), BASELINE, []) == Score(None, feasible=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("#!/bin/sh\necho no memory >&2; exit 3\n", "exit status 3: no memory"),
+        ("#!/bin/sh\necho 1.2.3\n", "it printed '1.2.3', which is not a number"),
+        ("#!/bin/sh\necho inf\n", "returned inf, which is not a score"),
+    ],
+)
+def test_a_program_that_prints_no_number_is_never_scored(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(MeasurementError, match=message):
+        program(tmp_path, text).score(run(), BASELINE, [])
+
+
+def test_a_program_that_cannot_be_run(tmp_path: Path) -> None:
+    file = tmp_path / "sf.sh"
+    file.write_text("echo 1\n")
+    with pytest.raises(ConfigError, match="not executable; chmod"):
+        scorer(str(file))
+    file.write_text("#!/bin/sh\n# damoos: need=runtime_s\necho 1\n")
+    file.chmod(0o755)
+    with pytest.raises(ConfigError, match="unknown declaration 'need'; did you mean 'needs'"):
+        scorer(str(file))
+    file.write_text("#!/bin/sh\n# damoos: max_slowdown=10%\necho 1\n")
+    with pytest.raises(ConfigError, match="max_slowdown '10%' is not a number"):
+        scorer(str(file))
