@@ -135,7 +135,7 @@ def guest_image() -> None:
 
 
 # Slow rooms first, so that with several processes (make test) none is left alone with one at the end.
-FOLDERS = ("guest", "integration", "kernel", "contract", "unit")
+FOLDERS = ("guest", "integration", "kernel", "adversary", "contract", "unit")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook of this name
@@ -161,7 +161,7 @@ def _group(item: pytest.Item) -> str:
 
 
 # Seconds of tests that each folder may cost, of four processes on two cores (docs/testing.md). Shown after a run.
-BUDGET_S = {"guest": 4150, "integration": 1750, "kernel": 1720, "contract": 25, "unit": 430}
+BUDGET_S = {"guest": 4150, "integration": 1750, "kernel": 1720, "adversary": 60, "contract": 25, "unit": 430}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -3,12 +3,12 @@
 ``{"id": 1, "call": "run", "args": {...}}`` is answered by ``{"id": 1, "result": {...}}`` or by
 ``{"id": 1, "error": {"type": "WorkloadError", "message": "..."}}``. Calls ``ping`` and ``cancel`` are not answered: the
 first feeds the dead-man timer, the second ends the run that is under way. Nothing else is written to standard output.
+A line that is no call ends the agent, as the end of the connection does: what comes behind it cannot be trusted.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import queue
@@ -16,21 +16,20 @@ import select
 import shutil
 import signal
 import sys
-import tempfile
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from damoos import errors
-from damoos.agent import machine_setup, proc, record
+from damoos.agent import machine_setup, owner, proc, record
 from damoos.agent.action_probe import tryout
 from damoos.agent.cgroup import machine_metrics
 from damoos.agent.features import features
-from damoos.agent.folders import Folders
+from damoos.agent.folders import Folders, remove_leftovers
 from damoos.agent.live import Live
 from damoos.agent.paging_cost import swap_cost
+from damoos.agent.private import state_folder
 from damoos.agent.run import Run
 from damoos.agent.service import Service
 from damoos.agent.state import state
@@ -40,13 +39,10 @@ from damoos.damon import interface
 
 Call = dict[str, Any]
 BEAT_S = 2.0
-
-
-def state_dir() -> Path:
-    """Where the agent's lock and undo list lie: not on a file system that outlives the kernel, if there is one."""
-    if os.geteuid() == 0:
-        return Path("/run/damoos")
-    return Path(tempfile.gettempdir()) / f"damoos-{os.geteuid()}"
+# The longest line of a controller's; a call has a few KiB.
+LINE_BYTES = 16 << 20
+# How long an agent waits for another one that works here, and for one that is about to be gone.
+BUSY_S, MAKE_WAY_S = 10.0, 60.0
 
 
 class Link:
@@ -57,7 +53,8 @@ class Link:
         self._out = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
         self._dead_man_s = dead_man_s
-        self.calls: queue.Queue[Call | None] = queue.Queue()
+        # A SimpleQueue: signal handlers put into it as well, whatever the main thread is doing.
+        self.calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self.cancelled = threading.Event()
         self.lost = threading.Event()
         self._write_lock = threading.Lock()
@@ -76,15 +73,25 @@ class Link:
             self.send({"event": "beat"})
 
     def _read(self) -> None:
+        try:
+            self._take_lines()
+        except Exception as error:
+            print(f"damoos agent: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        finally:
+            self.give_up()
+
+    def _take_lines(self) -> None:
+        """Take calls until the connection ends or nothing comes for the time of the dead-man timer."""
         pending = b""
         while select.select([0], [], [], self._dead_man_s)[0]:
             chunk = os.read(0, 1 << 16)
             if not chunk:
                 break
             *lines, pending = (pending + chunk).split(b"\n")
+            if len(pending) > LINE_BYTES:
+                raise ValueError(f"a line of the controller's has more than {LINE_BYTES >> 20} MiB")
             for line in lines:
-                self._take(json.loads(line))
-        self.give_up()
+                self._take(_call(line))
 
     def give_up(self) -> None:
         """End the run under way, if any, and then the agent."""
@@ -95,7 +102,27 @@ class Link:
         if call["call"] == "cancel":
             self.cancelled.set()
         elif call["call"] != "ping":
+            self.cancelled.clear()  # here, in the order of the lines: a cancel may come with its call
             self.calls.put(call)
+
+
+def _call(line: bytes) -> Call:
+    """A line of the controller's.
+
+    Raises
+    ------
+    ValueError : it is no call
+    """
+    call = json.loads(line)
+    if (
+        not isinstance(call, dict)
+        or not isinstance(call.get("call"), str)
+        or not isinstance(call.get("args", {}), dict)
+    ):
+        raise ValueError(f"{line[:80]!r} is no call")
+    if call["call"] not in ("ping", "cancel") and not isinstance(call.get("id"), int):
+        raise ValueError(f"call '{call['call']}' has no id")
+    return call
 
 
 class Agent:
@@ -127,7 +154,12 @@ class Agent:
             "has_thp": machine_setup.THP_ENABLED.exists(),
             "metrics": machine_metrics(),
             "records": record.source(),
+            "left_behind": self._log.left_behind(),
         }
+
+    def clean(self) -> list[str]:
+        """Try once more to undo what an earlier agent could not; returns what still cannot be undone."""
+        return self._log.undo_left_behind()
 
     def probe(self) -> dict[str, list[str]]:
         """What this kernel's DAMON offers."""
@@ -147,7 +179,6 @@ class Agent:
 
     def steadiness(self, for_s: float, cpus: list[int]) -> Measured:
         """Repeat the same work for a while; how much its times differ is the machine's noise."""
-        self._link.cancelled.clear()
         return steadiness(for_s, cpus, self._interrupted)
 
     def swap_cost(self) -> dict[str, Any]:
@@ -167,12 +198,10 @@ class Agent:
 
     def run(self, **spec: Any) -> dict[str, Any]:
         """Run a workload once and return the raw measurements."""
-        self._link.cancelled.clear()
         return Run(spec, self._log, self._folders, self._swap, self._interrupted, self._link.send)()
 
     def observe(self, **spec: Any) -> dict[str, Any]:
         """Measure a running process for a while under schemes or none; they stay until the next call changes them."""
-        self._link.cancelled.clear()
         if self._live is None:
             self._live = Live(spec["pid"], self._log, self._swap, self._interrupted, self._link.send)
         return self._live.observe(spec)
@@ -222,6 +251,8 @@ def _damon_in_use() -> str:
 
 def _answer(agent: Agent, call: Call) -> dict[str, Any]:
     try:
+        if call["call"].startswith("_") or not hasattr(agent, call["call"]):
+            raise errors.MachineError(f"the agent has no call '{call['call']}'")
         method: Callable[..., Any] = getattr(agent, call["call"])
         return {"id": call["id"], "result": method(**call.get("args", {}))}
     except errors.DamoosError as error:
@@ -230,7 +261,7 @@ def _answer(agent: Agent, call: Call) -> dict[str, Any]:
         return {"id": call["id"], "error": errors.to_wire(errors.MachineError(f"{type(error).__name__}: {error}"))}
 
 
-def _start_guardian(log_path: Path) -> None:
+def _start_guardian(log: UndoLog) -> None:
     """Fork a process that outlives a killed agent just long enough to undo what it had changed."""
     reader, writer = os.pipe()
     if os.fork():
@@ -245,27 +276,21 @@ def _start_guardian(log_path: Path) -> None:
     for fd in (0, 1, 2):
         os.dup2(nowhere, fd)
     os.read(reader, 1)
-    UndoLog(log_path).undo()
+    log.load()
+    log.undo()
     os._exit(0)
 
 
 def main() -> int:
-    """Serve one controller."""
+    """Serve one controller: ``DEAD_MAN_S TOKEN``, the second a secret that its former connection had, too."""
     dead_man_s = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
-    place = state_dir()
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    lock = open(place / "lock", "w")  # noqa: SIM115 - held for as long as the process lives
-    log_path = place / "undo.json"
-    busy = not _locked(lock)
-    if not busy:
-        UndoLog(log_path).undo()  # left by an agent that was killed together with its guardian
-        _start_guardian(log_path)
-    link = Link(dead_man_s)
-    if busy:
-        busy_error = errors.MachineBusy("another damoos agent works on this machine")
-        link.send({"id": 0, "error": errors.to_wire(busy_error)})
+    token = sys.argv[2] if len(sys.argv) > 2 else ""
+    try:
+        log = _take_machine(token)
+    except errors.DamoosError as error:
+        Link(dead_man_s).send({"id": 0, "error": errors.to_wire(error)})
         return 1
-    log = UndoLog(log_path)
+    link = Link(dead_man_s)
     agent = Agent(link, log)
     signal.signal(signal.SIGTERM, lambda *_: link.give_up())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -278,17 +303,26 @@ def main() -> int:
     return 0
 
 
-def _locked(lock: Any) -> bool:
-    """Take the machine's agent lock, waiting a moment for a guardian that is still cleaning up."""
-    deadline = time.monotonic() + 10
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
+def _take_machine(token: str) -> UndoLog:
+    """Become the machine's one agent, and undo what an agent has left that was killed together with its guardian.
+
+    Raises
+    ------
+    MachineBusy : another controller's agent works here
+    MachineError : another user made the folder of the lock
+    """
+    folder = state_folder()
+    owner.lock(folder, token, BUSY_S, MAKE_WAY_S)
+    path = folder / "undo.json"
+    if os.geteuid() != 0:
+        path.unlink(
+            missing_ok=True
+        )  # only root changes what outlives a process, so only root's list is worth believing
+    log = UndoLog(path)
+    log.undo()
+    remove_leftovers(log)
+    _start_guardian(log)
+    return log
 
 
 if __name__ == "__main__":

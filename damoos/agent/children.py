@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from damoos.agent import proc
 from damoos.agent.undo import UndoLog
 from damoos.errors import MachineLost, WorkloadError
 
@@ -76,7 +77,7 @@ def spawn(
         raise WorkloadError(f"cannot start '{what}': {error.strerror}") from None
     except subprocess.SubprocessError as error:
         raise WorkloadError(f"cannot start '{argv[0]}': {error} (are there CPUs {list(cpus)}?)") from None
-    log.record("process_group", pgid=child.pid)
+    log.record("process_group", pgid=child.pid, start_ticks=proc.start_ticks(child.pid))
     return child
 
 

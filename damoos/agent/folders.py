@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from damoos.agent import children
+from damoos.agent.private import data_folder
 from damoos.agent.undo import UndoLog
 from damoos.errors import WorkloadError
 
-# On a disk, not in memory: data that a server reads must not count as memory twice.
-BASE = Path("/var/tmp")
 SETUP_S = 900.0
+# Names of what lies in the folder for data; in one that other users have, too, nothing else shows what is damoos's.
+RUN_PREFIX, SWAP_PREFIX = "damoos-run-", "damoos-swap-"
 
 
 class Folders:
@@ -33,6 +37,7 @@ class Folders:
         self._log = log
         self._interrupted = interrupted
         self._made: dict[str, Path] = {}
+        self._in_use: list[int] = []
 
     def prepare(self, setup: Sequence[Sequence[str]], env: Mapping[str, str]) -> Path | None:
         """A folder in which the commands of a set-up have been run one after the other, the first time only.
@@ -53,12 +58,21 @@ class Folders:
 
     def new(self, filled: Path | None) -> Path:
         """A new folder, with a copy of another one's content; removed when the undo list is."""
-        folder = Path(tempfile.mkdtemp(prefix="damoos-run-", dir=BASE if os.access(BASE, os.W_OK) else None))
+        folder = Path(tempfile.mkdtemp(prefix=RUN_PREFIX, dir=data_folder()))
         self._log.record("folder", path=str(folder))
+        self._hold(folder)
         folder.chmod(0o755)  # servers that refuse root must get in
         if filled:
             self._do(["cp", "-a", f"{filled}/.", str(folder)], {}, folder)
         return folder
+
+    def _hold(self, folder: Path) -> None:
+        """Show that a folder is in use, by a lock that nothing outlives; let go of those that are gone."""
+        for fd in [fd for fd in self._in_use if os.fstat(fd).st_nlink == 0]:
+            os.close(fd)
+            self._in_use.remove(fd)
+        self._in_use.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+        fcntl.flock(self._in_use[-1], fcntl.LOCK_SH)
 
     def _do(self, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
         mark = len(self._log)
@@ -75,3 +89,37 @@ class Folders:
                 said = children.tail(outputs.with_suffix(".err")).strip()
                 last = " | ".join((said or children.tail(outputs.with_suffix(".out")).strip()).splitlines()[-3:])
                 raise WorkloadError(f"set-up: '{' '.join(argv)}' ended with {status}: {last}")
+
+
+def remove_leftovers(log: UndoLog) -> None:
+    """Remove this user's folders and swap files whose agents are gone; they may be from before the last boot.
+
+    What cannot be removed stays.
+
+    Parameters
+    ----------
+    log : UndoLog
+        What is on it stays: undoing it is more than removing it.
+    """
+    for path in data_folder().glob(f"{RUN_PREFIX}*"):
+        if not log.names(path) and _is_left(path):
+            shutil.rmtree(path, ignore_errors=True)
+    for path in data_folder().glob(f"{SWAP_PREFIX}*"):
+        if os.geteuid() == 0 and not log.names(path):  # root has one agent, and this is it
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def _is_left(path: Path) -> bool:
+    """Whether a folder is this user's and no agent uses it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False  # it is another user's, no folder, or has just been removed
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(fd).st_uid == os.geteuid()
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import proc
-from damoos.agent.folders import BASE
+from damoos.agent.folders import SWAP_PREFIX
+from damoos.agent.private import data_folder
 from damoos.agent.proc import PAGE
 from damoos.agent.undo import UndoLog, swapoff
 from damoos.damon.files import write
@@ -106,10 +107,10 @@ def _add_zram(swap: dict[str, Any], log: UndoLog) -> Swap:
 
 def _add_file(swap: dict[str, Any], log: UndoLog) -> Swap:
     """Swap to a file of our own."""
-    path = BASE / f"damoos-swap-{os.getpid()}"
+    path = data_folder() / f"{SWAP_PREFIX}{os.getpid()}"
     log.record("swap_file", path=str(path))
-    with open(path, "wb") as file:
-        path.chmod(0o600)
+    # The folder is private. A file that is there all the same would be written over, or read by who made it.
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
         os.posix_fallocate(file.fileno(), 0, swap["sz_bytes"])
     _make_swap(str(path), swap["sz_bytes"])
     _swapon(str(path))

@@ -62,6 +62,14 @@ def cpu_times_s(pid: int) -> tuple[float, float]:
     return int(fields[11]) / TICKS_PER_S, int(fields[12]) / TICKS_PER_S
 
 
+def start_ticks(pid: int) -> int | None:
+    """When a process began, in clock ticks since boot; with its number it names one process. None if there is none."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    except (OSError, IndexError):
+        return None
+
+
 def vmstat() -> dict[str, int]:
     """The machine's counters that tell what paging cost: pswpin, pswpout, pgmajfault."""
     wanted = ("pswpin", "pswpout", "pgmajfault")

@@ -1,7 +1,8 @@
 """The list of changes to take back, on disk before each change is made.
 
 Three processes may read it: the agent at its orderly end, its guardian when the agent is killed, and the next agent
-on this machine when both were killed.
+on this machine when both were killed. A change that cannot be taken back stays on the list, and is tried again by each
+of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from damoos.agent import proc
 from damoos.damon.files import write
 from damoos.damon.interface import kdamond
 from damoos.errors import MachineError
@@ -29,19 +31,39 @@ class UndoLog:
     Parameters
     ----------
     path : Path
-        Where the list lies, on a file system that does not outlive the kernel (``/run``).
+        Where the list lies: in a folder that only this user can write to, on a file system that does not outlive the
+        kernel (``/run``).
     root : Path
         ``/`` on a machine; a fake tree in unit tests.
+
+    Raises
+    ------
+    MachineError : the list cannot be read
     """
 
     def __init__(self, path: Path, root: Path = Path("/")) -> None:
         self._path = path
         self._root = root
-        self._entries: list[Entry] = json.loads(path.read_text()) if path.exists() else []
+        self._entries: list[Entry] = []
+        self.load()
+        self._left_behind = list(self._entries)
 
     def __bool__(self) -> bool:
         """Whether anything is left to undo."""
         return bool(self._entries)
+
+    def load(self) -> None:
+        """Read the list anew, after another process has written it."""
+        try:
+            with open(os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
+                self._entries = json.load(file)
+        except FileNotFoundError:
+            self._entries = []
+        except (OSError, ValueError) as error:
+            raise MachineError(
+                f"{self._path}, the list of what damoos has to undo here, cannot be read: {error};"
+                " undo by hand what it names, and remove it"
+            ) from None
 
     def record(self, kind: str, **what: Any) -> None:
         """Note a change before it is made. ``kind`` names one of the ``_undo_*`` functions below."""
@@ -50,7 +72,8 @@ class UndoLog:
 
     def forget(self, kind: str, **what: Any) -> None:
         """Take a change off the list that there is nothing left of to undo: a process that has ended, say."""
-        self._entries = [entry for entry in self._entries if entry != {"kind": kind, **what}]
+        known = {"kind": kind, **what}.items()
+        self._entries = [entry for entry in self._entries if not known <= entry.items()]
         self._save()
 
     def set_file(self, path: Path, value: object) -> None:
@@ -63,22 +86,13 @@ class UndoLog:
         write(path, value)
 
     def undo(self, keep: int = 0) -> list[str]:
-        """Take changes back, last first, until ``keep`` are left. Goes on after a failure.
+        """Take changes back, last first, but for the first ``keep``. Goes on after a failure.
 
         Returns
         -------
-        list of str : what could not be undone
+        list of str : what could not be undone; it stays on the list
         """
-        problems = []
-        while len(self._entries) > keep:
-            entry = self._entries[-1]
-            try:
-                _UNDO[entry["kind"]](entry, self._root)
-            except Exception as error:
-                problems.append(f"{entry}: {error}")
-            self._entries.pop()
-            self._save()
-        return problems
+        return self._undo(self._entries[keep:])
 
     def restore(self, keep: int = 0) -> None:
         """`undo`, for callers that go on working on the machine.
@@ -91,15 +105,56 @@ class UndoLog:
         if problems:
             raise MachineError(f"the agent could not undo: {'; '.join(problems)}")
 
+    def left_behind(self) -> list[str]:
+        """What an earlier agent could not undo, and this one could not either."""
+        return [_shown(entry) for entry in self._those_left()]
+
+    def undo_left_behind(self) -> list[str]:
+        """Try again to undo what an earlier agent could not; returns what still cannot be undone."""
+        return self._undo(self._those_left())
+
+    def names(self, path: Path) -> bool:
+        """Whether a file or folder is on the list."""
+        return any(entry.get("path") == str(path) for entry in self._entries)
+
     def __len__(self) -> int:
         """Number of changes that are in force."""
         return len(self._entries)
 
+    def _those_left(self) -> list[Entry]:
+        return [entry for entry in self._entries if any(entry is left for left in self._left_behind)]
+
+    def _undo(self, entries: list[Entry]) -> list[str]:
+        problems = []
+        for entry in reversed(entries):
+            try:
+                _UNDO[entry["kind"]](entry, self._root)
+            except Exception as error:
+                problems.append(f"{_shown(entry)}: {error}")
+                continue
+            self._drop(entry)
+            self._save()
+        return problems
+
+    def _drop(self, undone: Entry) -> None:
+        """Take a change off the list, and younger ones of the same file: the values that they name are wrong by now."""
+        at = next(nth for nth, entry in enumerate(self._entries) if entry is undone)
+        file = undone["path"] if undone["kind"] == "file" else None
+        self._entries[at:] = [
+            entry
+            for entry in self._entries[at + 1 :]
+            if file is None or (entry["kind"], entry.get("path")) != ("file", file)
+        ]
+
     def _save(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         draft = self._path.with_suffix(".new")
         draft.write_text(json.dumps(self._entries))
         draft.replace(self._path)
+
+
+def _shown(entry: Entry) -> str:
+    """An entry as people read it: ``file path=/proc/sys/vm/swappiness value=60``."""
+    return " ".join([entry["kind"], *(f"{name}={value}" for name, value in entry.items() if name != "kind")])
 
 
 def _chosen(text: str) -> str:
@@ -133,7 +188,8 @@ def swapoff(device: str) -> None:
 
 
 def _undo_file(entry: Entry, root: Path) -> None:
-    write(Path(entry["path"]), entry["value"])
+    if os.path.exists(entry["path"]):  # else its module is gone, with the value
+        write(Path(entry["path"]), entry["value"])
 
 
 def _undo_kdamond(entry: Entry, root: Path) -> None:
@@ -149,6 +205,9 @@ def _undo_controller(entry: Entry, root: Path) -> None:
 
 
 def _undo_process_group(entry: Entry, root: Path) -> None:
+    # While members of a group live, no other process gets its number; so if there is another one, the group is gone.
+    if proc.start_ticks(entry["pgid"]) not in (None, entry["start_ticks"]):
+        return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(entry["pgid"], signal.SIGKILL)
 
@@ -174,6 +233,8 @@ def _undo_trace_instance(entry: Entry, root: Path) -> None:
 
 
 def _undo_zram(entry: Entry, root: Path) -> None:
+    if not (root / f"sys/block/zram{entry['id']}").exists():
+        return
     _undo_swap({"device": f"/dev/zram{entry['id']}"}, root)
     (root / f"sys/block/zram{entry['id']}/reset").write_text("1")
     (root / "sys/class/zram-control/hot_remove").write_text(str(entry["id"]))

@@ -46,7 +46,13 @@ def show(name: _Name, form: Format = "text") -> None:
 
 
 @app.command()
-def doctor(name: _Name, form: Format = "text") -> None:
+def doctor(
+    name: _Name,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="First undo what earlier runs could not undo on the machine.")
+    ] = False,
+    form: Format = "text",
+) -> None:
     """Examine a machine: whether runs on it can be trusted, and what to do if not; exit code 3 if it is not fit.
 
     Example: damoos doctor guest
@@ -56,7 +62,7 @@ def doctor(name: _Name, form: Format = "text") -> None:
     from damoos.report.machines import findings
 
     check_format(form)
-    examined = examine_machine(catalog.machine(name), say)
+    examined = examine_machine(catalog.machine(name), say, clean)
     if form == "json":
         answer = {"machine": name, "fit": fit(examined), "findings": [asdict(finding) for finding in examined]}
         print(json.dumps(answer, indent=2))

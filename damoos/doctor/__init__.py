@@ -57,7 +57,7 @@ def examine(
     """
     facts, start = call("facts"), look(call)
     root = start.state["uid"] == 0
-    findings = [_kernel(facts), _privileges(start.state), damon_free(facts, root)]
+    findings = [_kernel(facts), _privileges(start.state), _left_behind(facts, machine_name), damon_free(facts, root)]
     # With DAMON in somebody else's hands there is nothing to try: damoos leaves it alone.
     findings += damon(call, machine_name, needs, facts, start.state["swaps"]) if fit(findings) else []
     findings += [_cgroup(start.state), _psi(start.state), _memory(facts, start.state)]
@@ -66,8 +66,15 @@ def examine(
     return findings
 
 
-def examine_machine(machine: Machine, say: Callable[[str], None] = lambda _: None) -> list[Finding]:
+def examine_machine(
+    machine: Machine, say: Callable[[str], None] = lambda _: None, clean: bool = False
+) -> list[Finding]:
     """Open a machine, prepare it as its file says, look at it, and leave it as it was.
+
+    Parameters
+    ----------
+    clean : bool
+        Whether what earlier runs could not undo there is tried once more first.
 
     Raises
     ------
@@ -75,6 +82,9 @@ def examine_machine(machine: Machine, say: Callable[[str], None] = lambda _: Non
     """
     session = machine.open(say)
     try:
+        if clean:
+            for problem in session.agent.call("clean"):
+                say(f"could not undo {problem}")
         conditions = _conditions(session.agent.call, machine.conditions)
         return [conditions, *examine(session.agent.call, machine.name, machine.conditions)]
     finally:
@@ -104,6 +114,13 @@ def _privileges(state: dict[str, Any]) -> Finding:
         return Finding("privileges", OK, "root")
     todo = "log in as root, or give [ssh] of its machine file sudo = true; on machine 'local' run damoos as root"
     return Finding("privileges", UNFIT, f"user {state['uid']} is not root; only root can use DAMON", todo)
+
+
+def _left_behind(facts: dict[str, Any], machine: str) -> Finding:
+    changes = facts["left_behind"]
+    if not changes:
+        return Finding("earlier runs", OK, "undid all that they changed")
+    return Finding("earlier runs", WARN, f"could not undo {'; '.join(changes)}", f"damoos doctor {machine} --clean")
 
 
 def _cgroup(state: dict[str, Any]) -> Finding:

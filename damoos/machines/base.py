@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import queue
 import re
+import secrets
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -21,6 +22,8 @@ from damoos.units import parse_bytes
 PING_S = 5.0
 DEAD_MAN_S = 60.0
 SILENCE_S = 120.0
+# Shown to each agent that this process starts: one whose connection broke makes way for the next one that knows it.
+CONTROLLER = secrets.token_hex(16)
 Sink = Callable[[dict[str, Any]], None]
 
 
@@ -30,8 +33,8 @@ class Swap(Table):
     Parameters
     ----------
     kind : {"zram", "zswap", "file", "disk"}
-        zram: a device of damoos's own. file: a file of its own in ``/var/tmp``. zswap: such a file behind the kernel's
-        compressed cache. disk: a partition that its owner has made for swap.
+        zram: a device of damoos's own. file: a file of its own in ``/var/lib/damoos``. zswap: such a file behind the
+        kernel's compressed cache. disk: a partition that its owner has made for swap.
     size : str, size
         Needed by all but a disk.
     algorithm : str

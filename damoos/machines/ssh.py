@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import shlex
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from damoos.errors import CommandError, MachineError, MachineLost
-from damoos.machines.base import AS_IT_IS, DEAD_MAN_S, AgentLink, Conditions, Machine, Session
+from damoos.machines.base import AS_IT_IS, CONTROLLER, DEAD_MAN_S, AgentLink, Conditions, Machine, Session
 from damoos.machines.bundle import agent_bundle
 from damoos.machines.login import CONNECT_S, SshEndpoint, log_in, log_out
 
@@ -66,7 +67,7 @@ class SshSession(Session):
         transport = self.connection.client.get_transport()
         assert transport is not None
         channel = transport.open_session(timeout=CONNECT_S)
-        channel.exec_command(shlex.join(argv))
+        channel.exec_command(shlex.join([*argv, CONTROLLER]))
         self._channel = channel
         try:
             return AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), self._why_lost)
@@ -128,8 +129,11 @@ class SshSession(Session):
             self._sftp.mkdir(self._place, 0o700)
         except OSError:
             # Somebody else's folder, or a link to one, could swap the agent for another program.
-            if self._sftp.lstat(self._place).st_uid != self._sftp.stat(".").st_uid:
-                raise MachineError(f"{self._place} on {self.endpoint.host} belongs to another user") from None
+            place, where = self._sftp.lstat(self._place), f"{self._place} on {self.endpoint.host}"
+            if place.st_uid != self._sftp.stat(".").st_uid:
+                raise MachineError(f"{where} belongs to another user; remove it") from None
+            if not stat.S_ISDIR(place.st_mode or 0) or (place.st_mode or 0) & 0o022:
+                raise MachineError(f"{where} is no folder, or other users may write to it; remove it") from None
 
     def copy(self, path: Path) -> str:
         """Bring a file over, named by its content's hash; a second time costs one look."""

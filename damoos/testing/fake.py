@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,8 @@ class FakeMachine(Machine):
         What DAMON sees in a run that is recorded, of one target; None for a machine that cannot record.
     damon_in_use : str
         A sign that another program uses the machine's DAMON; empty where none does.
+    left_behind : sequence of str
+        What an earlier agent could not undo.
     """
 
     name = "fake"
@@ -65,6 +67,7 @@ class FakeMachine(Machine):
         seed: int = 0,
         recording: Recording | None = None,
         damon_in_use: str = "",
+        left_behind: Sequence[str] = (),
     ) -> None:
         self.curve = curve
         self.noise = noise
@@ -72,6 +75,7 @@ class FakeMachine(Machine):
         self.seed = seed
         self.recording = recording
         self.damon_in_use = damon_in_use
+        self.left_behind = left_behind
         self.nr_runs = 0
         self.nr_opened = 0
         self.nr_closed = 0
@@ -103,6 +107,7 @@ class FakeSession(Session):
         self._machine = machine
         self.facts = {"kernel": machine.kernel, "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
         self.facts |= {"arch": "fake", "damon_in_use": machine.damon_in_use, "swap_bytes": 1 << 28, "has_thp": True}
+        self.facts["left_behind"] = list(machine.left_behind)
         self.facts["metrics"] = ["cgroup_avg_bytes", "psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
         if machine.recording:
             self.facts["records"] = "tried_regions"
@@ -163,6 +168,7 @@ class FakeAgent:
             },
             "tryout": {action: 1 << 20 for action in args.get("actions", ())},
             "which": None,
+            "clean": [],
             "prepare": None,
             "state": _STATE,
             "steadiness": _STEADY,

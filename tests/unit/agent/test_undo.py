@@ -4,10 +4,14 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from damoos.agent.proc import start_ticks
 from damoos.agent.undo import UndoLog
 from damoos.errors import MachineError
 
@@ -78,7 +82,7 @@ def test_only_what_came_after_a_mark(tmp_path: Path) -> None:
 def test_a_process_group_is_ended(tmp_path: Path) -> None:
     child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     log = UndoLog(tmp_path / "undo.json")
-    log.record("process_group", pgid=child.pid)
+    log.record("process_group", pgid=child.pid, start_ticks=start_ticks(child.pid))
     log.undo()
     assert child.wait(5) == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):
@@ -88,7 +92,7 @@ def test_a_process_group_is_ended(tmp_path: Path) -> None:
 def test_what_has_ended_is_forgotten(tmp_path: Path) -> None:
     """The number of a process that has ended may be another one's when the list is undone."""
     log = UndoLog(tmp_path / "undo.json")
-    log.record("process_group", pgid=4_194_000)
+    log.record("process_group", pgid=4_194_000, start_ticks=1)
     log.record("folder", path=str(tmp_path / "run"))
     log.forget("process_group", pgid=4_194_000)
     assert json.loads((tmp_path / "undo.json").read_text()) == [{"kind": "folder", "path": str(tmp_path / "run")}]
@@ -106,3 +110,116 @@ def test_folders_and_swap_files_are_removed(tmp_path: Path) -> None:
     assert log.undo() == []
     assert not (tmp_path / "run").exists()
     assert not (tmp_path / "swap").exists()
+
+
+def test_a_group_whose_number_is_another_process_s_now_is_left_alone(tmp_path: Path) -> None:
+    child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    log = UndoLog(tmp_path / "undo.json")
+    log.record("process_group", pgid=child.pid, start_ticks=1)
+    assert log.undo() == []
+    assert child.poll() is None
+    child.kill()
+    child.wait()
+
+
+def test_what_could_not_be_undone_is_kept_told_and_tried_again(tmp_path: Path) -> None:
+    knob, other = tmp_path / "knob", tmp_path / "other"
+    knob.write_text("1\n")
+    other.write_text("1\n")
+    log = UndoLog(tmp_path / "undo.json")
+    log.set_file(knob, 2)
+    log.set_file(other, 2)
+    knob.unlink()
+    knob.mkdir()  # cannot be written
+    assert len(log.undo()) == 1
+    assert other.read_text().strip() == "1"
+
+    later = UndoLog(tmp_path / "undo.json")
+    assert later.left_behind() == [f"file path={knob} value=1"]
+    later.record("folder", path=str(tmp_path / "new"))
+    (problem,) = later.undo_left_behind()
+    assert str(knob) in problem
+    knob.rmdir()
+    knob.write_text("2\n")
+    assert later.undo_left_behind() == later.left_behind() == []
+    assert knob.read_text().strip() == "1"
+    assert len(later) == 1  # what this one has changed is not touched
+
+
+def test_a_younger_value_of_a_file_is_not_brought_back_after_an_older_one(tmp_path: Path) -> None:
+    """The younger change of two could not be undone, the older one could: the file is as it was."""
+    knob = tmp_path / "knob"
+    knob.write_text("1\n")
+    log = UndoLog(tmp_path / "undo.json")
+    log.set_file(knob, 2)
+    mark = len(log)
+    log.set_file(knob, 3)
+    knob.unlink()
+    knob.mkdir()
+    assert log.undo(keep=mark)
+    knob.rmdir()
+    knob.write_text("3\n")
+    assert log.undo() == []
+    assert not log
+    assert knob.read_text().strip() == "1"
+    assert UndoLog(tmp_path / "undo.json").undo() == []
+    assert knob.read_text().strip() == "1"
+
+
+def test_a_list_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "undo.json").write_text("[{")
+    with pytest.raises(MachineError, match=r"undo\.json, the list of what damoos has to undo here, cannot be read"):
+        UndoLog(tmp_path / "undo.json")
+    (tmp_path / "planted").write_text("[]")
+    (tmp_path / "link").symlink_to("planted")
+    with pytest.raises(MachineError, match="cannot be read"):
+        UndoLog(tmp_path / "link")
+
+
+# What happens to a few files in turn: one is set, one is blocked or freed, changes back to a mark are undone.
+FILES = 3
+_EVENTS = st.one_of(
+    st.tuples(st.just("set"), st.integers(0, FILES - 1), st.integers(0, 3)),
+    st.tuples(st.sampled_from(("block", "free")), st.integers(0, FILES - 1), st.just(0)),
+    st.tuples(st.just("mark"), st.just(0), st.just(0)),
+    st.tuples(st.just("undo"), st.just(0), st.just(0)),
+    st.tuples(st.just("killed"), st.just(0), st.just(0)),
+    st.tuples(st.just("killed before the change"), st.integers(0, FILES - 1), st.just(0)),
+)
+
+
+@given(st.lists(_EVENTS, max_size=25))
+def test_any_sequence_of_changes_is_restored(events: list[tuple[str, int, int]]) -> None:
+    """Whatever is changed, blocked for a while, undone in part, or taken up by the next agent after a kill."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        files = [folder / str(number) for number in range(FILES)]
+        for number, file in enumerate(files):
+            file.write_text(f"{number}\n")
+        log, marks, blocked = UndoLog(folder / "undo.json"), [], set()
+        for event, number, value in events:
+            file = files[number]
+            if event == "set" and file not in blocked:
+                log.set_file(file, value)
+            elif event == "block" and file not in blocked:
+                file.rename(folder / f"{number}.kept")
+                file.mkdir()
+                blocked.add(file)
+            elif event == "free" and file in blocked:
+                file.rmdir()
+                (folder / f"{number}.kept").rename(file)
+                blocked.remove(file)
+            elif event == "mark":
+                marks.append(len(log))
+            elif event == "undo":
+                log.undo(keep=marks.pop() if marks else 0)
+            elif event.startswith("killed"):
+                if event == "killed before the change" and file not in blocked:
+                    log.record("file", path=str(file), value=file.read_text().strip())
+                log, marks = UndoLog(folder / "undo.json"), []
+                log.undo()
+        for file in blocked:
+            file.rmdir()
+            (folder / f"{file.name}.kept").rename(file)
+        assert UndoLog(folder / "undo.json").undo() == []
+        assert [file.read_text().strip() for file in files] == [str(number) for number in range(FILES)]

@@ -36,7 +36,7 @@ class Answers:
         self.answers: dict[str, Any] = {
             "facts": {
                 "kernel": "6.12.0-made", "arch": "x86_64", "vcpus": 2, "mem_bytes": 1024 * MIB,
-                "swap_bytes": 256 * MIB, "damon_in_use": "",
+                "swap_bytes": 256 * MIB, "damon_in_use": "", "left_behind": [],
             },
             "state": {
                 "uid": 0, "mem_available_bytes": 900 * MIB, "swaps": ["/dev/zram0"], "cgroup_v2": True, "cgroups": True,
@@ -74,7 +74,8 @@ def test_a_fit_machine() -> None:
     assert fit(findings)
     assert why_unfit(findings) == ""
     assert [one.name for one in findings] == [
-        "kernel", "privileges", "DAMON free", "DAMON", "swap", "cgroup v2", "PSI", "free memory", "neighbours", "clock",
+        "kernel", "privileges", "earlier runs", "DAMON free", "DAMON", "swap", "cgroup v2", "PSI", "free memory",
+        "neighbours", "clock",
     ]  # fmt: skip
     assert not any(one.todo for one in findings)
     assert of(findings, "swap").found.startswith("/dev/zram0 (256 MiB); pageout on vaddr applied to 8 MiB")

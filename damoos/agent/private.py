@@ -1,0 +1,79 @@
+"""Folders that only this user can write to. Nothing that lies in a folder of somebody else's is believed."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from damoos.errors import MachineError
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ROOT_STATE, _ROOT_DATA = Path("/run/damoos"), Path("/var/lib/damoos")
+# On a disk, not in memory: data that a server reads must not count as memory twice.
+_SHARED_DATA = Path("/var/tmp")
+
+
+def private_folder(path: Path, mode: int = 0o700) -> Path:
+    """A folder of this user's own; made if need be.
+
+    Parameters
+    ----------
+    path : Path
+        Its parent exists and is not writable to others, or is sticky, as ``/tmp`` is.
+    mode : int
+        Of a new folder.
+
+    Raises
+    ------
+    MachineError : another user made it, others may write to it, or it is a link or no folder
+    """
+    try:
+        path.mkdir(mode)
+        path.chmod(mode)  # whatever the umask
+    except FileExistsError:
+        pass
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise MachineError(f"{path} is not a folder; remove it")
+    if found.st_uid != os.geteuid():
+        raise MachineError(f"{path} belongs to user {found.st_uid}, so damoos does not use it; remove it")
+    if found.st_mode & _OTHERS_WRITE:
+        raise MachineError(f"{path}: other users may write to it, so damoos does not use it; remove it")
+    return path
+
+
+def state_folder() -> Path:
+    """Where the agent's lock and its list of changes lie: on a file system that does not outlive the kernel.
+
+    Raises
+    ------
+    MachineError : another user made it
+    """
+    if os.geteuid() == 0:
+        return private_folder(_ROOT_STATE)
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    if runtime and _is_own(Path(runtime)):
+        return private_folder(Path(runtime) / "damoos")
+    return private_folder(Path(tempfile.gettempdir()) / f"damoos-agent-{os.geteuid()}")
+
+
+def data_folder() -> Path:
+    """Where the folders of runs and the swap file lie, on a disk.
+
+    Raises
+    ------
+    MachineError : another user made it
+    """
+    if os.geteuid() == 0:
+        return private_folder(_ROOT_DATA, 0o711)  # servers that refuse root must get to their folders
+    return _SHARED_DATA if os.access(_SHARED_DATA, os.W_OK) else Path(tempfile.gettempdir())
+
+
+def _is_own(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_WRITE
