@@ -47,8 +47,8 @@ class Live:
         ----------
         spec : dict
             ``context`` (damo's JSON or None), ``record`` (see `damoos.agent.record`; None for nothing), ``settle_s``
-            (discarded), ``window_s`` (measured), ``sample_s``, ``metrics`` (list of name, and source and argv of a
-            `reading`, which is made with every sample).
+            (discarded), ``window_s`` (measured), ``sample_s``, ``metrics`` (list of name, and source, argv and key of
+            a `reading`, which is made with every sample).
 
         Raises
         ------
@@ -67,8 +67,8 @@ class Live:
 
         def look(pids: list[int]) -> None:
             meter.sample(pids)
-            for name, source, argv in spec["metrics"]:
-                readings[name].append(reading(source, argv))
+            for name, source, argv, key in spec["metrics"]:
+                readings[name].append(reading(source, argv, key))
 
         user_s, system_s = self._cpu_s()
         spent_s = self._scheme.cpu_s() if self._scheme else 0.0

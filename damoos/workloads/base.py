@@ -269,11 +269,15 @@ class PatternWorkload(Workload):
 
 @dataclass(frozen=True)
 class Reading:
-    """A metric of a running process: a command, a file or a URL that gives a number whenever it is asked."""
+    """A metric of a running process: a command, a file or a URL that gives a number whenever it is asked.
+
+    ``key`` tells which number, see `damoos.agent.metric_source.number_in`; empty where there is one.
+    """
 
     name: str
     source: str
     argv: Words
+    key: str = ""
 
 
 class LiveWorkload(Workload):
@@ -308,7 +312,7 @@ class LiveWorkload(Workload):
             "pid": self._pid,
             "settle_s": self._settle_s,
             "window_s": self.tuning.unit_work_s,
-            "metrics": [[reading.name, reading.source, list(reading.argv)] for reading in self._readings],
+            "metrics": [[reading.name, reading.source, list(reading.argv), reading.key] for reading in self._readings],
         }
 
     def argv(self, copy: Copy, vcpus: int = 1) -> list[str]:
@@ -332,5 +336,9 @@ class LiveWorkload(Workload):
     def identity(self) -> str:
         """The process and how it is measured."""
         return json.dumps(
-            [self._pid, [[reading.name, reading.source, reading.argv] for reading in self._readings], self._settle_s]
+            [
+                self._pid,
+                [[reading.name, reading.source, reading.argv, reading.key] for reading in self._readings],
+                self._settle_s,
+            ]
         )

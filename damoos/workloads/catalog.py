@@ -384,7 +384,10 @@ def command(text: str, tuning: Tuning) -> Workload:
 
 
 def reading(text: str) -> base.Reading:
-    """A metric of a running process, from ``qps=cmd:PROGRAM ARGS``, ``qps=file:PATH`` or ``qps=http://HOST/#json.path``.
+    """A metric of a running process, from ``qps=cmd:PROGRAM ARGS``, ``qps=file:PATH`` or ``qps=http://HOST/PATH``.
+
+    ``#KEY`` behind it tells which number (behind a command after a space), see
+    `damoos.agent.metric_source.number_in`.
 
     Raises
     ------
@@ -395,13 +398,25 @@ def reading(text: str) -> base.Reading:
     kinds = ("cmd", "file", "http", "https")
     if not equals or not colon or not rest or not name.isidentifier() or name != name.lower():
         raise ConfigError(
-            f"--metric '{text}': write NAME=cmd:PROGRAM ARGS, NAME=file:PATH or NAME=http://HOST/PATH#json.path"
+            f"--metric '{text}': write NAME=cmd:PROGRAM ARGS, NAME=file:PATH or NAME=http://HOST/PATH, and #KEY behind"
+            " it if it has several numbers"
         )
     if kind not in kinds:
         raise ConfigError(f"--metric '{text}': unknown source '{kind}'{nearest(kind, kinds)}")
     if kind == "cmd":
-        return base.Reading(name, "cmd", words_of(rest, f"--metric {name}"))
-    if kind == "file":
-        return base.Reading(name, "file", (rest,))
-    url, sharp, path = source.partition("#")
-    return base.Reading(name, "url", (url, path) if sharp else (url,))
+        command, _, key = rest.partition(" #")
+        return base.Reading(name, "cmd", words_of(command, f"--metric {name}"), _key(key, name))
+    place, _, key = (rest if kind == "file" else source).partition("#")
+    return base.Reading(name, "file" if kind == "file" else "url", (place,), _key(key, name))
+
+
+def _key(key: str, name: str) -> str:
+    """A key whose regex, if it is one, is one."""
+    if len(key) > 1 and key.startswith("/") and key.endswith("/"):
+        try:
+            groups = re.compile(key[1:-1]).groups
+        except re.error as error:
+            raise ConfigError(f"--metric {name}: {key} is no regular expression: {error}") from None
+        if groups > 1:
+            raise ConfigError(f"--metric {name}: {key} has {groups} groups; give it one, around the number")
+    return key

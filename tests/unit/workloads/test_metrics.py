@@ -155,6 +155,8 @@ def test_a_wrong_declaration_is_refused(keys: dict, message: str) -> None:
         ("QPS=cmd:x", "write NAME=cmd:PROGRAM"),
         ("qps=cdm:x", "unknown source 'cdm'; did you mean 'cmd'?"),
         ("qps=cmd:'x", "No closing quotation"),
+        ("qps=file:x#/(/", "is no regular expression"),
+        ("qps=file:x#/(a)(b)/", "has 2 groups"),
     ],
 )
 def test_a_wrong_metric_of_a_process_is_refused(text: str, message: str) -> None:
@@ -165,5 +167,10 @@ def test_a_wrong_metric_of_a_process_is_refused(text: str, message: str) -> None
 def test_metrics_of_a_process() -> None:
     one = catalog.reading("p99_ms=cmd:redis-cli --latency 'a b'")
     assert (one.name, one.source, one.argv) == ("p99_ms", "cmd", ("redis-cli", "--latency", "a b"))
-    assert catalog.reading("qps=http://127.0.0.1:80/x=1#a.b").argv == ("http://127.0.0.1:80/x=1", "a.b")
+    assert one.key == ""
+    url = catalog.reading("qps=http://127.0.0.1:80/x=1#a.b")
+    assert (url.argv, url.key) == (("http://127.0.0.1:80/x=1",), "a.b")
     assert catalog.reading("free=file:/proc/x").argv == ("/proc/x",)
+    assert catalog.reading("free=file:/proc/x#/free: (.*)/").key == "/free: (.*)/"
+    command = catalog.reading("""p99_ms=cmd:curl -s 'http://h/#x' #latency{quantile="0.99"}""")
+    assert (command.argv, command.key) == (("curl", "-s", "http://h/#x"), 'latency{quantile="0.99"}')
