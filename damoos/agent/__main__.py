@@ -33,6 +33,7 @@ from damoos.agent.private import state_folder
 from damoos.agent.run import Run
 from damoos.agent.service import Service
 from damoos.agent.state import state
+from damoos.agent.swap import Swap
 from damoos.agent.timing_noise import Measured, steadiness
 from damoos.agent.undo import UndoLog
 from damoos.damon import interface
@@ -131,7 +132,7 @@ class Agent:
     def __init__(self, link: Link, log: UndoLog) -> None:
         self._link = link
         self._log = log
-        self._swap: machine_setup.Swap | None = None
+        self._swap: Swap | None = None
         self._folders = Folders(log, self._interrupted)
         self._live: Live | None = None
         self._service: Service | None = None

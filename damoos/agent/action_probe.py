@@ -43,7 +43,7 @@ _PRESENT, _PFN = 1 << 63, (1 << 55) - 1
 def tryout(operations: str, actions: Sequence[str], log: UndoLog) -> dict[str, int]:
     """Bytes that each action was applied to; 0 for one that does nothing here.
 
-    Pageout counts what really left memory.
+    Pageout counts what really left memory. Migration goes to a node of this machine's other than the first.
 
     Raises
     ------

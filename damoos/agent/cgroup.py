@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from damoos.agent import proc
+from damoos.agent.swap import can_account
 from damoos.agent.undo import UndoLog
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -58,6 +59,7 @@ def pressure(group: Path | None) -> dict[str, int]:
 def machine_metrics() -> list[str]:
     """Metrics of a run that not every machine has."""
     found = ["cgroup_avg_bytes"] if usable() else []
+    found += ["zram_avg_bytes", "net_avg_bytes"] if can_account() else []
     # A new cgroup has its pressure files if the machine has its own.
     if {"some", "io_some"} <= set(pressure(None)):
         found += ["psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, proc
-from damoos.agent.machine_setup import Swap
 from damoos.agent.memory import bring_back
 from damoos.agent.meter import Meter
 from damoos.agent.metric_source import reading
 from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
+from damoos.agent.swap import Swap
 from damoos.agent.undo import UndoLog
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Context

@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import proc
 from damoos.agent.folders import SWAP_PREFIX
 from damoos.agent.private import data_folder
 from damoos.agent.proc import PAGE
-from damoos.agent.undo import UndoLog, swapoff
+from damoos.agent.swap import SWAP_MAGIC, ZSWAP, Swap, make_swap, swapon, used_bytes
+from damoos.agent.undo import UndoLog
 from damoos.damon.files import write
 from damoos.errors import UnsupportedError, nearest
 
 THP_MODES = ("always", "madvise", "never")
 THP_ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-_SWAP_MAGIC = b"SWAPSPACE2"
-_ZSWAP = Path("/sys/module/zswap/parameters")
-
-
-@dataclass(frozen=True)
-class Swap:
-    """A swap device that damoos has turned on.
-
-    Parameters
-    ----------
-    device : str
-        Its path.
-    zram : str or None
-        Name of the zram device that it is.
-    zswap : bool
-        Whether a compressed cache in memory lies before it.
-    """
-
-    device: str
-    zram: str | None = None
-    zswap: bool = False
-
-    def compressed_bytes(self) -> int:
-        """Memory that swapped pages take in compressed form, the pool's own overhead included."""
-        if self.zram:
-            return int(Path(f"/sys/block/{self.zram}/mm_stat").read_text().split()[2])
-        return proc.meminfo().get("Zswap", 0) if self.zswap else 0
-
-    def empty(self) -> None:
-        """Bring back what is left on it of programs that have ended or wait; a run is to find it empty."""
-        for line in Path("/proc/swaps").read_text().splitlines()[1:]:
-            name, _, _, used_kib, *_ = line.split()
-            if name == self.device and int(used_kib) > 0:
-                swapoff(self.device)
-                _swapon(self.device)
+_ZSWAP = Path("/") / ZSWAP
 
 
 def prepare(wanted: dict[str, Any], log: UndoLog) -> Swap | None:
@@ -100,9 +63,9 @@ def _add_zram(swap: dict[str, Any], log: UndoLog) -> Swap:
     where = Path(f"/sys/block/zram{number}")
     write(where / "comp_algorithm", swap["algorithm"])
     write(where / "disksize", swap["sz_bytes"])
-    _make_swap(device, swap["sz_bytes"])
-    _swapon(device)
-    return Swap(device, zram=f"zram{number}")
+    make_swap(device, swap["sz_bytes"])
+    swapon(device)
+    return Swap(device)
 
 
 def _add_file(swap: dict[str, Any], log: UndoLog) -> Swap:
@@ -112,8 +75,8 @@ def _add_file(swap: dict[str, Any], log: UndoLog) -> Swap:
     # The folder is private. A file that is there all the same would be written over, or read by who made it.
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:
         os.posix_fallocate(file.fileno(), 0, swap["sz_bytes"])
-    _make_swap(str(path), swap["sz_bytes"])
-    _swapon(str(path))
+    make_swap(str(path), swap["sz_bytes"])
+    swapon(str(path))
     return Swap(str(path))
 
 
@@ -123,7 +86,7 @@ def _add_zswap(swap: dict[str, Any], log: UndoLog) -> Swap:
         raise UnsupportedError("this kernel has no zswap; the guest kernel 'damoos' does")
     log.set_file(_ZSWAP / "compressor", swap["algorithm"])
     log.set_file(_ZSWAP / "enabled", "Y")
-    return Swap(_add_file(swap, log).device, zswap=True)
+    return _add_file(swap, log)
 
 
 def _add_disk(swap: dict[str, Any], log: UndoLog) -> Swap:
@@ -131,39 +94,21 @@ def _add_disk(swap: dict[str, Any], log: UndoLog) -> Swap:
     device = swap["device"]
     try:
         with open(device, "rb") as disk:
-            signature = disk.read(PAGE)[-len(_SWAP_MAGIC) :]
+            signature = disk.read(PAGE)[-len(SWAP_MAGIC) :]
     except OSError as error:
         raise UnsupportedError(f"swap device {device}: {error.strerror}") from None
-    if signature != _SWAP_MAGIC:
+    if signature != SWAP_MAGIC:
         raise UnsupportedError(f"swap device {device} was not made for swap: run 'mkswap {device}' if it may be erased")
-    if any(line.split()[0] == device for line in Path("/proc/swaps").read_text().splitlines()[1:]):
+    if device in used_bytes():
         raise UnsupportedError(
             f"swap device {device} is in use already; leave [swap] out to use the machine's own swap"
         )
     log.record("swap", device=device)
-    _swapon(device)
+    swapon(device)
     return Swap(device)
 
 
 _SWAPS = {"zram": _add_zram, "zswap": _add_zswap, "file": _add_file, "disk": _add_disk}
-
-
-def _swapon(device: str) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.swapon(device.encode(), 0) != 0:
-        raise OSError(ctypes.get_errno(), f"swapon {device}")
-
-
-def _make_swap(device: str, sz_bytes: int) -> None:
-    """Write a swap header (version 1), as mkswap does; saves a dependency on the target."""
-    header = bytearray(PAGE)
-    struct.pack_into("<III", header, 1024, 1, sz_bytes // PAGE - 1, 0)
-    header[1036:1052] = os.urandom(16)  # the device's UUID
-    header[PAGE - 10 :] = _SWAP_MAGIC
-    with open(device, "r+b") as disk:
-        disk.write(header)
-        disk.flush()
-        os.fsync(disk.fileno())
 
 
 def drop_caches() -> None:

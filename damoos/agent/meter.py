@@ -1,4 +1,8 @@
-"""What is read of a process tree and of the machine while something is measured."""
+"""What is read of a process tree and of the machine while something is measured.
+
+Cheap counters are read with every sample. What takes a walk through page tables (7 ms for each GiB in pages of 4 KiB)
+is read as often as `EXACT_SHARE` of one CPU allows, and holds until it is read again.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, proc
-from damoos.agent.machine_setup import Swap
+from damoos.agent.swap import Swap, compressed_bytes, used_bytes
 
 SAMPLE_COLUMNS = (
     "t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs", "anon_huge_bytes",
     "psi_some_us", "psi_full_us",
 )  # fmt: skip
+# The part of one CPU that walks through page tables may take.
+EXACT_SHARE = 0.01
 
 
 class Meter:
@@ -33,6 +39,11 @@ class Meter:
         self._samples: list[tuple[float, ...]] = []
         self._counters, self._pressure = proc.vmstat(), cgroup.pressure(group)
         self._cpu_s = cgroup.cpu_s(group) if group else None
+        self._oom_kills = proc.oom_kills()
+        self._swap_bytes = used_bytes()
+        self._swapped_to: dict[str, int] = {}
+        self._mapped, self._next_walk_s = (0, 0), 0.0
+        self._sampling_cpu_s = 0.0
         self._start = time.monotonic()
 
     @property
@@ -40,19 +51,40 @@ class Meter:
         """Time since the meter was made."""
         return time.monotonic() - self._start
 
+    @property
+    def oom_kills(self) -> int:
+        """How many processes of this machine the kernel has killed since, because memory ran out."""
+        return proc.oom_kills() - self._oom_kills
+
     def sample(self, pids: list[int]) -> None:
         """Look at the memory of a process tree now."""
+        begun_s = time.thread_time()
+        self._sample(pids)
+        self._sampling_cpu_s += time.thread_time() - begun_s
+
+    def _sample(self, pids: list[int]) -> None:
         rss = sum(map(proc.rss_bytes, pids))
         if rss == 0 and self._samples:
             return  # it is exiting: its memory is gone, its end not yet announced, and 0 is not what it used
         current = self._group and self._group / "memory.current"
         in_cgroup = int(current.read_text()) if current and current.exists() else math.nan
-        compressed = self._swap.compressed_bytes() if self._swap else 0
-        mapped = list(map(proc.mapped_bytes, pids))
-        pss, huge = (sum(one) for one in zip(*mapped, strict=True)) if mapped else (0, 0)
+        for device, used in used_bytes().items():
+            more = used - self._swap_bytes.get(device, 0)
+            self._swapped_to[device] = max(self._swapped_to.get(device, 0), more)
+        pss, huge = self._walk(pids)
         pressure = cgroup.pressure(self._group)
         psi_us = (pressure.get(name, math.nan) - self._pressure.get(name, 0) for name in ("some", "full"))
+        compressed = compressed_bytes(pids, self._swap)
         self._samples.append((self.for_s, rss, pss, in_cgroup, compressed, len(pids), huge, *psi_us))
+
+    def _walk(self, pids: list[int]) -> tuple[int, int]:
+        """Proportional set size and memory in huge pages, as of now or of the last time that it was affordable."""
+        if self.for_s >= self._next_walk_s:
+            begun_s = time.thread_time()
+            mapped = [proc.mapped_bytes(pid) for pid in pids]
+            self._mapped = sum(pss for pss, _ in mapped), sum(huge for _, huge in mapped)
+            self._next_walk_s = self.for_s + (time.thread_time() - begun_s) / EXACT_SHARE
+        return self._mapped
 
     def read(self) -> dict[str, Any]:
         """What has come together so far; raw, nothing is averaged here."""
@@ -64,6 +96,9 @@ class Meter:
             "psi_us": {name: us - self._pressure.get(name, 0) for name, us in pressure.items()},
             "sample_columns": SAMPLE_COLUMNS,
             "samples": self._samples,
+            "sampling_cpu_s": self._sampling_cpu_s,
+            "oom_kills": self.oom_kills,
+            "swapped_to": {device: sz_bytes for device, sz_bytes in self._swapped_to.items() if sz_bytes > 0},
         }
         if self._group and self._cpu_s:
             user_s, system_s = cgroup.cpu_s(self._group)

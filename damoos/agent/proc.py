@@ -34,6 +34,15 @@ def rss_bytes(pid: int) -> int:
         return 0
 
 
+def swapped_bytes(pid: int, root: Path = Path("/")) -> int:
+    """Memory of one process that lies on swap; 0 once it is gone."""
+    try:
+        lines = (root / f"proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSwap:")), 0)
+
+
 def mapped_bytes(pid: int) -> tuple[int, int]:
     """What only a walk through a process's page tables tells, from one such walk; 0 once the process is gone.
 
@@ -77,6 +86,12 @@ def vmstat() -> dict[str, int]:
     return {name: int(value) for name, value in pairs if name in wanted}
 
 
+def oom_kills() -> int:
+    """How many processes the kernel has killed since boot because memory ran out."""
+    pairs = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return next((int(value) for name, value in pairs if name == "oom_kill"), 0)
+
+
 def pressure_us(path: Path) -> dict[str, int]:
     """Total microseconds of ``some`` and ``full`` memory pressure; empty where PSI is off."""
     try:
@@ -111,7 +126,7 @@ def _of_first_cpu(key: str) -> str:
     return ""
 
 
-def meminfo() -> dict[str, int]:
+def meminfo(root: Path = Path("/")) -> dict[str, int]:
     """/proc/meminfo in bytes."""
-    pairs = (line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    pairs = (line.split(":") for line in (root / "proc/meminfo").read_text().splitlines())
     return {name: int(rest.split()[0]) * (1024 if rest.endswith("kB") else 1) for name, rest in pairs}

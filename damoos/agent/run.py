@@ -15,10 +15,11 @@ from typing import Any
 from damoos.agent import cgroup, children, proc
 from damoos.agent.children import tail
 from damoos.agent.folders import Folders
-from damoos.agent.machine_setup import Swap, drop_caches, set_thp
+from damoos.agent.machine_setup import drop_caches, set_thp
 from damoos.agent.meter import Meter
 from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
+from damoos.agent.swap import Swap
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.damon.damo_json import context_from_json
 from damoos.errors import WorkloadError
@@ -195,7 +196,8 @@ class Run:
                 if self._scheme:
                     self._scheme.follow(pids)
                 if awaited is not program and children.has_ended(program):
-                    raise WorkloadError(f"the server ended under its load: {self._said('program')}")
+                    killed = ": the kernel killed it, because memory ran out" if meter and meter.oom_kills else ""
+                    raise WorkloadError(f"the server ended under its load{killed}: {self._said('program')}")
                 next_look = max(next_look + self._spec["sample_s"], now)
             return next_look - time.monotonic()
 

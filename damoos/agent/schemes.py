@@ -1,11 +1,17 @@
-"""A context's schemes on a process tree, for as long as they are wanted."""
+"""A context's schemes on a process tree, for as long as they are wanted.
+
+The kernel knows targets by their position: whoever comes into a position takes over the regions and ages there. So a
+process keeps its position for good. After its end a process of the agent's own stands in for it, since the kernel
+refuses to be told of one that has ended; it sleeps, and has about a MiB of memory.
+"""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import proc
+from damoos.agent import children, proc
 from damoos.agent.record import Recorder
 from damoos.agent.undo import UndoLog
 from damoos.damon.interface import kdamond
@@ -14,6 +20,9 @@ from damoos.errors import MachineError
 
 # A short-lived helper of a build script is not worth a monitoring target of its own.
 MIN_TARGET_RSS_BYTES = 1 << 20
+# Positions of processes that have ended are kept up to this number; then those behind the first of them move up, and
+# lose their ages.
+MAX_ENDED = 16
 
 
 class SchemeOnProcess:
@@ -32,6 +41,7 @@ class SchemeOnProcess:
         self._mark = len(log)
         self._targets: list[int] = []
         self._seen: set[int] = set()
+        self._stand_in: subprocess.Popen[bytes] | None = None
         self.restarts = 0
         self.kdamond = kdamond()
 
@@ -50,6 +60,8 @@ class SchemeOnProcess:
         if self._recorder:
             self._recorder.stop()
         self._log.restore(keep=self._mark)
+        if self._stand_in:
+            self._stand_in.wait()
 
     def start(self, pid: int) -> dict[str, str]:
         """Watch a process from now on; returns what the kernel accepted."""
@@ -62,7 +74,7 @@ class SchemeOnProcess:
 
     def commit(self, context: Context) -> dict[str, str]:
         """Change the schemes, and what the context says beside them, of the running kdamond."""
-        self.kdamond.configure(context, self._targets)
+        self.kdamond.configure(context, self._alive_or_stand_in(self._targets))
         self.kdamond.commit()
         self._context = context
         return self.kdamond.accepted()
@@ -79,21 +91,42 @@ class SchemeOnProcess:
         new, self._seen = sorted(big & self._seen), big
         if not new:
             return
-        targets = [p for p in self._targets if p in pids] + new
+        kept, targets = self._positions(new)
+        named = self._alive_or_stand_in(targets)
         try:
-            self.kdamond.set_targets(targets)
+            if len(kept) < len(self._targets):  # in a step of its own, else who comes next takes over their regions
+                self.kdamond.set_targets(self._alive_or_stand_in(kept))
+                self.kdamond.commit()
+            self.kdamond.set_targets(named)
             self.kdamond.commit()
         except MachineError:
-            alive = [pid for pid in targets if proc.rss_bytes(pid)]
-            if alive == targets or not alive:
+            named_now = self._alive_or_stand_in(targets)
+            if named_now == named or not any(map(proc.rss_bytes, targets)):
                 raise
             if not self.kdamond.is_on():  # ages are lost, and what was counted; better than no scheme
-                self.kdamond.configure(self._context, alive)
+                self.kdamond.configure(self._context, named_now)
                 self.kdamond.start()
                 self.restarts += 1
-                self._targets = alive
+                self._targets = targets
             return
         self._targets = targets
+
+    def _positions(self, new: list[int]) -> tuple[list[int], list[int]]:
+        """The targets that stay at their positions, and all of them with new ones behind."""
+        ended = [pid for pid in self._targets if not proc.rss_bytes(pid)]
+        if len(ended) <= MAX_ENDED or self._recorder:  # a recording knows its targets by their positions
+            return self._targets, self._targets + new
+        kept = self._targets[: max(1, self._targets.index(ended[0]))]
+        alive = [pid for pid in self._targets[len(kept) :] if pid not in ended]
+        return kept, kept + alive + new
+
+    def _alive_or_stand_in(self, pids: list[int]) -> list[int]:
+        """The processes, each at its position; those that have ended replaced by one that sleeps."""
+        ended = [pid for pid in pids if not proc.rss_bytes(pid)]
+        if ended and self._stand_in is None:
+            self._stand_in = children.spawn(["sleep", "2147483647"], {}, self._log)
+        stand_in = self._stand_in.pid if self._stand_in else 0
+        return [stand_in if pid in ended else pid for pid in pids]
 
     def final(self) -> dict[str, Any]:
         """What the schemes did and what the kdamond cost, read while it still runs."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, proc
+from damoos.agent.swap import used_bytes
 
 
 def state() -> dict[str, Any]:
@@ -23,7 +24,7 @@ def state() -> dict[str, Any]:
     return {
         "uid": os.geteuid(),
         "mem_available_bytes": proc.meminfo()["MemAvailable"],
-        "swaps": [line.split()[0] for line in _lines(Path("/proc/swaps"))[1:]],
+        "swaps": list(used_bytes()),
         "cgroup_v2": (cgroup.CGROUPS / "cgroup.controllers").exists(),
         "cgroups": cgroup.usable(),
         "psi": "some" in cgroup.pressure(None),

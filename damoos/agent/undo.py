@@ -8,7 +8,6 @@ of them.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import proc
+from damoos.agent.swap import swapoff, used_bytes
 from damoos.damon.files import write
 from damoos.damon.interface import kdamond
 from damoos.errors import MachineError
@@ -180,13 +180,6 @@ def kill_cgroup(path: Path) -> None:
             time.sleep(0.02)
 
 
-def swapoff(device: str) -> None:
-    """Stop swapping to a device."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.swapoff(device.encode()) != 0:
-        raise OSError(ctypes.get_errno(), f"swapoff {device}")
-
-
 def _undo_file(entry: Entry, root: Path) -> None:
     if os.path.exists(entry["path"]):  # else its module is gone, with the value
         write(Path(entry["path"]), entry["value"])
@@ -213,7 +206,7 @@ def _undo_process_group(entry: Entry, root: Path) -> None:
 
 
 def _undo_swap(entry: Entry, root: Path) -> None:
-    if any(line.split()[0] == entry["device"] for line in (root / "proc/swaps").read_text().splitlines()[1:]):
+    if entry["device"] in used_bytes(root):
         swapoff(entry["device"])
 
 

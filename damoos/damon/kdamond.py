@@ -206,20 +206,24 @@ def module_that_runs(root: Path) -> str:
 
 
 def system_ram(root: Path = Path("/")) -> list[tuple[int, int]]:
-    """Ranges of physical addresses that are memory: (start, end), end excluded, in whole pages.
+    """Ranges of physical addresses that are memory: (start, end), end excluded, in whole pages, in order.
+
+    Memory behind CXL and persistent memory that serves as memory lie deeper in the tree, as ``System RAM (kmem)``.
 
     References
     ----------
-    /proc/iomem, which shows addresses to root only
+    /proc/iomem, which shows addresses to root only; drivers/dax/kmem.c
     """
-    ranges = []
+    ranges: list[tuple[int, int]] = []
     for line in read(root / "proc/iomem").splitlines():
-        span, _, what = line.partition(" : ")
-        if what == "System RAM" and not line.startswith(" "):
-            start, end = (int(word, 16) for word in span.split("-"))
-            start, end = -(-start // PAGE) * PAGE, (end + 1) // PAGE * PAGE
-            if start < end:
-                ranges.append((start, end))
+        span, _, what = line.strip().partition(" : ")
+        if what != "System RAM" and not what.startswith("System RAM ("):
+            continue
+        start, end = (int(word, 16) for word in span.split("-"))
+        start, end = -(-start // PAGE) * PAGE, (end + 1) // PAGE * PAGE
+        inside = any(start >= outer_start and end <= outer_end for outer_start, outer_end in ranges)
+        if start < end and not inside:
+            ranges.append((start, end))
     if not ranges:
         raise UnsupportedError(f"{root / 'proc/iomem'} lists no System RAM; paddr needs root")
-    return ranges
+    return sorted(ranges)

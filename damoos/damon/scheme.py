@@ -81,6 +81,28 @@ class Quotas:
             raise SchemeError("a quota needs reset_interval_ms, the time in which it may be spent")
 
 
+# Actions for which the regions that are accessed most often come first.
+_HOT_FIRST = ("hugepage", "willneed", "lru_prio", "migrate_hot")
+
+
+def limited(action: str, time_ms: int, sz_bytes: int, reset_interval_ms: int) -> Quotas:
+    """Quotas under which the regions come first that an action is meant for, not those of the lowest addresses.
+
+    References
+    ----------
+    mm/damon/reclaim.c (age counts) and mm/damon/lru_sort.c (for hot regions, accesses count); without weights
+    mm/damon/ops-common.c gives all regions the same priority
+    """
+    hot_first = action in _HOT_FIRST
+    return Quotas(
+        time_ms,
+        sz_bytes,
+        reset_interval_ms,
+        weight_nr_accesses_permil=1000 if hot_first else 0,
+        weight_age_permil=0 if hot_first else 1000,
+    )
+
+
 @dataclass(frozen=True)
 class Watermarks:
     """When a scheme is active, by the machine's free memory rate in permil.

@@ -15,6 +15,7 @@ from damoos.errors import MeasurementError, UnsupportedError, WorkloadError, nea
 from damoos.machines.base import Machine, Session, Sink
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies.base import DamosPolicy, Policy
+from damoos.units import show_bytes
 from damoos.workloads.base import Workload
 
 SAMPLE_S = 0.5
@@ -28,9 +29,8 @@ METRICS = (
     "pss_avg_bytes",
     "anon_huge_avg_bytes",
     "anon_huge_max_bytes",
-    "zram_avg_bytes",
-    "net_avg_bytes",
     "kdamond_cpu_s",
+    "sampling_cpu_s",
     "pswpin",
     "pswpout",
     "pgmajfault",
@@ -59,6 +59,13 @@ def check_schemes(call: Callable[..., Any], machine: str, policy: DamosPolicy) -
     operations = policy.context.operations
     if operations not in offered["operations"]:
         raise UnsupportedError(f"operations '{operations}'{nearest(operations, offered['operations'])}")
+    if operations == "fvaddr":
+        raise UnsupportedError("operations 'fvaddr' watch ranges of addresses that cannot be given; 'vaddr' finds them")
+    for scheme in policy.schemes:
+        if scheme.action.startswith("migrate_") and scheme.target_nid is None:
+            raise UnsupportedError(
+                f"action '{scheme.action}' moves nothing without a target node, which a scheme's text cannot name yet"
+            )
     actions = sorted({scheme.action for scheme in policy.schemes})
     for action in actions:
         if action not in offered["actions"]:
@@ -113,7 +120,8 @@ def run_once(
     if raw["exit_status"] != 0 and not raw["aborted"]:
         last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
         who = f"{workload.name}: the load" if spec.get("load") else workload.name
-        raise WorkloadError(f"{who} ended with {_ending(raw['exit_status'])}{': ' + last if last else ''}")
+        ending = _out_of_memory(raw, session.facts) if raw["oom_kills"] else f"with {_ending(raw['exit_status'])}"
+        raise WorkloadError(f"{who} ended {ending}{': ' + last if last else ''}")
     samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
     measurement = Measurement(
         metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | workload.metrics(raw),
@@ -126,6 +134,7 @@ def run_once(
             "host": session.facts.get("host") or session.facts.get("hostname"),
             "policy": policy.name,
             "accepted": raw["accepted"],
+            "swapped_to": raw["swapped_to"],
             "kdamond_restarts": raw.get("kdamond_restarts", 0),
             **({"record": {**raw["record"], "began_s": raw["began_s"]}} if "record" in raw else {}),
             **{name: session.facts[name] for name in _FACTS if name in session.facts},
@@ -137,6 +146,14 @@ def run_once(
 
 def _ending(status: int) -> str:
     return f"exit status {status}" if status > 0 else f"signal {-status}"
+
+
+def _out_of_memory(raw: dict[str, Any], facts: dict[str, Any]) -> str:
+    peak = max((row[raw["sample_columns"].index("rss_bytes")] for row in raw["samples"]), default=0)
+    return (
+        f"because memory ran out, and the kernel killed it: it had {show_bytes(peak)} on a machine of"
+        f" {show_bytes(facts['mem_bytes'])}; give the machine more memory, or the workload a smaller input"
+    )
 
 
 def _censored(raw: dict[str, Any]) -> dict[str, float]:
@@ -169,8 +186,9 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
         # What the run really takes: what is resident and what its swapped pages take in the compressed pool.
         "net_avg_bytes": mean(table["rss_bytes"] + table["zram_bytes"]),
         "kdamond_cpu_s": raw["kdamond_cpu_s"],
+        "sampling_cpu_s": raw["sampling_cpu_s"],
         **{name: float(value) for name, value in raw["counters"].items()},
         **{f"psi_{name}_us": float(value) for name, value in raw["psi_us"].items()},
     }
-    # What a machine does not have (memory.current without cgroup v2) is absent, not a number.
+    # What a machine does not have (memory.current without cgroup v2, the size of zswap before 5.19) is absent.
     return {name: value for name, value in metrics.items() if math.isfinite(value)}

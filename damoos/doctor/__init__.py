@@ -60,6 +60,7 @@ def examine(
     findings = [_kernel(facts), _privileges(start.state), _left_behind(facts, machine_name), damon_free(facts, root)]
     # With DAMON in somebody else's hands there is nothing to try: damoos leaves it alone.
     findings += damon(call, machine_name, needs, facts, start.state["swaps"]) if fit(findings) else []
+    findings += [_other_swap(conditions, start.state)] if conditions.swap else []
     findings += [_cgroup(start.state), _psi(start.state), _memory(facts, start.state)]
     findings.append(neighbours(call, conditions, facts["vcpus"], steady_s))
     findings.append(clock(start, look(call)))
@@ -121,6 +122,14 @@ def _left_behind(facts: dict[str, Any], machine: str) -> Finding:
     if not changes:
         return Finding("earlier runs", OK, "undid all that they changed")
     return Finding("earlier runs", WARN, f"could not undo {'; '.join(changes)}", f"damoos doctor {machine} --clean")
+
+
+def _other_swap(conditions: Conditions, state: dict[str, Any]) -> Finding:
+    own, *others = state["swaps"]
+    if not others:
+        return Finding("other swap", OK, f"none: all pages go to {own}")
+    found = f"{' '.join(others)}: pages go to damoos's {own} first, and there when it is full"
+    return Finding("other swap", WARN, found, f"make [swap] size larger than the workload, or swapoff {others[0]}")
 
 
 def _cgroup(state: dict[str, Any]) -> Finding:

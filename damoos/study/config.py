@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from damoos import scorers, searchers
-from damoos.damon.scheme import Attrs, Quotas, Scheme, parse_schemes
+from damoos.damon.scheme import Attrs, Scheme, limited, parse_schemes
 from damoos.damon.text import fill_template
 from damoos.errors import ConfigError, nearest
 from damoos.model.space import Param, Params, Space, parse_param
@@ -150,8 +150,8 @@ def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy:
     schemes = parse_schemes(fill_template(space.template, space.texts(point)))
     quotas = space.quotas(point)
     if quotas:
-        limits = Quotas(quotas.get("time_ms", 0), quotas.get("sz_bytes", 0), QUOTA_RESET_MS)
-        schemes = tuple(replace(scheme, quotas=limits) for scheme in schemes)
+        limits = (quotas.get("time_ms", 0), quotas.get("sz_bytes", 0), QUOTA_RESET_MS)
+        schemes = tuple(replace(scheme, quotas=limited(scheme.action, *limits)) for scheme in schemes)
     return DamosPolicy(schemes, config.operations)
 
 

@@ -108,7 +108,10 @@ class FakeSession(Session):
         self.facts = {"kernel": machine.kernel, "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
         self.facts |= {"arch": "fake", "damon_in_use": machine.damon_in_use, "swap_bytes": 1 << 28, "has_thp": True}
         self.facts["left_behind"] = list(machine.left_behind)
-        self.facts["metrics"] = ["cgroup_avg_bytes", "psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
+        self.facts["metrics"] = [
+            "cgroup_avg_bytes", "zram_avg_bytes", "net_avg_bytes",
+            "psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us",
+        ]  # fmt: skip
         if machine.recording:
             self.facts["records"] = "tried_regions"
         self.agent = FakeAgent(machine, self.facts)  # type: ignore[assignment]
@@ -210,6 +213,9 @@ class FakeAgent:
                 for at_s in (0.0, runtime_s / 2)
             ],
             "damos": damos,
+            "sampling_cpu_s": 0.001 * runtime_s,
+            "oom_kills": 0,
+            "swapped_to": {"/dev/zram0": int(RSS_BYTES - rss)} if rss < RSS_BYTES else {},
             "kdamond_cpu_s": 0.01 * runtime_s if document else 0.0,
             "accepted": {},
             "stdout": '{"ops": 1000, "ops_per_s": 100}',  # as mempat would say

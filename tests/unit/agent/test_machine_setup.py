@@ -1,14 +1,12 @@
-"""THP modes and what lies in huge pages, as the agent sets and reads them."""
+"""THP modes, as the agent sets them."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from damoos.agent import machine_setup, proc
-from damoos.agent.meter import SAMPLE_COLUMNS, Meter
+from damoos.agent import machine_setup
 from damoos.agent.undo import UndoLog
 from damoos.errors import UnsupportedError
 
@@ -44,16 +42,3 @@ def test_what_cannot_be_is_said(enabled: Path, tmp_path: Path) -> None:
         machine_setup.set_thp("always", log)
     machine_setup.prepare({"thp": "never"}, log)  # a machine without THP is one with "never"
     assert len(log) == 0
-
-
-def test_a_sample_has_a_value_in_each_column() -> None:
-    meter = Meter(None, None)
-    meter.sample([os.getpid()])
-    (sample,) = meter.read()["samples"]
-    row = dict(zip(SAMPLE_COLUMNS, sample, strict=True))
-    assert 0 < row["pss_bytes"] <= row["rss_bytes"] * 1.5
-    assert 0 <= row["anon_huge_bytes"] <= row["rss_bytes"]
-
-
-def test_a_process_that_is_gone_has_nothing() -> None:
-    assert proc.mapped_bytes(2**22 + 1) == (0, 0)

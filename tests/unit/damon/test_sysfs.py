@@ -8,6 +8,7 @@ import pytest
 
 from damoos.damon.interface import kdamond as preferred
 from damoos.damon.interface import probe, used_by_others
+from damoos.damon.kdamond import system_ram
 from damoos.damon.scheme import Attrs, Context, Filter, Goal, IntervalsGoal, Quotas, Scheme, Watermarks
 from damoos.damon.sysfs import ADMIN, SysfsKdamond
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
@@ -105,6 +106,16 @@ def test_quotas_watermarks_and_filters(root: Path) -> None:
     assert value(root, "schemes/1/filters/0/memcg_path") == "/workload"
     assert value(root, "schemes/1/filters/0/matching") == "N"
     assert not (root / ADMIN / "kdamonds/0/contexts/0/targets/0/pid_target").exists()
+
+
+def test_memory_behind_cxl_is_memory(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/iomem").write_text(
+        "200000000-2ffffffff : CXL Window 0\n  200000000-2ffffffff : region0\n    200000000-2ffffffff : dax0.0\n"
+        "      200000000-27fffffff : System RAM (kmem)\n"
+        "00100000-3fffffff : System RAM\n  01000000-01ffffff : Kernel code\n  02000000-02ffffff : System RAM\n"
+    )
+    assert system_ram(tmp_path) == [(0x100000, 0x40000000), (0x200000000, 0x280000000)]
 
 
 def test_a_kdamond_of_somebody_else_is_not_touched(root: Path) -> None:

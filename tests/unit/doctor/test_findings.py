@@ -13,7 +13,7 @@ import pytest
 from damoos.doctor import Finding, examine, fit, why_unfit
 from damoos.doctor.noise import Noise
 from damoos.errors import DamoosError, MachineError, MachineLost, UnsupportedError
-from damoos.machines.base import AS_IT_IS, Conditions
+from damoos.machines.base import AS_IT_IS, Conditions, Swap
 
 MIB = 1 << 20
 
@@ -81,6 +81,21 @@ def test_a_fit_machine() -> None:
     assert of(findings, "swap").found.startswith("/dev/zram0 (256 MiB); pageout on vaddr applied to 8 MiB")
     assert ("steadiness", {"for_s": 10.0, "cpus": [0, 1]}) in answers.asked
     assert json.loads(json.dumps([asdict(one) for one in findings]))[0]["found"].startswith("Linux 6.12.0-made")
+
+
+def test_swap_of_others_beside_damoos_s_own_is_told() -> None:
+    conditions = Conditions(swap=Swap(size="1G"))
+    assert of(examine(Answers(), "mine", conditions), "other swap").state == "ok"
+    both = Answers(state={"swaps": ["/dev/zram0", "/dev/vdb"]})
+    finding = of(examine(both, "mine", conditions), "other swap")
+    assert (finding.state, finding.found[:8]) == ("warn", "/dev/vdb")
+
+
+def test_what_earlier_runs_could_not_undo_is_told() -> None:
+    answers = Answers(facts={"left_behind": ["zram id=0"]})
+    finding = of(examine(answers, "mine", AS_IT_IS), "earlier runs")
+    assert (finding.state, finding.found) == ("warn", "could not undo zram id=0")
+    assert finding.todo == "damoos doctor mine --clean"
 
 
 @pytest.mark.parametrize(

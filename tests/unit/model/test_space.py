@@ -83,7 +83,7 @@ def test_a_choice_is_written_into_the_scheme_and_a_quota_beside_it() -> None:
     config = StudyConfig(workload=None, command="true", machine="guest", nr_samples=2)
     (scheme,) = policy_of(config, space, point).schemes
     assert str(scheme) == "4K max  min min  5s max  cold"
-    assert scheme.quotas == Quotas(sz_bytes=64 << 20, reset_interval_ms=1000)
+    assert scheme.quotas == Quotas(sz_bytes=64 << 20, reset_interval_ms=1000, weight_age_permil=1000)
     assert space.readable(point)["action"] == "cold"
     assert len(space.corners) == 8
 

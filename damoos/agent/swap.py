@@ -1,0 +1,122 @@
+"""Swap devices: turning them on and off, what is on them, and the memory that swapped pages still take."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from damoos.agent import proc
+from damoos.agent.proc import PAGE
+
+SWAP_MAGIC = b"SWAPSPACE2"
+ZSWAP = Path("sys/module/zswap/parameters")
+# The kernel pages out to the device of the highest priority first; without one, a device comes after all others.
+_PREFER, _HIGHEST = 0x8000, 0x7FFF
+
+
+@dataclass(frozen=True)
+class Swap:
+    """A swap device that damoos has turned on.
+
+    Parameters
+    ----------
+    device : str
+        Its path.
+    """
+
+    device: str
+
+    def empty(self) -> None:
+        """Bring back what is left on it of programs that have ended or wait; a run is to find it empty."""
+        if used_bytes().get(self.device):
+            swapoff(self.device)
+            swapon(self.device)
+
+
+def swapon(device: str) -> None:
+    """Page out to a device from now on, before all others."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.swapon(device.encode(), _PREFER | _HIGHEST) != 0:
+        raise OSError(ctypes.get_errno(), f"swapon {device}")
+
+
+def swapoff(device: str) -> None:
+    """Stop swapping to a device, and bring back what is on it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.swapoff(device.encode()) != 0:
+        raise OSError(ctypes.get_errno(), f"swapoff {device}")
+
+
+def make_swap(device: str, sz_bytes: int) -> None:
+    """Write a swap header (version 1), as mkswap does; saves a dependency on the target."""
+    header = bytearray(PAGE)
+    struct.pack_into("<III", header, 1024, 1, sz_bytes // PAGE - 1, 0)
+    header[1036:1052] = os.urandom(16)  # the device's UUID
+    header[PAGE - 10 :] = SWAP_MAGIC
+    with open(device, "r+b") as disk:
+        disk.write(header)
+        disk.flush()
+        os.fsync(disk.fileno())
+
+
+def used_bytes(root: Path = Path("/")) -> dict[str, int]:
+    """What is on each swap device in use, by its path; the one that the kernel fills first comes first."""
+    try:
+        lines = (root / "proc/swaps").read_text().splitlines()[1:]
+    except FileNotFoundError:
+        return {}  # a kernel without swap
+    rows = [line.split() for line in lines]
+    return {row[0]: int(row[3]) * 1024 for row in sorted(rows, key=lambda row: -int(row[4]))}
+
+
+def can_account(root: Path = Path("/")) -> bool:
+    """Whether `compressed_bytes` can be told here: kernels before 5.19 do not say what zswap takes."""
+    return "Zswap" in proc.meminfo(root) or not _zswap_is_on(root)
+
+
+def compressed_bytes(pids: Sequence[int], own: Swap | None, root: Path = Path("/")) -> float:
+    """Memory that the swapped pages of some processes take in zram and zswap, the pools' own overhead included.
+
+    Where damoos has a swap device of its own, nobody else's pages are there, and it is what all of that takes. On the
+    machine's own swap it is the processes' share, by their part of all that is swapped.
+
+    Parameters
+    ----------
+    pids : sequence of int
+    own : Swap or None
+        The device that damoos has turned on.
+
+    Returns
+    -------
+    float, bytes
+        Not a number where the kernel does not say.
+    """
+    if not can_account(root):
+        return math.nan
+    used = used_bytes(root)
+    pool = proc.meminfo(root).get("Zswap", 0) if _zswap_is_on(root) else 0
+    pool += sum(_zram_bytes(device, root) for device in used)
+    if own is not None and set(used) == {own.device}:
+        return pool
+    swapped = sum(proc.swapped_bytes(pid, root) for pid in pids)
+    return pool * min(1.0, swapped / sum(used.values())) if swapped else 0.0
+
+
+def _zswap_is_on(root: Path) -> bool:
+    try:
+        return (root / ZSWAP / "enabled").read_text().strip() == "Y"
+    except OSError:
+        return False
+
+
+def _zram_bytes(device: str, root: Path) -> int:
+    name = device.rsplit("/", 1)[-1]
+    try:
+        return int((root / f"sys/block/{name}/mm_stat").read_text().split()[2])
+    except OSError:
+        return 0  # it is no zram

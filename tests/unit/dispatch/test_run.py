@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from damoos.damon.scheme import Scheme
+from damoos.dispatch.run import check_schemes, run_once
+from damoos.errors import UnsupportedError, WorkloadError
+from damoos.policies.base import DamosPolicy, NonePolicy
+from damoos.testing.fake import FakeMachine
+from damoos.workloads.base import Program, ProgramWorkload, Tuning
+
+PROGRAM = ProgramWorkload("redis", Program(("redis-server",)), Tuning())
+
+
+def run(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """A run whose agent answers with some things changed."""
+    session = FakeMachine().open()
+    answer = session.agent.call
+    monkeypatch.setattr(session.agent, "call", lambda name, **args: answer(name, **args) | changes)
+    run_once(session, FakeMachine(), PROGRAM, NonePolicy(), 10)
+
+
+def test_a_program_that_the_kernel_killed_for_memory_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(WorkloadError) as told:
+        run(monkeypatch, exit_status=-9, oom_kills=1, stderr="")
+    assert str(told.value).startswith("redis ended because memory ran out, and the kernel killed it: it had ")
+    assert str(told.value).endswith(
+        "on a machine of 1 GiB; give the machine more memory, or the workload a smaller input"
+    )
+
+
+def test_a_program_that_was_killed_otherwise_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(WorkloadError, match=r"^redis ended with signal 9: why$"):
+        run(monkeypatch, exit_status=-9, stderr="why\n")
+
+
+def test_where_pages_went_is_part_of_the_provenance() -> None:
+    policy = DamosPolicy((Scheme.parse("4K max  min min  5s max  pageout"),))
+    measurement, _ = run_once(FakeMachine().open(), FakeMachine(), PROGRAM, policy, 10)
+    assert list(measurement.provenance["swapped_to"]) == ["/dev/zram0"]
+    assert measurement.metric("sampling_cpu_s") > 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (DamosPolicy((Scheme("migrate_cold"),), "paddr"), "moves nothing without a target node"),
+        (DamosPolicy((Scheme("pageout"),), "fvaddr"), "watch ranges of addresses that cannot be given"),
+    ],
+)
+def test_a_scheme_that_would_do_nothing_is_refused(policy: DamosPolicy, message: str) -> None:
+    session = FakeMachine().open()
+    probe = {"operations": ["vaddr", "fvaddr", "paddr"], "actions": ["pageout", "migrate_cold"]}
+
+    def call(name: str, **args: Any) -> Any:
+        return probe if name == "probe" else session.agent.call(name, **args)
+
+    with pytest.raises(UnsupportedError, match=message):
+        check_schemes(call, "fake", policy)
