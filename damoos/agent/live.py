@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, proc
-from damoos.agent.memory import bring_back
+from damoos.agent.memory import bring_back, room_bytes, swapped_ranges, without
 from damoos.agent.meter import Meter
 from damoos.agent.metric_source import reading
 from damoos.agent.record import Recorder, Send
@@ -27,7 +27,7 @@ class Live:
     """A running process of somebody else's.
 
     Between two windows the pages that a scheme has paged out are brought back, so that each window starts with the
-    same memory, and so that nothing is missing at the end.
+    same memory, and so that nothing is missing at the end. What was on swap before damoos came stays there.
     """
 
     def __init__(self, pid: int, log: UndoLog, swap: Swap | None, interrupted: Callable[[], bool], send: Send) -> None:
@@ -38,7 +38,7 @@ class Live:
         self._send = send
         self._mark = len(log)
         self._scheme: SchemeOnProcess | None = None
-        self._check_alive()
+        self._on_swap_before = {pid: swapped_ranges(pid) for pid in self._check_alive()}
 
     def observe(self, spec: dict[str, Any]) -> dict[str, Any]:
         """One window.
@@ -58,7 +58,7 @@ class Live:
         context = None if spec["context"] is None else context_from_json(spec["context"])
         accepted = self._put(context, spec.get("record"))
         before = self._done()
-        self._bring_back()
+        left_bytes = self._bring_back()
         # A scheme has nothing to do before a region is as old as it asks for, so that is no time to measure it in.
         waits_s = max((scheme.pattern.min_age_us for scheme in context.schemes), default=0) / 1e6 if context else 0.0
         self._watch(spec["settle_s"] + waits_s, spec["sample_s"], lambda pids: None)
@@ -84,6 +84,7 @@ class Live:
                 {name: one[name] - was.get(name, 0) for name in one} for one, was in zip(after, before, strict=True)
             ],
             "readings": readings,
+            "left_on_swap_bytes": left_bytes,
             "accepted": accepted,
             "exit_status": 0,
             "aborted": False,
@@ -97,9 +98,15 @@ class Live:
         self._take_off()
         self._bring_back()
 
-    def _bring_back(self) -> None:
+    def _bring_back(self) -> int:
+        """Bring back what is on swap and was not before, as far as there is room; returns how much was left there."""
+        left_bytes = 0
         for pid in proc.descendants(self._pid):
-            bring_back(pid)
+            ranges = without(swapped_ranges(pid), self._on_swap_before.get(pid, []))
+            room = room_bytes(cgroup.cgroup_of(pid))
+            read_bytes = bring_back(pid, ranges, room, self._interrupted)
+            left_bytes += max(0, sum(end - start for start, end in ranges) - read_bytes)
+        return left_bytes
 
     def _check_alive(self) -> list[int]:
         pids = proc.descendants(self._pid)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from damoos.agent import proc
 from damoos.agent.proc import PAGE
 
+Ranges = list[tuple[int, int]]
+"""Addresses: (start, end), end excluded."""
+
+_CHUNK_BYTES = 1 << 20
 _SWAPPED = 1 << 62
 _ENTRIES = 1 << 16  # of /proc/PID/pagemap, read at once
 BLOCK = 256 * PAGE
@@ -44,21 +49,84 @@ def _count(pagemap: int, start: int, end: int, found: dict[int, int]) -> None:
                 found[at] = found.get(at, 0) + count
 
 
-def bring_back(pid: int) -> int:
-    """Bring a process's swapped pages back into memory, by reading a byte of each; returns how many there were.
+def swapped_ranges(pid: int) -> Ranges:
+    """Where a process has swapped pages, in order; nothing of one that has ended."""
+    ranges: Ranges = []
+    try:
+        for address in _swapped(pid):
+            if ranges and ranges[-1][1] == address:
+                ranges[-1] = (ranges[-1][0], address + PAGE)
+            else:
+                ranges.append((address, address + PAGE))
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return ranges
 
-    Reading through ``/proc/PID/mem`` makes the kernel fault the page in for the process, as an access of its own would.
+
+def without(ranges: Ranges, spared: Ranges) -> Ranges:
+    """What is left of some ranges without others; both in order."""
+    left: Ranges = []
+    for start, end in ranges:
+        for spared_start, spared_end in spared:
+            if spared_end <= start or spared_start >= end:
+                continue
+            if start < spared_start:
+                left.append((start, spared_start))
+            start = spared_end
+        if start < end:
+            left.append((start, end))
+    return left
+
+
+def bring_back(pid: int, ranges: Ranges, room_bytes: int, interrupted: Callable[[], bool] = lambda: False) -> int:
+    """Bring swapped pages of a process back into memory, by reading them; returns how many bytes were read.
+
+    Reading through ``/proc/PID/mem`` makes the kernel fault the pages in for the process, as accesses of its own would.
+
+    Parameters
+    ----------
+    pid : int
+    ranges : list of (int, int)
+        Addresses, in whole pages.
+    room_bytes : int
+        No more than this is brought back.
+    interrupted : callable
+        Asked again and again; what is left then stays on swap.
     """
-    brought = 0
+    read_bytes, buffer = 0, bytearray(_CHUNK_BYTES)
     try:
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-            for address in _swapped(pid):
-                with contextlib.suppress(OSError, ValueError):  # unmapped since, or [vsyscall]
-                    os.pread(memory.fileno(), 1, address)
-                    brought += 1
+            for start, end in ranges:
+                while start < end and read_bytes < room_bytes and not interrupted():
+                    size = min(end - start, _CHUNK_BYTES, -(-(room_bytes - read_bytes) // PAGE) * PAGE)
+                    try:
+                        done = os.preadv(memory.fileno(), [memoryview(buffer)[:size]], start)
+                    except (OSError, OverflowError):
+                        done = 0  # unmapped since, or [vsyscall]
+                    start += max(PAGE, done // PAGE * PAGE)
+                    read_bytes += done
     except FileNotFoundError:
         pass  # the process has ended
-    return brought
+    return read_bytes
+
+
+def room_bytes(group: Path | None) -> int:
+    """Memory that may be filled without hurting others: what is available but for a tenth, and what cgroups leave.
+
+    Parameters
+    ----------
+    group : Path or None
+        The process's cgroup, whose limits count, and those of the groups that it is in.
+    """
+    memory = proc.meminfo()
+    room = memory["MemAvailable"] - memory["MemTotal"] // 10
+    while group is not None and (group / "memory.current").exists():
+        for name in ("memory.high", "memory.max"):
+            limit = (group / name).read_text().strip()
+            if limit != "max":
+                room = min(room, int(limit) - int((group / "memory.current").read_text()))
+        group = group.parent
+    return max(0, room)
 
 
 def _swapped(pid: int) -> Iterator[int]:

@@ -136,6 +136,7 @@ def run_once(
             "accepted": raw["accepted"],
             "swapped_to": raw["swapped_to"],
             "kdamond_restarts": raw.get("kdamond_restarts", 0),
+            **({"left_on_swap_bytes": raw["left_on_swap_bytes"]} if raw.get("left_on_swap_bytes") else {}),
             **({"record": {**raw["record"], "began_s": raw["began_s"]}} if "record" in raw else {}),
             **{name: session.facts[name] for name in _FACTS if name in session.facts},
         },

@@ -259,3 +259,36 @@ def test_a_silent_guest_is_lost_with_its_last_words(guest_image: None, monkeypat
     finally:
         session.close()
     assert not Path(f"/proc/{session.qemu.pid}").exists()
+
+
+OWNER_SWAPPED = """
+import ctypes, mmap, time
+memory = mmap.mmap(-1, 8 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory[:] = bytes(range(256)) * (8 << 12)
+memory.madvise(21, 0, 4 << 20)  # MADV_PAGEOUT
+print(ctypes.addressof(ctypes.c_char.from_buffer(memory)), flush=True)
+time.sleep(3600)
+"""
+
+
+def test_what_was_on_swap_before_damoos_came_stays_there(guest: GuestSession, tmp_path: Path) -> None:
+    """Between two windows, what the scheme has paged out comes back, and nothing of what its owner had there."""
+    program = tmp_path / "swapped.py"
+    program.write_text(OWNER_SWAPPED)
+    shell(guest, f"nohup python3 {guest.copy(program)} >/tmp/swapped.out 2>&1 &")
+    shell(guest, "until [ -s /tmp/swapped.out ]; do sleep 0.1; done")
+    pid = int(shell(guest, "pgrep -f swapped.py"))
+
+    def swapped_kib() -> int:
+        return int(shell(guest, f"awk '/VmSwap/ {{print $2}}' /proc/{pid}/status"))
+
+    before_kib = swapped_kib()
+    assert 3 << 10 < before_kib < 5 << 10
+    window = {"pid": pid, "settle_s": 0.5, "window_s": 1.0, "sample_s": 0.5, "metrics": []}
+    under = guest.agent.call("observe", context=prcl("200ms"), **window)
+    assert under["damos"][0]["sz_applied_bytes"] > 2 << 20
+    assert swapped_kib() > before_kib + (2 << 10)
+    without = guest.agent.call("observe", context=None, **window)
+    assert without["left_on_swap_bytes"] < 1 << 20
+    assert abs(swapped_kib() - before_kib) < 1 << 10
+    shell(guest, f"kill {pid}")

@@ -7,11 +7,14 @@ import mmap
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from damoos.agent import memory
-from damoos.agent.memory import BLOCK, resident_blocks
+from damoos.agent.memory import BLOCK, bring_back, resident_blocks, room_bytes, without
 from damoos.agent.proc import PAGE
 
 SIZE = 8 << 20
@@ -86,3 +89,42 @@ def test_a_process_that_has_ended_has_nothing() -> None:
     done = subprocess.Popen(["true"])
     done.wait()
     assert resident_blocks(done.pid) == []
+
+
+def test_ranges_without_others() -> None:
+    assert without([(0, 10), (20, 30)], []) == [(0, 10), (20, 30)]
+    assert without([(0, 10), (20, 30)], [(0, 10)]) == [(20, 30)]
+    assert without([(0, 10), (20, 30)], [(2, 4), (8, 22), (29, 40)]) == [(0, 2), (4, 8), (22, 29)]
+    assert without([(0, 10)], [(0, 20)]) == []
+
+
+@given(*[st.sets(st.integers(0, 40)) for _ in range(2)])
+def test_what_is_left_of_ranges_is_what_is_in_no_other(pages: set[int], spared: set[int]) -> None:
+    def ranges(numbers: set[int]) -> list[tuple[int, int]]:
+        return [(number, number + 1) for number in sorted(numbers)]
+
+    left = without(ranges(pages), ranges(spared))
+    assert {number for start, end in left for number in range(start, end)} == pages - spared
+
+
+def test_no_more_is_read_than_there_is_room_for(mapping: Mapping) -> None:
+    span = [(mapping.first, mapping.first + 4 * BLOCK)]
+    mapping.memory[:] = b"x" * SIZE
+    assert bring_back(OWN, span, SIZE) == 4 * BLOCK
+    assert bring_back(OWN, span, BLOCK + 1) == BLOCK + PAGE
+    assert bring_back(OWN, span, 0) == 0
+    assert bring_back(OWN, span, SIZE, interrupted=lambda: True) == 0
+    assert bring_back(OWN, [(1 << 46, (1 << 46) + PAGE), (mapping.first, mapping.first + PAGE)], SIZE) == PAGE
+
+
+def test_the_limits_of_all_groups_around_a_process_count(tmp_path: Path) -> None:
+    inner = tmp_path / "outer/inner"
+    inner.mkdir(parents=True)
+    files = {"outer": ("1000", "max", "400"), "outer/inner": ("max", "5000", "300")}
+    for name, values in files.items():
+        for file, value in zip(("memory.max", "memory.high", "memory.current"), values, strict=True):
+            (tmp_path / name / file).write_text(f"{value}\n")
+    assert room_bytes(inner) == 600
+    (inner / "memory.current").write_text("6000\n")
+    assert room_bytes(inner) == 0
+    assert room_bytes(None) > 0
