@@ -23,6 +23,7 @@ from typing import Any
 
 from damoos import errors
 from damoos.agent import machine_setup, owner, proc, record
+from damoos.agent.access_probe import seen_accesses
 from damoos.agent.action_probe import tryout
 from damoos.agent.cgroup import machine_metrics
 from damoos.agent.features import features
@@ -169,6 +170,10 @@ class Agent:
     def tryout(self, operations: str, actions: list[str]) -> dict[str, int]:
         """Bytes that each action is applied to here, of a small process of the agent's own."""
         return tryout(operations, actions, self._log)
+
+    def seen_accesses(self) -> dict[str, float]:
+        """What DAMON sees here of memory that is accessed, and of memory that is not."""
+        return seen_accesses(self._log)
 
     def features(self) -> dict[str, str]:
         """What the kernel has, for people to read."""

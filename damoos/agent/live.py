@@ -23,6 +23,34 @@ from damoos.damon.scheme import Context
 from damoos.errors import MachineError, MachineLost, WorkloadError
 
 
+class CpuTimes:
+    """CPU time that processes spend from now on; what one spends between the last look and its end is not seen.
+
+    Parameters
+    ----------
+    pids : list of int
+        Those that there are now; later ones count from their beginning.
+    """
+
+    def __init__(self, pids: list[int]) -> None:
+        self._before = {pid: proc.cpu_times_s(pid) for pid in pids}
+        self._last = dict(self._before)
+
+    def look(self, pids: list[int]) -> None:
+        """Read those that there are."""
+        for pid in pids:
+            now, last = proc.cpu_times_s(pid), self._last.get(pid, (0.0, 0.0))
+            self._last[pid] = max(now[0], last[0]), max(now[1], last[1])  # one that has just ended has 0
+
+    def spent(self) -> dict[str, float]:
+        """``user_s`` and ``system_s``."""
+        user_s, system_s = (
+            math.fsum(last[nth] - self._before.get(pid, (0.0, 0.0))[nth] for pid, last in self._last.items())
+            for nth in range(2)
+        )
+        return {"user_s": user_s, "system_s": system_s}
+
+
 class Live:
     """A running process of somebody else's.
 
@@ -58,7 +86,7 @@ class Live:
         context = None if spec["context"] is None else context_from_json(spec["context"])
         accepted = self._put(context, spec.get("record"))
         before = self._done()
-        left_bytes = self._bring_back()
+        left_bytes = self._bring_back(self._interrupted)
         # A scheme has nothing to do before a region is as old as it asks for, so that is no time to measure it in.
         waits_s = max((scheme.pattern.min_age_us for scheme in context.schemes), default=0) / 1e6 if context else 0.0
         self._watch(spec["settle_s"] + waits_s, spec["sample_s"], lambda pids: None)
@@ -67,18 +95,18 @@ class Live:
 
         def look(pids: list[int]) -> None:
             meter.sample(pids)
+            cpu.look(pids)
             for name, source, argv, key in spec["metrics"]:
                 readings[name].append(reading(source, argv, key))
 
-        user_s, system_s = self._cpu_s()
+        cpu = CpuTimes(self._check_alive())
         spent_s = self._scheme.cpu_s() if self._scheme else 0.0
         self._watch(spec["window_s"], spec["sample_s"], look)
         found, after = meter.read(), self._done()
         found |= self._scheme.recorded() if self._scheme else {}
-        now_user_s, now_system_s = self._cpu_s()
+        if "user_s" not in found:  # the cgroup's, if it has one, are exact
+            found |= cpu.spent()
         found |= {
-            "user_s": now_user_s - user_s,
-            "system_s": now_system_s - system_s,
             "kdamond_cpu_s": self._scheme.cpu_s() - spent_s if self._scheme else 0.0,
             "damos": [
                 {name: one[name] - was.get(name, 0) for name in one} for one, was in zip(after, before, strict=True)
@@ -98,13 +126,13 @@ class Live:
         self._take_off()
         self._bring_back()
 
-    def _bring_back(self) -> int:
+    def _bring_back(self, interrupted: Callable[[], bool] = lambda: False) -> int:
         """Bring back what is on swap and was not before, as far as there is room; returns how much was left there."""
         left_bytes = 0
         for pid in proc.descendants(self._pid):
             ranges = without(swapped_ranges(pid), self._on_swap_before.get(pid, []))
             room = room_bytes(cgroup.cgroup_of(pid))
-            read_bytes = bring_back(pid, ranges, room, self._interrupted)
+            read_bytes = bring_back(pid, ranges, room, interrupted)
             left_bytes += max(0, sum(end - start for start, end in ranges) - read_bytes)
         return left_bytes
 
@@ -144,11 +172,6 @@ class Live:
 
     def _done(self) -> list[dict[str, Any]]:
         return [one.as_dict() for one in self._scheme.kdamond.stats()] if self._scheme else []
-
-    def _cpu_s(self) -> tuple[float, float]:
-        pids = proc.descendants(self._pid)
-        times = [proc.cpu_times_s(pid) for pid in pids]
-        return math.fsum(user for user, _ in times), math.fsum(system for _, system in times)
 
     def _watch(self, for_s: float, sample_s: float, look: Callable[[list[int]], None]) -> None:
         """Look at the process again and again for a time, and keep its children under the scheme."""

@@ -95,7 +95,16 @@ class Recorder:
         self._next_count = 0.0
 
     def shown(self, context: Context) -> Context:
-        """A context as it has to run: without tracing, with a scheme that shows all regions and does nothing."""
+        """A context as it has to run: without tracing, with a scheme that shows all regions and does nothing.
+
+        Raises
+        ------
+        UnsupportedError : without tracing, nothing says which intervals the kernel has chosen
+        """
+        if context.attrs.goal and not self._place:
+            raise UnsupportedError(
+                "this kernel does not trace DAMON, so a recording cannot tell the intervals it tunes"
+            )
         return context if self._place else Context((Scheme("stat"),), context.operations, context.attrs)
 
     def start(self) -> None:

@@ -9,6 +9,9 @@ from damoos.doctor.finding import OK, UNFIT, WARN, Finding
 from damoos.errors import DamoosError, MachineTransientError
 from damoos.units import show_bytes
 
+# The share of accessed memory that DAMON must see as accessed, and of idle memory as idle.
+SEEN = 0.8
+
 Call = Callable[..., Any]
 Facts = dict[str, Any]
 
@@ -39,10 +42,27 @@ def damon(call: Call, machine: str, needs: Sequence[str], facts: Facts, swaps: S
         return
     words = (f"{name} {' '.join(offered[name])}" for name in ("interfaces", "operations", "actions"))
     yield Finding("DAMON", OK, "; ".join(words))
+    if "vaddr" in offered["operations"]:
+        yield _accessed_bits(call, facts)
     operations = "vaddr" if "vaddr" in offered["operations"] else offered["operations"][0]
     swap = f"{' '.join(swaps)} ({show_bytes(facts['swap_bytes'])})" if swaps else ""
     for action in needs:
         yield _action(call, machine, operations, action, offered["actions"], swap)
+
+
+def _accessed_bits(call: Call, facts: Facts) -> Finding:
+    """The positive control: memory of which one half is accessed all the time, and the other never."""
+    try:
+        seen = call("seen_accesses")
+    except MachineTransientError:
+        raise
+    except DamoosError as error:
+        return Finding("accessed bits", UNFIT, f"could not be tried: {error}", "mend what the message names")
+    found = f"DAMON saw {seen['accessed']:.0%} of memory that is accessed, and {seen['idle']:.0%} of memory that is not"
+    if seen["accessed"] >= SEEN and seen["idle"] <= 1 - SEEN:
+        return Finding("accessed bits", OK, found)
+    todo = "take a machine that is not emulated, or a kernel with page-table isolation or flush_tlb: damoos kernel list"
+    return Finding("accessed bits", UNFIT, found, todo)
 
 
 def _action(call: Call, machine: str, operations: str, action: str, offered: Sequence[str], swap: str) -> Finding:

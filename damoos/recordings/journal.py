@@ -133,8 +133,8 @@ def _traced(chunks: list[bytes], begin: Mapping[str, Any], attrs: Attrs) -> dict
     targets = _numbered([entry[1] for entry in entries])
     kept = np.concatenate([np.arange(a, b) for *_, a, b in entries]) if entries else np.zeros(0, dtype=np.int64)
     counts = np.array([b - a for *_, a, b in entries], dtype=np.int64)
-    columns = {name: rows[name][kept].astype(np.int64) for name in _COLUMNS}
-    return _timed(targets, ends, counts, attrs) | columns
+    columns = _timed(targets, ends, counts, attrs) | {name: rows[name][kept].astype(np.int64) for name in _COLUMNS}
+    return columns | ({"age": ages_in_first_intervals(columns, attrs)} if attrs.goal else {})
 
 
 def _looked_at(chunks: list[bytes], attrs: Attrs) -> dict[str, Any]:
@@ -155,6 +155,34 @@ def _timed(targets: Any, ends: Any, counts: Any, attrs: Attrs) -> dict[str, Any]
         starts[at[1:]] = ends[at[:-1]]
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return {"target": targets, "start_s": starts, "end_s": ends, "first": first}
+
+
+def ages_in_first_intervals(columns: Mapping[str, Any], attrs: Attrs) -> Any:
+    """Ages in the aggregation intervals of the recording, where the kernel tuned the intervals under way.
+
+    An age counts the intervals that were in force at its snapshot: the kernel converts ages when it changes them. A
+    snapshot's own interval is the time since the one before of its target; of three neighbours the middle one counts,
+    as a snapshot that was lost makes one twice as long.
+
+    Parameters
+    ----------
+    columns : mapping
+        ``target, start_s, end_s, first, age`` of a recording.
+    attrs : Attrs
+        As the recording began.
+
+    References
+    ----------
+    damon_update_monitoring_results() in mm/damon/core.c
+    """
+    spans_s = columns["end_s"] - columns["start_s"]
+    intervals_s = spans_s.copy()
+    for target in np.unique(columns["target"]):
+        at = np.flatnonzero(columns["target"] == target)
+        if len(at) > 2:
+            intervals_s[at[1:-1]] = np.median([spans_s[at[:-2]], spans_s[at[1:-1]], spans_s[at[2:]]], axis=0)
+    of_region = np.repeat(intervals_s, np.diff(columns["first"]))
+    return np.round(columns["age"] * of_region * 1e6 / attrs.aggr_us).astype(np.int64)
 
 
 def _numbered(targets: list[int]) -> Any:

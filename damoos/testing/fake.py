@@ -170,6 +170,7 @@ class FakeAgent:
                 "scheme_files": [],
             },
             "tryout": {action: 1 << 20 for action in args.get("actions", ())},
+            "seen_accesses": {"accessed": 1.0, "idle": 0.0},
             "which": None,
             "clean": [],
             "prepare": None,

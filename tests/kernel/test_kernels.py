@@ -13,6 +13,7 @@ from damoos.damon.damo_json import context_to_json
 from damoos.damon.pattern import AccessPattern
 from damoos.damon.scheme import Attrs, Context, Filter, Goal, Quotas, Scheme
 from damoos.dispatch.run import check_schemes
+from damoos.doctor import examine
 from damoos.errors import MachineBusy, MachineError, MachineLost, SchemeError, UnsupportedError
 from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestMachine, GuestSession
@@ -188,6 +189,18 @@ def test_pages_move_between_nodes(guest_image: None, settings: dict) -> None:
 def test_a_kernel_whose_accessed_bits_would_lie_is_refused(guest_image: None) -> None:
     with pytest.raises(UnsupportedError, match="neither page-table isolation nor damon"):
         open_with("damoos", cmdline="damon.flush_tlb=0 pti=off")
+
+
+def test_the_doctor_sees_that_accessed_bits_lie(guest_image: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the positive control alone: the guest is opened without the look at what its kernel has."""
+    monkeypatch.setattr(GuestMachine, "_check_accessed_bits", lambda *_: None)
+    session = open_with("damoos", cmdline="damon.flush_tlb=0 pti=off")
+    try:
+        findings = {finding.name: finding for finding in examine(session.agent.call, "test", Conditions(), 1.0)}
+    finally:
+        session.close()
+    assert findings["accessed bits"].state == "unfit"
+    assert [name for name, finding in findings.items() if finding.state == "unfit"] == ["accessed bits"]
 
 
 @pytest.mark.parametrize("operations", ["vaddr", "paddr"])

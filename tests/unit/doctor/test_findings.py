@@ -44,6 +44,7 @@ class Answers:
             },
             "probe": {"interfaces": ["sysfs"], "operations": ["vaddr", "paddr"], "actions": ["pageout", "stat"]},
             "tryout": {"pageout": 8 * MIB},
+            "seen_accesses": {"accessed": 0.99, "idle": 0.0},
             "steadiness": steadiness(),
         }  # fmt: skip
         for name, value in changes.items():
@@ -74,8 +75,8 @@ def test_a_fit_machine() -> None:
     assert fit(findings)
     assert why_unfit(findings) == ""
     assert [one.name for one in findings] == [
-        "kernel", "privileges", "earlier runs", "DAMON free", "DAMON", "swap", "cgroup v2", "PSI", "free memory",
-        "neighbours", "clock",
+        "kernel", "privileges", "earlier runs", "DAMON free", "DAMON", "accessed bits", "swap", "cgroup v2", "PSI",
+        "free memory", "neighbours", "clock",
     ]  # fmt: skip
     assert not any(one.todo for one in findings)
     assert of(findings, "swap").found.startswith("/dev/zram0 (256 MiB); pageout on vaddr applied to 8 MiB")
@@ -103,6 +104,14 @@ def test_what_earlier_runs_could_not_undo_is_told() -> None:
     [
         ({"state": {"uid": 1000}}, "privileges", "user 1000 is not root", "sudo = true"),
         ({"facts": {"damon_in_use": "nr_kdamonds is not 0"}}, "DAMON free", "nr_kdamonds is not 0", "damo stop"),
+        (
+            {"seen_accesses": {"accessed": 0.0, "idle": 0.0}},
+            "accessed bits",
+            "saw 0% of memory that is acc",
+            "flush_tlb",
+        ),
+        ({"seen_accesses": {"accessed": 1.0, "idle": 1.0}}, "accessed bits", "100% of memory that is", "flush_tlb"),
+        ({"seen_accesses": MachineError("no target")}, "accessed bits", "could not be tried: no target", "mend"),
         ({"probe": {}}, "DAMON", "this kernel has none", "CONFIG_DAMON"),
         ({"probe": MachineError("files: refused")}, "DAMON", "files: refused", "mend"),
         ({"tryout": {"pageout": 0}, "state": {"swaps": []}}, "swap", "no swap; pageout", "file of 'mine' a [swap]"),

@@ -15,7 +15,7 @@ import pytest
 from damoos.damon.scheme import Attrs, IntervalsGoal
 from damoos.errors import ConfigError, MeasurementError, StoreError
 from damoos.recordings import files, journal
-from damoos.recordings.journal import Journal
+from damoos.recordings.journal import Journal, ages_in_first_intervals
 from tests.records import ATTRS, MIB, Row, assert_same, recording
 from tests.trace_pages import FORM, PAGE_FORM, pages
 
@@ -224,3 +224,14 @@ def test_intervals_that_the_kernel_tunes_are_kept(tmp_path: Path) -> None:
 def test_an_aggregation_begins_when_the_one_before_has_ended() -> None:
     found = filled().recording({})
     np.testing.assert_allclose(found.weight_s, [0.1, 0.1, 1, 1], atol=1e-9)
+
+
+def test_ages_are_told_in_the_intervals_of_then() -> None:
+    """The kernel tuned the interval from 0.1 to 0.4 s; one snapshot was lost. An age of 5 is 2 s at the end."""
+    ends = np.array([0.1, 0.2, 0.3, 0.7, 1.1, 1.9, 2.3])
+    columns = {
+        "target": np.zeros(7, dtype=np.int64), "start_s": np.concatenate([[0.0], ends[:-1]]), "end_s": ends,
+        "first": np.arange(8), "age": np.array([1, 2, 3, 1, 2, 4, 5]),
+    }  # fmt: skip
+    ages = ages_in_first_intervals(columns, Attrs(aggr_us=100_000, goal=IntervalsGoal()))
+    assert ages.tolist() == [1, 2, 3, 4, 8, 16, 20]

@@ -1,0 +1,81 @@
+"""Whether DAMON sees here what is accessed: a positive control, on memory of our own of which half is.
+
+An emulator may keep translations for so long that the processor never sets a page's accessed bit again, and then hot
+memory looks cold. The kernel does not say so, nor does a version or an option of it; so it is tried.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+
+from damoos.agent.undo import UndoLog
+from damoos.damon.interface import kdamond
+from damoos.damon.pattern import AccessPattern
+from damoos.damon.scheme import Attrs, Context, Scheme
+
+HALF_BYTES = 4 << 20
+# Regions are given, and an update would look for others.
+ATTRS = Attrs(sample_us=5_000, aggr_us=100_000, update_us=60_000_000)
+LOOK_S = 1.5
+# Accessed in at least half of the samples.
+_HOT = AccessPattern(min_freq=Fraction(50))
+_MEMORY = f"""
+import ctypes, mmap, sys
+memory = mmap.mmap(-1, {2 * HALF_BYTES}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+memory[::4096] = bytes(len(memory[::4096]))
+print(ctypes.addressof(ctypes.c_char.from_buffer(memory)), flush=True)
+while True:
+    memory[:{HALF_BYTES}:4096]
+"""
+
+
+def seen_accesses(log: UndoLog) -> dict[str, float]:
+    """The share of each half that DAMON finds accessed.
+
+    Returns
+    -------
+    dict
+        ``accessed`` and ``idle``, of 0 to 1: of the half that is accessed all the time, and of the other.
+
+    Raises
+    ------
+    MachineError : it could not be tried, which says nothing of what DAMON sees
+    """
+    with _memory() as (pid, address):
+        halves = {"accessed": address, "idle": address + HALF_BYTES}
+        return {name: _share(pid, start, log) for name, start in halves.items()}
+
+
+def _share(pid: int, start: int, log: UndoLog) -> float:
+    mark = len(log)
+    probe = kdamond()
+    probe.create(about_to=lambda former: log.record("kdamond", **former))
+    try:
+        context = Context((Scheme("stat", _HOT), Scheme("stat")), "vaddr", ATTRS)
+        probe.configure(context, [pid], [(start, start + HALF_BYTES)])
+        probe.start()
+        deadline, nr_looks = time.monotonic() + 4 * LOOK_S, LOOK_S * 1e6 / ATTRS.aggr_us
+        while True:
+            hot, whole = (stats.sz_tried_bytes for stats in probe.stats())
+            if whole >= nr_looks * HALF_BYTES or time.monotonic() > deadline:
+                return hot / whole if whole else 0.0
+            time.sleep(ATTRS.aggr_us / 1e6)
+    finally:
+        log.restore(keep=mark)
+
+
+@contextmanager
+def _memory() -> Iterator[tuple[int, int]]:
+    """A process that accesses the first half of its memory: its pid, and where the memory lies."""
+    with subprocess.Popen([sys.executable, "-S", "-c", _MEMORY], stdout=subprocess.PIPE) as child:
+        try:
+            assert child.stdout
+            yield child.pid, int(child.stdout.readline())
+        finally:
+            child.kill()
