@@ -2,6 +2,10 @@
 
 Each has a file, locked by its QEMU for as long as that lives, which holds the guest's state (``idle`` or ``busy``), the
 process id of QEMU and its memory in bytes.
+
+Every user of the host can write such a file, and what it says is believed as far as it can be checked: a process id
+only if that process has the file open and is the file's owner's, and memory of another user's guest only as far as its
+QEMU has it.
 """
 
 from __future__ import annotations
@@ -99,17 +103,42 @@ def idle_guests(folder: Path) -> Iterator[int]:
     """Process ids of the QEMUs that nobody waits for."""
     for path in folder.glob(f"{_PREFIX}*"):
         state, pid, _ = _read(path)
-        if state == "idle":
+        if state == "idle" and _is_holder(pid, path):
             yield pid
 
 
 def _alive(path: Path) -> int:
     """Bytes of a guest; 0 if it is gone, and then its file goes, too."""
-    state, _, mem_bytes = _read(path)
+    state, pid, mem_bytes = _read(path)
     if not state:
         with contextlib.suppress(OSError):  # another user's
             path.unlink()
-    return mem_bytes
+        return 0
+    with contextlib.suppress(FileNotFoundError):
+        owner = path.lstat().st_uid
+        return mem_bytes if owner in (0, os.geteuid()) else min(mem_bytes, _size_bytes(pid, owner))
+    return 0
+
+
+def _is_holder(pid: int, path: Path) -> bool:
+    """Whether a process has a record open and is its owner's, so that nobody names processes of others."""
+    with contextlib.suppress(OSError):  # it has ended, or is another user's
+        record = path.lstat()
+        if os.stat(f"/proc/{pid}").st_uid != record.st_uid:
+            return False
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), record):
+                    return True
+    return False
+
+
+def _size_bytes(pid: int, owner: int) -> int:
+    """Size of a process's address space; 0 for one that is not this user's."""
+    with contextlib.suppress(OSError):
+        if os.stat(f"/proc/{pid}").st_uid == owner:
+            return int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def _read(path: Path) -> tuple[str, int, int]:

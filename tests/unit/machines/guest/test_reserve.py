@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import stat
@@ -252,3 +253,44 @@ def test_links_of_somebodys_lead_nowhere(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "damoos-reserved").symlink_to("target")
     with pytest.raises(MachineError, match="damoos-reserved is not a folder; remove it"):
         locks.place()
+
+
+def plant(folder: Path, text: str) -> int:
+    """A record of somebody's, locked as a guest's is; returns its descriptor."""
+    path = folder / "guest-planted"
+    path.write_text(text)
+    fd = os.open(path, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    return fd
+
+
+def test_a_record_that_names_a_process_of_somebody_else_s_moves_nobody(tmp_path: Path) -> None:
+    """The attacker's record is idle, locked, and names a process that knows nothing of it."""
+    victim = subprocess.Popen(["sleep", "60"])
+    fd = plant(tmp_path, f"idle {victim.pid} {GIB}")
+    try:
+        assert list(memory.idle_guests(tmp_path)) == []
+        holder = subprocess.Popen(["sleep", "60"], pass_fds=(fd,))
+        (tmp_path / "guest-planted").write_text(f"idle {holder.pid} {GIB}")
+        assert list(memory.idle_guests(tmp_path)) == [holder.pid]
+        holder.kill()
+        holder.wait()
+    finally:
+        os.close(fd)
+        victim.kill()
+        victim.wait()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_memory_that_another_user_claims_counts_as_far_as_a_process_has_it(tmp_path: Path) -> None:
+    fd = plant(tmp_path, f"busy {os.getpid()} {HOST}")
+    try:
+        os.chown(tmp_path / "guest-planted", 61235, -1)
+        Reservation(GIB, 1, folder=tmp_path, host_bytes=HOST).end()  # else it would wait for ten minutes
+        theirs = subprocess.Popen(["sleep", "60"], user=61235)
+        (tmp_path / "guest-planted").write_text(f"busy {theirs.pid} {HOST}")
+        assert 0 < memory._alive(tmp_path / "guest-planted") < GIB
+        theirs.kill()
+        theirs.wait()
+    finally:
+        os.close(fd)
