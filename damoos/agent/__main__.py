@@ -226,8 +226,23 @@ class Agent:
         return self._service.commit(context)
 
     def status(self) -> dict[str, Any]:
-        """State of what `apply` started."""
-        return self._service.status() if self._service else {"alive": False}
+        """State of what `apply` started; ``in_service`` tells whether it was this agent that did."""
+        return (
+            {"in_service": True, **self._service.status()} if self._service else {"in_service": False, "alive": False}
+        )
+
+    def renew(self) -> None:
+        """Put the schemes of `apply` on its process again, if their kdamond has ended."""
+        if not self._service:
+            raise errors.MachineError("no scheme is in service, so there is none to renew")
+        self._service.renew()
+
+    def pid_in(self, path: str) -> int:
+        """The process id that a file of this machine holds."""
+        try:
+            return int(Path(path).read_text().split()[0])
+        except (OSError, ValueError, IndexError) as error:
+            raise errors.MachineError(f"{path} holds no process id: {error}") from None
 
     def regions(self) -> list[tuple[int, int, int, int]]:
         """Regions that the schemes of `apply` match now."""

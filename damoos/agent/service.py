@@ -35,7 +35,8 @@ class Service:
         self.pid = int(spec["pid"]) if spec.get("pid") else self._spawn(spec)
         if not os.path.exists(f"/proc/{self.pid}"):
             raise MachineError(f"there is no process {self.pid} on this machine")
-        self._scheme = SchemeOnProcess(context_from_json(spec["context"]), log)
+        self._context = context_from_json(spec["context"])
+        self._scheme = SchemeOnProcess(self._context, log)
         self._scheme.__enter__()
         try:
             self.accepted = self._scheme.start(self.pid)
@@ -53,10 +54,16 @@ class Service:
         ended = self._child.poll() if self._child else None
         pids = proc.descendants(self.pid)
         alive = bool(pids) and ended is None
-        if alive:
-            self._scheme.follow(pids)
-        state: dict[str, Any] = {"pid": self.pid, "alive": alive, "for_s": time.monotonic() - self._start}
         if alive and self._scheme.kdamond.is_on():
+            self._scheme.follow(pids)
+        on = alive and self._scheme.kdamond.is_on()
+        state: dict[str, Any] = {
+            "pid": self.pid,
+            "alive": alive,
+            "for_s": time.monotonic() - self._start,
+            "in_force": on,
+        }
+        if on:
             state["rss_bytes"] = sum(map(proc.rss_bytes, pids))
             state["damos"] = [one.as_dict() for one in self._scheme.kdamond.stats()]
             state["effective_bytes"] = self._scheme.kdamond.effective_bytes()
@@ -64,7 +71,15 @@ class Service:
 
     def commit(self, document: dict[str, Any]) -> dict[str, str]:
         """Put other schemes in the place of those in force, online; returns what the kernel accepted."""
-        return self._scheme.commit(context_from_json(document))
+        self._context = context_from_json(document)
+        return self._scheme.commit(self._context)
+
+    def renew(self) -> None:
+        """Put the schemes on the process again, whose kdamond has ended; the process goes on meanwhile."""
+        self._scheme.__exit__()
+        self._scheme = SchemeOnProcess(self._context, self._log)
+        self._scheme.__enter__()
+        self.accepted = self._scheme.start(self.pid)
 
     def regions(self) -> list[tuple[int, int, int, int]]:
         """Regions that the schemes match now: (start, end, nr_accesses, age in aggregation intervals)."""

@@ -193,13 +193,19 @@ def apply(
     study: StudyName,
     arm: Annotated[str, typer.Option(help="tuned, or manual where the validation found that better.")] = "tuned",
     pid: Annotated[int | None, typer.Option(help="Put the scheme on this running process.")] = None,
+    pid_file: Annotated[
+        str | None, typer.Option(help="Put it on the process whose id this file of the machine holds.")
+    ] = None,
     machine: Annotated[
         str | None,
         typer.Option(
-            help="Machine name or TOML file (default: the study's machine; with --pid local).",
+            help="Machine name or TOML file (default: the study's machine; with --pid or --pid-file local).",
             autocompletion=complete.machines,
         ),
     ] = None,
+    unit: Annotated[
+        bool, typer.Option("--unit", help="Print a systemd unit that does this after each boot, and do nothing.")
+    ] = False,
     results: Results = RESULTS,
     storage: Storage = None,
     form: Format = "text",
@@ -211,7 +217,11 @@ def apply(
     from damoos.service import keeper
 
     check_format(form)
-    state = keeper.apply(study, arm, machine, pid, results, storage)
+    spec = keeper.specification(study, arm, machine, pid, results, storage, pid_file)
+    if unit:
+        print(keeper.unit(spec), end="")
+        return
+    state = keeper.apply(spec)
     if state["verdict"] not in (arm, "indistinguishable"):
         say(f"note: the validation of '{study}' found '{state['verdict']}' better than '{arm}'")
     print(json.dumps(state) if form == "json" else f"in service: {keeper.describe(state)}")
@@ -227,7 +237,10 @@ def stop(results: Results = RESULTS, form: Format = "text") -> None:
 
     check_format(form)
     state = keeper.stop(results)
-    print(json.dumps(state) if form == "json" else f"stopped: {keeper.describe(state)}")
+    if form == "json":
+        print(json.dumps(state))
+    else:
+        print(keeper.describe(state) if "failed" in state else f"stopped: {keeper.describe(state)}")
 
 
 @app.command()

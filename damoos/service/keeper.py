@@ -6,12 +6,14 @@ reason, the machine returns to its former state.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -26,6 +28,8 @@ from damoos.units import format_us
 
 POLL_S = 2.0
 STOP_S = 60.0
+# A scheme that is lost more often than this in an hour is not put back again.
+RENEWALS_AN_HOUR = 3
 # Validated schemes and where a result has them.
 ARMS = {"tuned": "recommended", "manual": "manual"}
 
@@ -41,12 +45,12 @@ def log_file(results: Path) -> Path:
 
 
 def read_state(results: Path) -> dict[str, Any] | None:
-    """What is in service, or None. The file of a keeper that died is not believed."""
+    """What is in service, or None; with ``failed``, why it is no longer. A keeper that was killed is not believed."""
     try:
         state: dict[str, Any] = json.loads(state_file(results).read_text())
     except (OSError, ValueError):
         return None
-    return state if _is_keeper(state["keeper_pid"]) else None
+    return state if "failed" in state or _is_keeper(state["keeper_pid"]) else None
 
 
 def _is_keeper(pid: int) -> bool:
@@ -56,10 +60,16 @@ def _is_keeper(pid: int) -> bool:
         return False
 
 
-def apply(
-    name: str, arm: str, machine: str | None, pid: int | None, results: Path, storage: str | None
+def specification(
+    name: str,
+    arm: str,
+    machine: str | None,
+    pid: int | None,
+    results: Path,
+    storage: str | None,
+    pid_file: str | None = None,
 ) -> dict[str, Any]:
-    """Start a keeper for one of a study's schemes and wait until the scheme is in force.
+    """What a keeper is told, for one of a study's schemes.
 
     Parameters
     ----------
@@ -71,12 +81,13 @@ def apply(
         None for the study's own; with a pid, for this machine.
     pid : int or None
         A running process; None starts the workload, or takes the process that the study was about.
+    pid_file : str or None
+        A file on the machine that holds the process id, in the place of ``pid``.
 
     Raises
     ------
-    ConfigError : nothing to apply, or something is in service already
+    ConfigError : nothing to apply
     NothingFeasible : the validation found that the scheme breaks the scorer's limits
-    DamoosError : whatever kept the keeper from starting
     """
     study = tuning_study(Store(results, storage).load(name))
     result = study.record.result
@@ -90,13 +101,38 @@ def apply(
             f"study '{name}': in the validation the {arm} scheme broke the limits of the score, so it is not put into"
             " service; 'damoos show' has the other arms"
         )
-    held = read_state(results)
-    if held:
-        raise ConfigError(f"study '{held['study']}' is in service already; end that with 'damoos stop'")
-    where = machine or ("local" if pid else study.config.machine)
-    pid = pid or study.config.pid
+    if pid and pid_file:
+        raise ConfigError("give --pid or --pid-file, not both")
+    where = machine or ("local" if pid or pid_file else study.config.machine)
     machines.machine(where)
-    spec = {"study": name, "arm": arm, "machine": where, "pid": pid, "results": str(results), "storage": storage}
+    return {
+        "study": name,
+        "arm": arm,
+        "machine": where,
+        "pid": pid or (None if pid_file else study.config.pid),
+        "pid_file": pid_file,
+        "results": str(results.resolve()),
+        "storage": storage,
+    }
+
+
+def apply(spec: dict[str, Any]) -> dict[str, Any]:
+    """Start a keeper and wait until its scheme is in force.
+
+    Parameters
+    ----------
+    spec : dict
+        Of `specification`.
+
+    Raises
+    ------
+    ConfigError : something is in service already
+    DamoosError : whatever kept the keeper from starting
+    """
+    results = Path(spec["results"])
+    held = read_state(results)
+    if held and "failed" not in held:
+        raise ConfigError(f"study '{held['study']}' is in service already; end that with 'damoos stop'")
     with open(log_file(results), "w") as log:
         keeper = subprocess.Popen(
             [sys.executable, "-m", "damoos.service.keeper", json.dumps(spec)],
@@ -116,11 +152,48 @@ def apply(
     return answer
 
 
+def unit(spec: dict[str, Any]) -> str:
+    """A systemd unit that keeps a scheme in service, also after a reboot.
+
+    Parameters
+    ----------
+    spec : dict
+        Of `specification`, without a pid: process ids do not outlive a reboot.
+
+    Raises
+    ------
+    ConfigError : it has one
+    """
+    if spec["pid"]:
+        raise ConfigError(
+            f"process {spec['pid']} does not outlive a reboot; give --pid-file, the file of the server's own"
+        )
+    words = json.dumps(spec)
+    for sign, escaped in (("\\", r"\\"), ("'", r"\'"), ("%", "%%"), ("$", "$$")):
+        words = words.replace(sign, escaped)
+    return f"""[Unit]
+Description=damoos keeps the {spec["arm"]} scheme of study {spec["study"]} in service
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart={sys.executable} -m damoos.service.keeper '{words}'
+Restart=always
+RestartSec=10
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
 def stop(results: Path) -> dict[str, Any]:
     """End the keeper and wait until it has put everything back."""
     state = read_state(results)
     if state is None:
         raise ConfigError("nothing is in service here; 'damoos apply STUDY' puts a scheme into service")
+    if "failed" in state:
+        state_file(results).unlink(missing_ok=True)
+        return state
     pid = state["keeper_pid"]
     os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + STOP_S
@@ -145,7 +218,9 @@ def _keep(spec: dict[str, Any]) -> None:
     where = replace(study.config, machine=spec["machine"], kernel=study.config.kernel if own else None)
     with Lease(where.machine_for()) as lease:
         call: dict[str, Any] = {"context": document}
-        if spec["pid"]:
+        if spec["pid_file"]:
+            call["pid"] = lease.call("pid_in", path=spec["pid_file"])
+        elif spec["pid"]:
             call["pid"] = spec["pid"]
         else:
             workload = study.config.workload_on(lease.which)
@@ -164,15 +239,67 @@ def _keep(spec: dict[str, Any]) -> None:
         _publish(state_file(results), state)
         print(json.dumps(state), flush=True)
         try:
-            while True:
-                status = lease.call("status")
-                if not status["alive"]:
-                    break
-                _publish(state_file(results), {**state, **status})
-                time.sleep(POLL_S)
-        finally:
+            watch(lease.call, call, lambda status: _publish(state_file(results), {**state, **status}))
+        except DamoosError as error:
+            _publish(state_file(results), {**state, "failed": str(error)})
+            print(
+                f"damoos: the scheme of study '{study.name}' is no longer in force: {error}",
+                file=sys.stderr,
+                flush=True,
+            )
+            raise
+        except BaseException:
             lease.call("stop")
             state_file(results).unlink(missing_ok=True)
+            raise
+        lease.call("stop")
+        state_file(results).unlink(missing_ok=True)
+
+
+def watch(
+    call: Callable[..., Any],
+    applied: dict[str, Any],
+    publish: Callable[[dict[str, Any]], None],
+    pause: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> None:
+    """Keep a scheme in force until its process ends.
+
+    A kdamond that has ended is started again. So is one that went with a lost connection, if the process was not
+    damoos's own, which ends with the connection.
+
+    Parameters
+    ----------
+    call : callable
+        Calls the machine's agent, a new one after a lost connection.
+    applied : dict
+        The arguments of the call ``apply`` that has been made.
+    publish : callable
+        Given each status.
+
+    Raises
+    ------
+    MachineError : the scheme is no longer in force, and cannot be put back
+    """
+    renewed: list[float] = []
+    while True:
+        status = call("status")
+        if status["in_service"] and not status["alive"]:
+            return
+        publish(status)
+        if not (status["in_service"] and status["in_force"]):
+            renewed = [*(at_s for at_s in renewed if now() - at_s < 3600), now()]
+            if len(renewed) > RENEWALS_AN_HOUR:
+                raise MachineError(f"it was lost {len(renewed)} times within an hour")
+            if not status["in_service"] and "pid" not in applied:
+                raise MachineError(
+                    "the connection to its machine was lost, and the program that damoos ran ended with it"
+                )
+            if status["in_service"]:
+                call("renew")
+            else:
+                call("apply", **applied)
+        pause(POLL_S)
 
 
 def _publish(path: Path, state: dict[str, Any]) -> None:
@@ -183,6 +310,9 @@ def _publish(path: Path, state: dict[str, Any]) -> None:
 
 def describe(state: dict[str, Any]) -> str:
     """One line on what is in service."""
+    if "failed" in state:
+        place = f"process {state['pid']} of machine {state['machine']}"
+        return f"{state['scheme']}  is no longer on {place}: {state['failed']}"
     for_s = state.get("for_s")
     age = f" for {format_us(int(for_s) * 1_000_000)}" if for_s else ""
     return f"{state['scheme']}  on process {state['pid']} of machine {state['machine']}{age} (study {state['study']})"
@@ -201,7 +331,8 @@ def main() -> int:
     except _Stopped:
         return 0
     except DamoosError as error:
-        print(json.dumps({"error": to_wire(error)}), flush=True)
+        with contextlib.suppress(BrokenPipeError):  # whoever started it has long gone
+            print(json.dumps({"error": to_wire(error)}), flush=True)
         return error.exit_code
     return 0
 
