@@ -17,7 +17,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -303,11 +303,10 @@ def _start_guardian(log: UndoLog) -> None:
 
 
 def main() -> int:
-    """Serve one controller: ``DEAD_MAN_S TOKEN``, the second a secret that its former connection had, too."""
-    dead_man_s = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
-    token = sys.argv[2] if len(sys.argv) > 2 else ""
+    """Serve one controller: ``DEAD_MAN_S TOKEN FORMER...``, a secret of its connection, and of those that broke."""
+    dead_man_s, token, *former = float(sys.argv[1]), *sys.argv[2:]
     try:
-        log = _take_machine(token)
+        log = _take_machine(token, former)
     except errors.DamoosError as error:
         Link(dead_man_s).send({"id": 0, "error": errors.to_wire(error)})
         return 1
@@ -324,16 +323,16 @@ def main() -> int:
     return 0
 
 
-def _take_machine(token: str) -> UndoLog:
+def _take_machine(token: str, former: Sequence[str]) -> UndoLog:
     """Become the machine's one agent, and undo what an agent has left that was killed together with its guardian.
 
     Raises
     ------
-    MachineBusy : another controller's agent works here
+    MachineBusy : the agent of another connection works here
     MachineError : another user made the folder of the lock
     """
     folder = state_folder()
-    owner.lock(folder, token, BUSY_S, MAKE_WAY_S)
+    owner.lock(folder, token, former, BUSY_S, MAKE_WAY_S)
     path = folder / "undo.json"
     if os.geteuid() != 0:
         path.unlink(

@@ -108,9 +108,7 @@ class Live:
             found |= cpu.spent()
         found |= {
             "kdamond_cpu_s": self._scheme.cpu_s() - spent_s if self._scheme else 0.0,
-            "damos": [
-                {name: one[name] - was.get(name, 0) for name in one} for one, was in zip(after, before, strict=True)
-            ],
+            "damos": [{name: one[name] - was.get(name, 0) for name in one} for one, was in zip(after, before)],
             "readings": readings,
             "left_on_swap_bytes": left_bytes,
             "accepted": accepted,

@@ -45,7 +45,7 @@ def _count(pagemap: int, start: int, end: int, found: dict[int, int]) -> None:
         entries = os.pread(pagemap, 8 * ((end - start) // PAGE), start // PAGE * 8)
         for at in range(start - start % BLOCK, end, BLOCK):
             part = entries[max(0, 8 * ((at - start) // PAGE)) : 8 * ((at + BLOCK - start) // PAGE)]
-            if count := (int.from_bytes(part, "little") & _PRESENT).bit_count():
+            if count := bin(int.from_bytes(part, "little") & _PRESENT).count("1"):
                 found[at] = found.get(at, 0) + count
 
 

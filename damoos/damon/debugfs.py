@@ -144,11 +144,11 @@ class DebugfsKdamond(Kdamond):
         names += [f"nr_regions/{file}" for file in ("min", "max")]
         attrs = read(self._place / "attrs").split()
         accepted = {"operations": self._context.operations}
-        accepted |= {f"monitoring_attrs/{name}": value for name, value in zip(names, attrs, strict=True)}
+        accepted |= {f"monitoring_attrs/{name}": value for name, value in zip(names, attrs)}
         for index, line in enumerate(read(self._place / "schemes").splitlines()):
             words = line.split()
             accepted[f"schemes/{index}/action"] = ACTIONS[int(words[6])]
-            for name, value in zip(_PATTERN, words, strict=False):
+            for name, value in zip(_PATTERN, words):
                 accepted[f"schemes/{index}/access_pattern/{name}"] = value
         return accepted
 

@@ -142,7 +142,7 @@ class Kdamond(ABC):
         stats = self._stats()
         if len(stats) != len(self._before):
             return stats
-        return [current + before for current, before in zip(stats, self._before, strict=True)]
+        return [current + before for current, before in zip(stats, self._before)]
 
     @abstractmethod
     def regions(self) -> list[tuple[int, int, int, int]]:

@@ -318,7 +318,7 @@ class DamosStats:
     def __add__(self, other: DamosStats) -> DamosStats:
         """What both did together."""
         mine, others = dataclasses.astuple(self), dataclasses.astuple(other)
-        return DamosStats(*(a + b for a, b in zip(mine, others, strict=True)))
+        return DamosStats(*(a + b for a, b in zip(mine, others)))
 
     def as_dict(self) -> dict[str, int]:
         """Plain form for JSON."""

@@ -22,8 +22,6 @@ from damoos.units import parse_bytes
 PING_S = 5.0
 DEAD_MAN_S = 60.0
 SILENCE_S = 120.0
-# Shown to each agent that this process starts: one whose connection broke makes way for the next one that knows it.
-CONTROLLER = secrets.token_hex(16)
 Sink = Callable[[dict[str, Any]], None]
 
 
@@ -110,17 +108,39 @@ class Conditions(Table):
 AS_IT_IS = Conditions()
 
 
+_lost_tokens: list[str] = []
+_TOKENS_SHOWN = 8
+
+
+def new_token() -> str:
+    """A secret of one connection, by which the next one is known should this one break."""
+    return secrets.token_hex(16)
+
+
+def agent_words(token: str) -> list[str]:
+    """What an agent is started with: its dead-man time, its connection's secret, and those of connections that broke.
+
+    An agent that was started with one of the latter makes way for the new one.
+    """
+    return [str(DEAD_MAN_S), token, *_lost_tokens[-_TOKENS_SHOWN:]]
+
+
 class AgentLink:
     """Calls to an agent over a pair of byte streams.
 
     Parameters
     ----------
     to_agent, from_agent : binary streams
+    token : str
+        That the agent was started with.
     why_lost : callable
         Asked when the agent is silent or gone; what it knows ends the error message.
     """
 
-    def __init__(self, to_agent: IO[bytes], from_agent: IO[bytes], why_lost: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self, to_agent: IO[bytes], from_agent: IO[bytes], token: str, why_lost: Callable[[], str] = lambda: ""
+    ) -> None:
+        self._token = token
         self._to = to_agent
         self._from = from_agent
         self._why_lost = why_lost
@@ -214,6 +234,7 @@ class AgentLink:
 
     def _lost(self, what: str) -> errors.MachineLost:
         self._closed.set()
+        _lost_tokens.append(self._token)
         detail = self._why_lost()
         return errors.MachineLost(f"{what}{': ' + detail if detail else ''}")
 

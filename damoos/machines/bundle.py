@@ -18,7 +18,13 @@ from damoos.common import atomic_file, paths
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _PARTS = ("__init__.py", "errors.py", "units.py", "damon/*.py", "agent/*.py")
-_MAIN = "import sys\nfrom damoos.agent.__main__ import main\nsys.exit(main())\n"
+# Words that any Python can read: an older one is told so in one line, and not by a traceback.
+_MAIN = """import sys
+if sys.version_info < (3, 9):
+    sys.exit("damoos's agent needs Python 3.9 or newer; this is %d.%d" % sys.version_info[:2])
+from damoos.agent.__main__ import main
+sys.exit(main())
+"""
 
 
 def agent_bundle() -> Path:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from damoos.machines.base import CONTROLLER, DEAD_MAN_S, AgentLink, Machine, Session
+from damoos.machines.base import AgentLink, Machine, Session, agent_words, new_token
 from damoos.machines.bundle import agent_bundle
 
 
@@ -15,14 +15,15 @@ class LocalSession(Session):
     """The agent of this machine."""
 
     def __init__(self) -> None:
-        argv = [sys.executable, "-S", str(agent_bundle()), str(DEAD_MAN_S), CONTROLLER]
+        token = new_token()
+        argv = [sys.executable, "-S", str(agent_bundle()), *agent_words(token)]
         # A session of its own: Ctrl-C on the terminal reaches damoos, which then ends the agent in good order.
         self._process = subprocess.Popen(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
         )
         assert self._process.stdin
         assert self._process.stdout
-        self.agent = AgentLink(self._process.stdin, self._process.stdout)
+        self.agent = AgentLink(self._process.stdin, self._process.stdout, token)
         self.facts = {**self.agent.call("facts"), "accel": "none", "clock": "host"}
 
     def copy(self, path: Path) -> str:

@@ -40,6 +40,8 @@ class SshEndpoint(Table):
         Whether the agent is started by ``sudo -n``.
     jump : str
         ``user@host:port`` of a host that leads there; user and port may be left out. It gets the same keys offered.
+    python : str
+        Name or path of the Python that runs the agent there, 3.9 or newer.
     """
 
     host: str
@@ -49,6 +51,7 @@ class SshEndpoint(Table):
     known_hosts: str = "~/.ssh/known_hosts"
     sudo: bool = False
     jump: str | None = None
+    python: str = "python3"
 
     @field_validator("jump")
     @classmethod

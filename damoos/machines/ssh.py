@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from damoos.errors import CommandError, MachineError, MachineLost
-from damoos.machines.base import AS_IT_IS, CONTROLLER, DEAD_MAN_S, AgentLink, Conditions, Machine, Session
+from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine, Session, agent_words, new_token
 from damoos.machines.bundle import agent_bundle
 from damoos.machines.login import CONNECT_S, SshEndpoint, log_in, log_out
 
@@ -33,15 +33,11 @@ class SshSession(Session):
     Parameters
     ----------
     endpoint : SshEndpoint
-    python : str
-        The interpreter there.
     why_lost : callable or None
         What else is known when the connection breaks (a guest's console).
     """
 
-    def __init__(
-        self, endpoint: SshEndpoint, python: str = "python3", why_lost: Callable[[], str] | None = None
-    ) -> None:
+    def __init__(self, endpoint: SshEndpoint, why_lost: Callable[[], str] | None = None) -> None:
         self.endpoint = endpoint
         self.connection = log_in(endpoint)
         self._why_lost = why_lost or self._last_words
@@ -54,28 +50,28 @@ class SshSession(Session):
                 self._files = self._sftp.get_channel()
                 self._place = f"/tmp/damoos-{endpoint.user}"
                 self._make_place()
-                self.agent = self._start_agent(python)
+                self.agent = self._start_agent()
             self.facts = self.agent.call("facts")
         except BaseException:
             log_out(self.connection)
             raise
 
-    def _start_agent(self, python: str) -> AgentLink:
-        argv = [python, "-S", self.copy(agent_bundle()), str(DEAD_MAN_S)]
+    def _start_agent(self) -> AgentLink:
+        token, argv = new_token(), [self.endpoint.python, "-S", self.copy(agent_bundle())]
         if self.endpoint.sudo:
             argv = ["sudo", "-n", *argv]
         transport = self.connection.client.get_transport()
         assert transport is not None
         channel = transport.open_session(timeout=CONNECT_S)
-        channel.exec_command(shlex.join([*argv, CONTROLLER]))
+        channel.exec_command(shlex.join([*argv, *agent_words(token)]))
         self._channel = channel
         try:
-            return AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), self._why_lost)
+            return AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), token, self._why_lost)
         except MachineLost:
-            self._check_started(channel, python, argv)
+            self._check_started(channel, argv)
             raise
 
-    def _check_started(self, channel: Channel, python: str, argv: list[str]) -> None:
+    def _check_started(self, channel: Channel, argv: list[str]) -> None:
         """Tell a command that failed, which will fail again, from a connection that broke.
 
         Raises
@@ -88,12 +84,14 @@ class SshSession(Session):
         last_words = " | ".join(self._last_words().splitlines()[-3:])
         raise CommandError(
             f"{self.endpoint.where}: the agent cannot start: '{shlex.join(argv)}' ended with {channel.exit_status}"
-            f"{': ' + last_words if last_words else ''}; {self._remedy(last_words, python)}"
+            f"{': ' + last_words if last_words else ''}; {self._remedy(last_words)}"
         )
 
-    def _remedy(self, said: str, python: str) -> str:
+    def _remedy(self, said: str) -> str:
         if "not found" in said:
-            return f"install {python if python in said else 'sudo'} there"
+            return f"install {self.endpoint.python if self.endpoint.python in said else 'sudo'} there"
+        if "needs Python" in said:
+            return "install a newer one there, and name it in its machine file: [ssh] python"
         if said.startswith("sudo:"):
             return f"let {self.endpoint.user} run it by sudo without a password (NOPASSWD in sudoers)"
         return "run it there by hand to see why"

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,7 @@ PYTHON = os.path.realpath(sys.executable)
 class AgentProcess:
     """An agent and both ends of its line, with nothing of the controller's between."""
 
-    def __init__(self, bundle: Path, dead_man_s: float, token: str, env: dict[str, str], user: int | None) -> None:
-        argv = [PYTHON, "-S", str(bundle), str(dead_man_s), token]
+    def __init__(self, argv: Sequence[str | Path], env: dict[str, str], user: int | None) -> None:
         pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
         self.process = subprocess.Popen(argv, env=env, user=user, cwd="/", start_new_session=True, **pipes)
 
@@ -71,11 +70,10 @@ def start(home: Path) -> Iterator[Start]:
     bundle.chmod(0o644)
     agents: list[AgentProcess] = []
 
-    def start(dead_man_s: float = 60.0, token: str = "", **env: str) -> AgentProcess:
+    def start(*tokens: str, dead_man_s: float = 60.0, **env: str) -> AgentProcess:
         user = VICTIM if os.geteuid() == 0 else None
-        agents.append(
-            AgentProcess(bundle, dead_man_s, token, {"TMPDIR": str(home), "PATH": os.environ["PATH"], **env}, user)
-        )
+        argv = [PYTHON, "-S", bundle, str(dead_man_s), *(tokens or ("token",))]
+        agents.append(AgentProcess(argv, {"TMPDIR": str(home), "PATH": os.environ["PATH"], **env}, user))
         return agents[-1]
 
     yield start

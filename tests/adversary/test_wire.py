@@ -75,13 +75,13 @@ def test_a_cancel_that_comes_with_its_call_is_not_lost(start: Start) -> None:
 
 
 def test_a_controller_that_comes_back_gets_the_machine_at_once(start: Start) -> None:
-    """Its former agent still waits for a line; another controller is told that the machine is busy."""
-    former = start(token="mine")
+    """Its former agent still waits for a line; others are told that the machine is busy."""
+    former = start("first")
     former.answer()
     program = is_working(former)
-    other = start(token="another's")
-    mine = start(token="mine")
+    mine = start("second", "older", "first")
     assert mine.answer()["pid"] == mine.process.pid
+    other = start("another's", "another's first")
     assert is_gone(program)
     former.ended()
     assert other.answer()["type"] == "MachineBusy"
