@@ -6,14 +6,13 @@ import json
 import sys
 import time
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.pattern import AccessPattern
-from damoos.damon.scheme import Context, Scheme, limited
+from damoos.damon.scheme import Context, Scheme
 from damoos.errors import MachineBusy, MachineLost, WorkloadError
 from damoos.machines.guest import GuestSession
 from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, hot_cold, open_guest, prcl, shell
@@ -293,54 +292,3 @@ def test_what_was_on_swap_before_damoos_came_stays_there(guest: GuestSession, tm
     assert without["left_on_swap_bytes"] < 1 << 20
     assert abs(swapped_kib() - before_kib) < 1 << 10
     shell(guest, f"kill {pid}")
-
-
-OLD_AND_YOUNG = """
-import ctypes, mmap, time
-N = 16 << 20
-memory = mmap.mmap(-1, 2 * N, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-memory.madvise(mmap.MADV_NOHUGEPAGE)
-memory[::4096] = b"x" * len(memory[::4096])
-print(ctypes.addressof(ctypes.c_char.from_buffer(memory)), flush=True)
-end = time.monotonic() + 4
-while time.monotonic() < end:
-    memory[:N:4096]  # the lower half is young
-    time.sleep(0.002)
-time.sleep(3600)
-"""
-SWAPPED_PAGES = """
-import struct, sys
-pid, start, pages = map(int, sys.argv[1:])
-with open(f"/proc/{pid}/pagemap", "rb") as pagemap:
-    pagemap.seek(start // 4096 * 8)
-    print(sum(word >> 62 & 1 for word in struct.unpack(f"={pages}Q", pagemap.read(8 * pages))))
-"""
-
-
-def test_under_a_quota_the_coldest_memory_goes_first(guest: GuestSession, tmp_path: Path) -> None:
-    """Without weights the quota was spent by address: here on the half that was accessed last."""
-    programs = {}
-    for name, text in {"memory": OLD_AND_YOUNG, "count": SWAPPED_PAGES}.items():
-        (tmp_path / name).write_text(text)
-        programs[name] = guest.copy(tmp_path / name)
-    half = 16 * MIB
-    scheme = Scheme.parse("4K max  min min  1s max  pageout")
-    scheme = replace(scheme, quotas=limited("pageout", 0, 4 * MIB, 1000))
-    argv = ["sh", "-c", f"exec python3 {programs['memory']} >/tmp/address"]
-    guest.agent.call("apply", argv=argv, env={}, context=context_to_json(Context((Scheme("stat"),))))
-    try:
-        state = guest.agent.call("status")
-        while guest.agent.call("status")["for_s"] < 6.5:
-            time.sleep(0.2)
-        guest.agent.call("commit", context=context_to_json(Context((scheme,))))
-        address = int(shell(guest, "cat /tmp/address"))
-
-        def swapped(start: int) -> int:
-            return 4096 * int(shell(guest, f"python3 {programs['count']} {state['pid']} {start} {half // 4096}"))
-
-        old = 0
-        while old < 4 * MIB:
-            old, young = swapped(address + half), swapped(address)
-            assert young <= old + MIB
-    finally:
-        guest.agent.call("stop")

@@ -273,7 +273,8 @@ def test_several_parameters_at_once(fake, tmp_path: Path) -> None:
     assert best["params"]["action"] in ("pageout", "cold")
     assert best["scheme"].endswith(best["params"]["action"])
     (scheme,) = context_from_json(best["damo"]).schemes
-    assert scheme.quotas == Quotas(sz_bytes=best["params"]["quota_sz_bytes"], reset_interval_ms=1000)
+    sz_bytes = best["params"]["quota_sz_bytes"]
+    assert scheme.quotas == Quotas(sz_bytes=sz_bytes, reset_interval_ms=1000, weight_age_permil=1000)
     assert set(found.param_names) <= set(found.trials_df)
     assert (tmp_path / found.name / "figure.png").exists()
 
