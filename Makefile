@@ -62,13 +62,8 @@ test-bare: setup ## make tune on a bare Debian 12 and a bare Debian 13; needs ro
 
 setup: $(VENV)/.installed build ## install what is missing: Debian packages, .venv, the programs below
 
-build: build/mempat build/kvload ## compile damoos's own programs: one makes accesses, one asks key-value servers
-
-build/mempat: workloads/mempat/mempat.c
-build/kvload: workloads/kvload/kvload.c
-build/mempat build/kvload: | build/.packages # the compiler is one of them
-	mkdir -p build
-	$(CC) -O2 -Wall -Wextra -Werror -static -s -o $@ $<
+build: $(VENV)/.installed build/.packages ## compile damoos's own programs into the cache: one makes accesses, one asks key-value servers
+	@$(BIN)/python -m damoos.workloads.tools >/dev/null
 
 $(VENV)/.installed: requirements.txt pyproject.toml | build/.packages
 	@$(if $(PYTHON),,echo "damoos needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; exit 2)

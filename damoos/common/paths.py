@@ -5,28 +5,34 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache as cached
 from pathlib import Path
 
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def checkout() -> Path | None:
+    """The repository that damoos runs from; None for an installed package."""
+    folder = _PACKAGE.parent
+    return folder if (folder / "pyproject.toml").is_file() and (folder / "kernel").is_dir() else None
+
 
 def data(name: str) -> Path:
     """A folder of shipped data (``workloads``, ``machines``): of the checkout, or of an installed package."""
-    checkout = Path(__file__).resolve().parents[2] / name
-    return checkout if checkout.is_dir() else Path(sys.prefix) / "share/damoos" / name
+    return (checkout() or _PACKAGE / "shipped") / name
 
 
 @cached
 def commit() -> str | None:
     """The checkout's git commit, ``+`` behind it if files have changed since; None for an installed package."""
-    checkout = Path(__file__).resolve().parents[2]
-    if not (checkout / ".git").exists():
+    folder = checkout()
+    if folder is None or not (folder / ".git").exists():
         return None
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", checkout, *words], capture_output=True, text=True, check=False)
+        done = subprocess.run(["git", "-C", folder, *words], capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
     try:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from damoos.common import paths
 from damoos.errors import ConfigError, MeasurementError
 from damoos.workloads.metrics import Metric
+from damoos.workloads.tools import tool
 
 Copy = Callable[[Path], str]
 Words = tuple[str, ...]
@@ -204,14 +204,6 @@ class ProgramWorkload(Workload):
 
 TOOLS = ("mempat", "kvload")
 _PLACEHOLDER = re.compile(r"\{(vcpus|mempat|kvload|file:([^}]+))\}")
-
-
-def tool(name: str) -> Path:
-    """A program of damoos's own, built by ``make build``: mempat makes accesses, kvload asks key-value servers."""
-    path = paths.data("build") / name
-    if not path.is_file():
-        raise ConfigError(f"{path} does not exist; build it with 'make build'")
-    return path
 
 
 class PatternWorkload(Workload):
