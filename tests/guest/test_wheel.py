@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import BRIEFLY
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -35,7 +37,7 @@ def test_a_synthetic_workload_is_tuned(guest_image: None, installed: Path, tmp_p
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [
-            installed / "damoos", "tune", "--workload", "synthetic/hot-cold", "--trials", "2", "--repeats", "2",
+            installed / "python", *BRIEFLY[1:], "tune", "--workload", "synthetic/hot-cold", "--trials", "2", "--repeats", "2",
             "--candidates", "1", "--prior", "none", "--format", "json",
         ],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
@@ -45,6 +47,6 @@ def test_a_synthetic_workload_is_tuned(guest_image: None, installed: Path, tmp_p
     assert len(result["trials"]) == 2
     where = subprocess.run(
         [installed / "python", "-c", "import damoos; print(damoos.__file__)"],
-        env=environment, capture_output=True, text=True, check=True,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert Path(where.stdout.strip()).is_relative_to(installed.parent)
