@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos import errors
-from damoos.agent import machine_setup, owner, proc, record
+from damoos.agent import children, machine_setup, owner, proc, record
 from damoos.agent.access_probe import seen_accesses
 from damoos.agent.action_probe import tryout
 from damoos.agent.cgroup import machine_metrics
@@ -310,6 +310,7 @@ def main() -> int:
     except errors.DamoosError as error:
         Link(dead_man_s).send({"id": 0, "error": errors.to_wire(error)})
         return 1
+    children.adopt_orphans()
     link = Link(dead_man_s)
     agent = Agent(link, log)
     signal.signal(signal.SIGTERM, lambda *_: link.give_up())

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +17,9 @@ from damoos.agent.undo import UndoLog
 from damoos.errors import MachineLost, WorkloadError
 
 OUTPUT_BYTES = 64 << 10
+# A program that prints more than this is ended: its output lies on the machine's disk.
+PRINT_BYTES = 256 << 20
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 def spawn(
@@ -120,6 +126,33 @@ def wait(
                 return True
     finally:
         os.close(ended)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parents end, so that none gets away by a double fork.
+
+    References
+    ----------
+    prctl(2), PR_SET_CHILD_SUBREAPER
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+class Strays:
+    """Descendants of this process that came after it was made, and have left their process groups."""
+
+    def __init__(self) -> None:
+        self._before = set(proc.descendants(os.getpid()))
+
+    def end(self) -> None:
+        """Kill them, and those that they make meanwhile."""
+        while strays := [pid for pid in proc.descendants(os.getpid()) if pid not in self._before]:
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            for pid in strays:
+                with contextlib.suppress(ChildProcessError):  # a grandchild: it comes to us, if not now, then next time
+                    os.waitpid(pid, 0)
 
 
 def has_ended(child: subprocess.Popen[bytes]) -> bool:

@@ -9,6 +9,10 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
+# Of a process with more threads, children are found by looking at all processes: one file for each of these.
+_MANY_THREADS = 64
+
+
 def descendants(root_pid: int) -> list[int]:
     """Process ids of a process tree, the root first; a tree that is gone gives an empty list."""
     found: list[int] = []
@@ -18,12 +22,26 @@ def descendants(root_pid: int) -> list[int]:
         if not os.path.exists(f"/proc/{pid}"):
             continue
         found.append(pid)
-        try:
-            for thread in os.listdir(f"/proc/{pid}/task"):
-                todo += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
-        except OSError:
-            continue  # ended between the two looks, or a kernel without CONFIG_PROC_CHILDREN
+        todo += _children(pid)
     return found
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+        if len(threads) > _MANY_THREADS:
+            return [int(one) for one in os.listdir("/proc") if one.isdigit() and _parent(one) == pid]
+        files = [Path(f"/proc/{pid}/task/{thread}/children") for thread in threads]
+        return [int(word) for file in files for word in file.read_text().split()]
+    except OSError:
+        return []  # ended between the two looks, or a kernel without CONFIG_PROC_CHILDREN
+
+
+def _parent(pid: str) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 def rss_bytes(pid: int) -> int:

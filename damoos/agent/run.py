@@ -81,7 +81,7 @@ class Run:
     def __call__(self) -> dict[str, Any]:
         """The whole run; what it returns is raw, nothing is averaged here."""
         filled = self._folders.prepare(self._spec.get("setup", ()), self._spec["env"])
-        mark = len(self._log)
+        mark, strays = len(self._log), children.Strays()
         try:
             self._place = self._folders.new(filled)
             if self._swap:
@@ -101,6 +101,7 @@ class Run:
             with SchemeOnProcess(context_from_json(document), self._log, recorder) as self._scheme:
                 return self._measured()
         finally:
+            strays.end()
             self._log.restore(keep=mark)
 
     def _measured(self) -> dict[str, Any]:
@@ -195,6 +196,7 @@ class Run:
                     meter.sample(pids)
                 if self._scheme:
                     self._scheme.follow(pids)
+                self._check_output()
                 if awaited is not program and children.has_ended(program):
                     killed = ": the kernel killed it, because memory ran out" if meter and meter.oom_kills else ""
                     raise WorkloadError(f"the server ended under its load{killed}: {self._said('program')}")
@@ -202,6 +204,12 @@ class Run:
             return next_look - time.monotonic()
 
         return children.wait(awaited, limit_s, self._interrupted, look)
+
+    def _check_output(self) -> None:
+        for path in [*self._place.glob("*.out"), *self._place.glob("*.err")]:
+            if path.stat().st_size > children.PRINT_BYTES:
+                limit = f"{children.PRINT_BYTES >> 20} MiB"
+                raise WorkloadError(f"the {path.stem} printed more than {limit}; have it print less, or to /dev/null")
 
     def _said(self, name: str) -> str:
         """The last words of a program, for an error message."""

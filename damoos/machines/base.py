@@ -22,6 +22,8 @@ from damoos.units import parse_bytes
 PING_S = 5.0
 DEAD_MAN_S = 60.0
 SILENCE_S = 120.0
+# The longest line of an agent's: a recording comes in pages of the trace buffer.
+LINE_BYTES = 256 << 20
 Sink = Callable[[dict[str, Any]], None]
 
 
@@ -147,6 +149,7 @@ class AgentLink:
         self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._next_id = 0
         self._sink: Sink | None = None
+        self._bad_line = ""
         self._heard = time.monotonic()
         self._closed = threading.Event()
         self._write_lock = threading.Lock()
@@ -222,7 +225,8 @@ class AgentLink:
                     raise self._lost(f"no sign of life for {SILENCE_S:g} s during '{name}'") from None
                 continue
             if answer is None:
-                raise self._lost(f"the machine hung up during '{name}'")
+                what = f"sent what is no answer: {self._bad_line}" if self._bad_line else "hung up"
+                raise self._lost(f"the machine {what} during '{name}'")
             if "event" in answer:
                 if self._sink:
                     self._sink(answer)
@@ -240,18 +244,42 @@ class AgentLink:
 
     def _read(self) -> None:
         try:
-            for line in self._from:
+            while line := self._from.readline(LINE_BYTES):
                 self._heard = time.monotonic()
-                message = json.loads(line)
+                message = _message(line)
                 if message.get("event") != "beat":
                     self._answers.put(message)
-        except (OSError, ValueError):
+        except OSError:
             pass
+        except ValueError as error:
+            if not self._closed.is_set():  # else it is the stream that says it has been closed
+                self._bad_line = str(error)
         self._answers.put(None)
 
     def _ping(self) -> None:
         while not self._closed.wait(PING_S):
             self._send({"call": "ping"}, quiet=True)
+
+
+def _message(line: bytes) -> dict[str, Any]:
+    """A line of an agent's: an event, or an answer.
+
+    Raises
+    ------
+    ValueError : it is neither
+    """
+    shown = repr(line[:80])
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError(shown) from None
+    if not isinstance(message, dict):
+        raise ValueError(shown)
+    error = message.get("error")
+    is_error = isinstance(error, dict) and {"type", "message"} <= set(error)
+    if "event" not in message and not (isinstance(message.get("id"), int) and ("result" in message or is_error)):
+        raise ValueError(shown)
+    return message
 
 
 class Session(ABC):

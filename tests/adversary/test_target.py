@@ -1,0 +1,134 @@
+"""A machine that answers what no agent does, late, in part, or not at all. The controller says so, and never hangs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from damoos.errors import MachineError, MachineLost
+from damoos.machines import base
+from damoos.machines.base import AgentLink
+
+HELLO = b'{"id": 0, "result": {"pid": 1}}\n'
+Peer = Callable[[int, int], None]
+
+
+class Target:
+    """Both pipes to a machine that behaves as a function does; it reads calls and writes answers."""
+
+    def __init__(self, peer: Peer) -> None:
+        calls, self._to = os.pipe()
+        self._from, answers = os.pipe()
+        self._thread = threading.Thread(target=self._run, args=(peer, calls, answers))
+        self._thread.start()
+
+    @staticmethod
+    def _run(peer: Peer, calls: int, answers: int) -> None:
+        peer(calls, answers)
+        os.close(answers)
+        while os.read(calls, 1 << 16):  # until the controller hangs up
+            pass
+        os.close(calls)
+
+    def link(self) -> AgentLink:
+        return AgentLink(os.fdopen(self._to, "wb"), os.fdopen(self._from, "rb"), "token")
+
+    def ended(self) -> None:
+        self._thread.join()
+
+
+Connect = Callable[[Peer], AgentLink]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    targets, links = [], []
+
+    def connect(peer: Peer) -> AgentLink:
+        targets.append(Target(peer))
+        links.append(targets[-1].link())
+        return links[-1]
+
+    yield connect
+    for link in links:
+        link.hang_up()
+    for target in targets:
+        target.ended()
+
+
+def says(*lines: bytes) -> Peer:
+    """Hello, and then some lines, each after a call; pings are no calls."""
+
+    def peer(calls: int, answers: int) -> None:
+        os.write(answers, HELLO)
+        with os.fdopen(os.dup(calls), "rb", buffering=0) as read:
+            for line in lines:
+                while b'"ping"' in read.readline():
+                    pass
+                os.write(answers, line)
+
+    return peer
+
+
+NO_ANSWERS = (
+    b"junk\n", b"\xff\xfe\n", b"[]\n", b"3\n", b"{}\n", b'{"id": "1", "result": 1}\n', b'{"id": 1}\n',
+    b'{"id": 1, "error": "gone"}\n', b'{"id": 1, "error": {"type": "MachineError"}}\n', b"[" * 100_000 + b"\n",
+    b'{"id": 1, "resu',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", NO_ANSWERS, ids=lambda line: line[:24])
+def test_what_is_no_answer_is_a_lost_machine(connect: Connect, line: bytes) -> None:
+    with pytest.raises(MachineLost, match=r"^the machine sent what is no answer: b.* during 'facts'$"):
+        connect(says(line)).call("facts")
+
+
+def test_a_line_without_end_is_a_lost_machine(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "LINE_BYTES", 1000)
+    with pytest.raises(MachineLost, match="sent what is no answer"):
+        connect(says(b'{"id": 1, "result": "' + b"x" * 2000)).call("facts")
+
+
+def test_a_machine_that_hangs_up_at_each_message_in_turn(connect: Connect) -> None:
+    answers = [b'{"id": %d, "result": %d}\n' % (number, number) for number in range(1, 5)]
+    for nr_answered in range(len(answers)):
+        link = connect(says(*answers[:nr_answered]))
+        assert [link.call("which") for _ in range(nr_answered)] == list(range(1, nr_answered + 1))
+        with pytest.raises(MachineLost, match=r"hung up during|connection to the agent broke"):
+            link.call("run")
+    with pytest.raises(MachineLost, match="hung up during 'hello'"):
+        connect(lambda calls, answers: None)
+
+
+def test_an_answer_to_a_former_call_is_passed_over(connect: Connect) -> None:
+    late = b'{"id": 1, "result": "late"}\n{"id": 2, "result": "now"}\n'
+    link = connect(says(b'{"id": 1, "error": {"type": "MachineError", "message": "no"}}\n', late))
+    with pytest.raises(MachineError, match=r"^no$"):
+        link.call("run")
+    assert link.call("run") == "now"
+
+
+def test_a_silent_machine_is_lost(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "SILENCE_S", 0.5)
+    silent = threading.Event()
+
+    def peer(calls: int, answers: int) -> None:
+        os.write(answers, HELLO)
+        silent.wait()
+
+    link = connect(peer)
+    try:
+        with pytest.raises(MachineLost, match=r"no sign of life for 0.5 s during 'run'"):
+            link.call("run")
+    finally:
+        silent.set()
+
+
+def test_an_error_of_an_unknown_kind_is_the_machine_s(connect: Connect) -> None:
+    for kind in ("SystemExit", "DamoosError2", "to_wire"):
+        link = connect(says(b'{"id": 1, "error": {"type": "%s", "message": "why"}}\n' % kind.encode()))
+        with pytest.raises(MachineError, match=r"^why$"):
+            link.call("run")

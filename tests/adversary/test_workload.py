@@ -1,0 +1,125 @@
+"""A workload that does what no workload should. Nothing of it is left, and the next run is as any other."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.adversary.conftest import AgentProcess, Start, uid
+
+SPEC = {"env": {}, "limit_s": 60, "sample_s": 0.1, "drop_caches": False, "context": None}
+MARK = "31.41592"
+
+DAEMON = f"""
+import os
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        os.execvp("sleep", ["sleep", "{MARK}"])
+    os._exit(0)
+os.wait()
+"""
+BROOD = f"""
+import os, time
+for _ in range(200):
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(0.01)
+        if os.fork() == 0:
+            os.execvp("sleep", ["sleep", "{MARK}"])
+        os._exit(0)
+while True:
+    try:
+        os.wait()
+    except ChildProcessError:
+        break
+"""
+RENAMED = """
+import ctypes
+ctypes.CDLL(None).prctl(15, b") R 1 1 (", 0, 0, 0)
+import time
+time.sleep(0.5)
+"""
+THREADS = """
+import threading, time
+threading.stack_size(64 << 10)
+for _ in range(5000):
+    threading.Thread(target=time.sleep, args=(1.5,), daemon=True).start()
+time.sleep(1)
+"""
+GROUP_KILLER = "import os, signal; os.kill(0, signal.SIGKILL)"
+FILLER = """
+import sys
+with open("big", "wb") as file:
+    file.truncate(1 << 30)
+    file.write(b"x" * (8 << 20))
+for number in range(2000):
+    open(f"file-{number}", "w").close()
+"""
+
+
+def survivors() -> str:
+    return subprocess.run(["pgrep", "-f", f"sleep {MARK}"], capture_output=True, text=True, check=False).stdout
+
+
+@pytest.fixture
+def agent(start: Start) -> AgentProcess:
+    agent = start()
+    agent.answer()
+    return agent
+
+
+def run(agent: AgentProcess, code: str, number: int = 1, **changes) -> dict:
+    return agent.call("run", number, argv=["/usr/bin/python3", "-S", "-c", code], **{**SPEC, **changes})
+
+
+@pytest.mark.parametrize(
+    "code", [DAEMON, BROOD, RENAMED, THREADS, FILLER], ids=["daemon", "brood", "renamed", "threads", "filler"]
+)
+def test_nothing_of_it_is_left(agent: AgentProcess, code: str) -> None:
+    raw = run(agent, code)
+    assert raw["exit_status"] == 0, raw["stderr"]
+    assert survivors() == ""
+    assert run(agent, "print(1)", 2)["stdout"] == "1\n"
+    assert agent.call("bye", 3) == []
+    assert [path for path in Path("/var/tmp").glob("damoos-run-*") if path.stat().st_uid == uid()] == []
+
+
+def test_one_that_kills_its_group_kills_nobody_else(agent: AgentProcess) -> None:
+    assert run(agent, GROUP_KILLER)["exit_status"] == -9
+    assert run(agent, "print(1)", 2)["stdout"] == "1\n"
+
+
+def test_many_threads_cost_the_measuring_little(agent: AgentProcess) -> None:
+    raw = run(agent, THREADS)
+    assert raw["runtime_s"] >= 1
+    assert len(raw["samples"]) >= 3
+
+
+def test_one_that_prints_without_end_is_ended(agent: AgentProcess) -> None:
+    error = run(agent, "while True: print('x' * 100_000)")
+    assert error["type"] == "WorkloadError"
+    assert error["message"] == "the program printed more than 256 MiB; have it print less, or to /dev/null"
+    assert run(agent, "print(1)", 2)["stdout"] == "1\n"
+
+
+def test_one_that_is_gone_before_it_is_looked_at(agent: AgentProcess) -> None:
+    for number in range(1, 20):
+        assert agent.call("run", number, argv=["true"], **SPEC)["exit_status"] == 0
+
+
+def test_a_killed_agent_s_program_dies_with_it(agent: AgentProcess) -> None:
+    """By its guardian."""
+    call = {"id": 1, "call": "run", "args": {**SPEC, "argv": ["sleep", MARK]}}
+    agent.send(json.dumps(call).encode() + b"\n")
+    while not survivors():
+        os.sched_yield()
+    agent.process.kill()
+    agent.process.wait()
+    while survivors():
+        os.sched_yield()
