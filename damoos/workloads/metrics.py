@@ -7,6 +7,7 @@ import fnmatch
 import json
 import math
 import re
+import zlib
 from collections.abc import Mapping
 from typing import Literal
 
@@ -122,19 +123,23 @@ def _percentile_of_table(text: str, percentile: float) -> float:
 
 def _of_hdr_logs(texts: list[str], percentile: float) -> float:
     """A percentile of all intervals of HdrHistogram logs together."""
+    from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
     from hdrh.histogram import HdrHistogram
 
-    total: HdrHistogram | None = None
+    intervals: list[HdrHistogram] = []
     for text in texts:
         for line in text.splitlines():
             encoded = line.rsplit(",", 1)[-1].strip()
             if line.startswith(("#", '"')) or not encoded.startswith("HIST"):
                 continue
-            interval = HdrHistogram.decode(encoded.encode())
-            if total is None:
-                total = interval
-            else:
-                total.add(interval)
+            try:
+                intervals.append(HdrHistogram.decode(encoded.encode()))
+            except (HdrCookieException, HdrHistogramSettingsException, HdrLengthException, zlib.error) as error:
+                raise ValueError(f"a line of the HdrHistogram log cannot be decoded: {error!r}") from None
+    # The widest first: one can only add what it has a place for.
+    total, *others = sorted(intervals, key=lambda one: -one.highest_trackable_value) or [None]
+    for interval in others:
+        total.add(interval)
     if total is None or total.get_total_count() == 0:
         raise ValueError("the HdrHistogram log holds no value")
     return float(total.get_value_at_percentile(percentile))

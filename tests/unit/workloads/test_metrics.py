@@ -107,6 +107,29 @@ def test_an_hdr_log() -> None:
         metric.read("p99_ms", "", "", {"a.hdr": "#empty\n"})
 
 
+def hdr_line(highest: int, *values: int) -> str:
+    interval = HdrHistogram(1, highest, 3)
+    for value in values:
+        interval.record_value(value)
+    return f"0.1,1.0,5.0,{interval.encode().decode()}\n"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_intervals_of_an_hdr_log_may_have_different_ranges(order: int) -> None:
+    lines = [hdr_line(1000, 500), hdr_line(1_000_000, 900_000)][::order]
+    metric = Metric(better="lower", hdr="*.hdr", percentile=99)
+    assert metric.read("p99_us", "", "", {"a.hdr": "".join(lines)}) == pytest.approx(900_000, rel=0.01)
+
+
+def test_an_hdr_log_that_is_cut_off_is_told() -> None:
+    """Wherever: a run that was killed leaves such a one."""
+    line = hdr_line(1000, *range(1, 900, 7))
+    metric = Metric(better="lower", hdr="*.hdr", percentile=99)
+    for end in range(len("0.1,1.0,5.0,HIST"), len(line) - 2):
+        with pytest.raises(MeasurementError, match="no metric 'p99_us' in the output"):
+            metric.read("p99_us", "", "", {"a.hdr": line[:end]})
+
+
 @pytest.mark.parametrize(
     ("text", "path", "value"),
     [
