@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from damoos.damon.scheme import parse_schemes
@@ -220,7 +221,8 @@ class RecordedPrior(Prior):
         score = self._scorer.score(run, self.baseline, ())
         if score.value is None or not score.feasible:  # another limit than that is broken, which no doubt would mend
             return np.nan, 0.0
-        chance = float(norm.cdf((limit - slowdown) / _slowdown_error(slowdown)))
+        # ndtr is norm.cdf without the checks, which cost a hundred times as much as the number.
+        chance = float(ndtr((limit - slowdown) / _slowdown_error(slowdown)))
         return orientation(self._scorer.direction) * score.value, chance
 
 
