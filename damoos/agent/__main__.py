@@ -115,12 +115,9 @@ def _call(line: bytes) -> Call:
     ------
     ValueError : it is no call
     """
-    call = json.loads(line)
-    if (
-        not isinstance(call, dict)
-        or not isinstance(call.get("call"), str)
-        or not isinstance(call.get("args", {}), dict)
-    ):
+    call: Call = json.loads(line)
+    is_call = isinstance(call, dict) and isinstance(call.get("call"), str) and isinstance(call.get("args", {}), dict)
+    if not is_call:
         raise ValueError(f"{line[:80]!r} is no call")
     if call["call"] not in ("ping", "cancel") and not isinstance(call.get("id"), int):
         raise ValueError(f"call '{call['call']}' has no id")
@@ -227,9 +224,9 @@ class Agent:
 
     def status(self) -> dict[str, Any]:
         """State of what `apply` started; ``in_service`` tells whether it was this agent that did."""
-        return (
-            {"in_service": True, **self._service.status()} if self._service else {"in_service": False, "alive": False}
-        )
+        if not self._service:
+            return {"in_service": False, "alive": False}
+        return {"in_service": True, **self._service.status()}
 
     def renew(self) -> None:
         """Put the schemes of `apply` on its process again, if their kdamond has ended."""
@@ -310,17 +307,21 @@ def main() -> int:
     except errors.DamoosError as error:
         Link(dead_man_s).send({"id": 0, "error": errors.to_wire(error)})
         return 1
-    children.adopt_orphans()
+    strays = children.Strays()
     link = Link(dead_man_s)
     agent = Agent(link, log)
     signal.signal(signal.SIGTERM, lambda *_: link.give_up())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     link.send({"id": 0, "result": {"pid": os.getpid()}})
     while (call := link.calls.get()) is not None:
-        link.send(_answer(agent, call))
+        answer = _answer(agent, call)
+        if call["call"] == "bye":
+            strays.end()
+        link.send(answer)
         if call["call"] == "bye":
             return 0
     agent.bye()
+    strays.end()
     return 0
 
 
@@ -335,10 +336,8 @@ def _take_machine(token: str, former: Sequence[str]) -> UndoLog:
     folder = state_folder()
     owner.lock(folder, token, former, BUSY_S, MAKE_WAY_S)
     path = folder / "undo.json"
-    if os.geteuid() != 0:
-        path.unlink(
-            missing_ok=True
-        )  # only root changes what outlives a process, so only root's list is worth believing
+    if os.geteuid() != 0:  # what outlives its process is changed by root only, so there is nothing here to believe
+        path.unlink(missing_ok=True)
     log = UndoLog(path)
     log.undo()
     remove_leftovers(log)

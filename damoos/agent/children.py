@@ -128,31 +128,34 @@ def wait(
         os.close(ended)
 
 
-def adopt_orphans() -> None:
-    """Become the parent of all descendants whose own parents end, so that none gets away by a double fork.
+class Strays:
+    """What programs leave behind that were started after it was made, also by a double fork and in groups of their own.
+
+    This process becomes the parent of all descendants whose own parents end, so that none gets away.
 
     References
     ----------
     prctl(2), PR_SET_CHILD_SUBREAPER
     """
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-class Strays:
-    """Descendants of this process that came after it was made, and have left their process groups."""
 
     def __init__(self) -> None:
-        self._before = set(proc.descendants(os.getpid()))
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._not_ours = set(proc.children(os.getpid()))
 
     def end(self) -> None:
         """Kill them, and those that they make meanwhile."""
-        while strays := [pid for pid in proc.descendants(os.getpid()) if pid not in self._before]:
-            for pid in strays:
-                with contextlib.suppress(ProcessLookupError):
+        while new := [pid for pid in proc.children(os.getpid()) if pid not in self._not_ours]:
+            for pid in [pid for child in new for pid in proc.descendants(child)]:
+                try:
                     os.kill(pid, signal.SIGKILL)
-            for pid in strays:
-                with contextlib.suppress(ChildProcessError):  # a grandchild: it comes to us, if not now, then next time
-                    os.waitpid(pid, 0)
+                except ProcessLookupError:
+                    continue
+                except PermissionError:  # it has become another user
+                    self._not_ours.add(pid)
+            for pid in new:
+                if pid not in self._not_ours:
+                    with contextlib.suppress(ChildProcessError):
+                        os.waitpid(pid, 0)
 
 
 def has_ended(child: subprocess.Popen[bytes]) -> bool:

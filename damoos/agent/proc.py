@@ -22,11 +22,12 @@ def descendants(root_pid: int) -> list[int]:
         if not os.path.exists(f"/proc/{pid}"):
             continue
         found.append(pid)
-        todo += _children(pid)
+        todo += children(pid)
     return found
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """Process ids of a process's children; none of one that is gone."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
         if len(threads) > _MANY_THREADS:
