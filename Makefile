@@ -125,6 +125,7 @@ notebooks: setup image ## run the notebooks on real guests and render their page
 
 bench: setup build/.test-packages image ## what damoos costs, alone and as a fleet; searchers raced; false winners; accessed bits; models
 	$(BIN)/python tests/bench/overhead.py
+	$(BIN)/python tests/bench/sampling.py
 	PYTHONPATH=. $(BIN)/python tests/bench/scale.py
 	PYTHONPATH=. $(BIN)/python tests/bench/report.py
 	$(BIN)/python tests/bench/search.py

@@ -300,8 +300,13 @@ def _start_guardian(log: UndoLog) -> None:
 
 
 def main() -> int:
-    """Serve one controller: ``DEAD_MAN_S TOKEN FORMER...``, a secret of its connection, and of those that broke."""
-    dead_man_s, token, *former = float(sys.argv[1]), *sys.argv[2:]
+    """Serve one controller.
+
+    The words of the command line are ``DEAD_MAN_S TOKEN FORMER...``: a secret of this connection, and those of its
+    controller's connections that broke. Without words, an agent that was started by hand.
+    """
+    dead_man_s = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
+    token, *former = sys.argv[2:] or [""]
     try:
         log = _take_machine(token, former)
     except errors.DamoosError as error:
