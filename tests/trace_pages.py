@@ -62,12 +62,12 @@ def stamp(ns: int) -> bytes:
     return head(TIME_STAMP, ns & (1 << 27) - 1) + struct.pack("<I", ns >> 27 & 0xFFFFFFFF)
 
 
-def page(begin_ns: int, *parts: bytes, cpu: int = 0, flags: int = 0, rest: bytes = b"") -> bytes:
+def page(begin_ns: int, *parts: bytes, cpu: int = 0, flags: int = 0, rest: bytes = b"", size: int = PAGE) -> bytes:
     """A page behind its CPU's number; ``rest`` lies behind what the kernel has committed."""
     data = b"".join(parts)
-    assert len(data) <= PAGE - HEAD
+    assert len(data) <= size - HEAD
     whole = struct.pack("<QQ", begin_ns, len(data) | flags) + data + rest
-    return struct.pack("<H", cpu) + whole.ljust(PAGE, b"\0")
+    return struct.pack("<H", cpu) + whole.ljust(size, b"\0")
 
 
 def pages(timed: Sequence[tuple[int, Region]], cpu: int = 0, long: bool = False) -> bytes:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos import errors
-from damoos.agent import children, machine_setup, owner, proc, record
+from damoos.agent import children, huge_pages, machine_setup, owner, proc, record
 from damoos.agent.access_probe import seen_accesses
 from damoos.agent.action_probe import tryout
 from damoos.agent.cgroup import machine_metrics
@@ -150,7 +150,7 @@ class Agent:
             "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
             "damon_in_use": _damon_in_use(),
             "flushes_tlb": proc.flushes_tlb(),
-            "has_thp": machine_setup.THP_ENABLED.exists(),
+            "has_thp": huge_pages.usable(),
             "metrics": machine_metrics(),
             "records": record.source(),
             "left_behind": self._log.left_behind(),

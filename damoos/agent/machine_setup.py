@@ -6,16 +6,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+from damoos.agent import huge_pages
 from damoos.agent.folders import SWAP_PREFIX
 from damoos.agent.private import data_folder
 from damoos.agent.proc import PAGE
 from damoos.agent.swap import SWAP_MAGIC, ZSWAP, Swap, make_swap, swapon, used_bytes
 from damoos.agent.undo import UndoLog
 from damoos.damon.files import write
-from damoos.errors import UnsupportedError, nearest
+from damoos.errors import UnsupportedError
 
-THP_MODES = ("always", "madvise", "never")
-THP_ENABLED = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _ZSWAP = Path("/") / ZSWAP
 
 
@@ -28,28 +27,14 @@ def prepare(wanted: dict[str, Any], log: UndoLog) -> Swap | None:
         ``thp`` (a THP mode), ``swappiness`` (int), ``aslr`` (bool), ``swap`` (``kind``: zram, zswap, file or disk;
         ``sz_bytes``, ``algorithm``, ``device``); a key that is absent leaves that part of the machine as it is.
     """
-    if "thp" in wanted and THP_ENABLED.exists():
-        set_thp(wanted["thp"], log)
+    if "thp" in wanted and huge_pages.usable():
+        huge_pages.set_mode(wanted["thp"], log)
     if "swappiness" in wanted:
         log.set_file(Path("/proc/sys/vm/swappiness"), wanted["swappiness"])
     if "aslr" in wanted:
         log.set_file(Path("/proc/sys/kernel/randomize_va_space"), 2 if wanted["aslr"] else 0)
     swap = wanted.get("swap")
     return _SWAPS[swap["kind"]](swap, log) if swap else None
-
-
-def set_thp(mode: str, log: UndoLog) -> None:
-    """Bring a THP mode into force.
-
-    Raises
-    ------
-    UnsupportedError : there is no such mode, or no THP in this kernel
-    """
-    if mode not in THP_MODES:
-        raise UnsupportedError(f"no THP mode '{mode}'{nearest(mode, THP_MODES)}")
-    if not THP_ENABLED.exists():
-        raise UnsupportedError(f"this kernel has no transparent huge pages, so THP mode '{mode}' cannot be set")
-    log.set_file(THP_ENABLED, mode)
 
 
 def _add_zram(swap: dict[str, Any], log: UndoLog) -> Swap:

@@ -23,7 +23,7 @@ _PRESENT = int.from_bytes((b"\0" * 7 + b"\x80") * (BLOCK // PAGE), "little")
 
 
 def resident_blocks(pid: int) -> list[tuple[int, int]]:
-    """Where a process has memory: the addresses of blocks of 1 MiB, and how many of their pages are present.
+    """Where a process has memory: the addresses of blocks of 256 pages, and how many of their pages are present.
 
     Empty blocks are left out, and so is everything of a process that has ended.
     """

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import cgroup, proc
+from damoos.agent import cgroup, huge_pages, proc
 from damoos.agent.swap import Swap, compressed_bytes, used_bytes
 
 SAMPLE_COLUMNS = (
@@ -98,6 +98,7 @@ class Meter:
             "samples": self._samples,
             "sampling_cpu_s": self._sampling_cpu_s,
             "oom_kills": self.oom_kills,
+            "huge_pages": huge_pages.settings(),
             "swapped_to": {device: sz_bytes for device, sz_bytes in self._swapped_to.items() if sz_bytes > 0},
         }
         if self._group and self._cpu_s:

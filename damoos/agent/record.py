@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent.memory import resident_blocks
+from damoos.agent.proc import PAGE
 from damoos.agent.undo import UndoLog
 from damoos.damon.files import read, write
 from damoos.damon.kdamond import Kdamond
@@ -42,7 +43,6 @@ LOOK_S = 0.5
 # time, so that the cost does not grow with the memory.
 COUNT_S, COUNT_SHARE = 0.5, 0.01
 COUNT_GROWTH = 0.05
-PAGE = 4096
 Send = Callable[[dict[str, Any]], None]
 
 
@@ -109,7 +109,7 @@ class Recorder:
 
     def start(self) -> None:
         """Begin, before the kdamond does."""
-        begin: dict[str, Any] = {"source": "trace" if self._place else "tried_regions"}
+        begin: dict[str, Any] = {"source": "trace" if self._place else "tried_regions", "page_bytes": PAGE}
         if self._place:
             instance = self._instance(self._place)
             begin |= {"format": read(instance / EVENT / "format"), "page": read(self._place / "events/header_page")}

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import cgroup, children, proc
+from damoos.agent import cgroup, children, huge_pages, proc
 from damoos.agent.children import tail
 from damoos.agent.folders import Folders
-from damoos.agent.machine_setup import drop_caches, set_thp
+from damoos.agent.machine_setup import drop_caches
 from damoos.agent.meter import Meter
 from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
@@ -92,7 +92,7 @@ class Run:
                 self._server_group = cgroup.make_cgroup(self._log)
                 self._load_group = cgroup.make_cgroup(self._log, "-load") if self._spec.get("load") else None
             if self._spec.get("thp"):
-                set_thp(self._spec["thp"], self._log)
+                huge_pages.set_mode(self._spec["thp"], self._log)
             document = self._spec["context"]
             if document is None:
                 return self._measured()

@@ -78,11 +78,10 @@ class UndoLog:
 
     def set_file(self, path: Path, value: object) -> None:
         """Write a kernel file whose present content is to come back; no change, no entry."""
-        before = path.read_text().strip()
-        chosen = _chosen(before)
-        if chosen == str(value):
+        former = chosen(path.read_text().strip())
+        if former == str(value):
             return
-        self.record("file", path=str(path), value=chosen)
+        self.record("file", path=str(path), value=former)
         write(path, value)
 
     def undo(self, keep: int = 0) -> list[str]:
@@ -157,7 +156,7 @@ def _shown(entry: Entry) -> str:
     return " ".join([entry["kind"], *(f"{name}={value}" for name, value in entry.items() if name != "kind")])
 
 
-def _chosen(text: str) -> str:
+def chosen(text: str) -> str:
     """The value in force of a file such as ``always [madvise] never``."""
     start, end = text.find("["), text.find("]")
     return text[start + 1 : end] if 0 <= start < end else text

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from damoos.damon.scheme import Context, DamosStats
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
 REMOVE_S = 10.0
-PAGE = 4096
 # Modules that start a kdamond of their own, which no interface shows.
 _MODULES = ("damon_reclaim", "damon_lru_sort", "damon_stat")
 
@@ -220,7 +220,7 @@ def system_ram(root: Path = Path("/")) -> list[tuple[int, int]]:
         if what != "System RAM" and not what.startswith("System RAM ("):
             continue
         start, end = (int(word, 16) for word in span.split("-"))
-        start, end = -(-start // PAGE) * PAGE, (end + 1) // PAGE * PAGE
+        start, end = -(-start // PAGESIZE) * PAGESIZE, (end + 1) // PAGESIZE * PAGESIZE
         inside = any(start >= outer_start and end <= outer_end for outer_start, outer_end in ranges)
         if start < end and not inside:
             ranges.append((start, end))

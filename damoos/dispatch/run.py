@@ -135,6 +135,7 @@ def run_once(
             "policy": policy.name,
             "accepted": raw["accepted"],
             "swapped_to": raw["swapped_to"],
+            "huge_pages": raw["huge_pages"],
             "kdamond_restarts": raw.get("kdamond_restarts", 0),
             **({"left_on_swap_bytes": raw["left_on_swap_bytes"]} if raw.get("left_on_swap_bytes") else {}),
             **({"record": {**raw["record"], "began_s": raw["began_s"]}} if "record" in raw else {}),

@@ -15,7 +15,7 @@ from damoos.units import format_bytes, format_us, parse_bytes, parse_percent, pa
 
 Params = Mapping[str, int]
 
-PAGE = 4096
+PAGE = 4096  # a grid for sizes; a kernel with larger pages rounds
 # Ranges from 0 have no logarithm. The paper's range, 0 to 60 s in steps of 1 s, is linear up to its first step and
 # logarithmic beyond, and so is every other one.
 KNEE = 1 / 60

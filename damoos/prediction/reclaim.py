@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from damoos.recordings.aggregations import moments, percentiles
 from damoos.recordings.recording import Recording
 
-PAGE = 4096
-BLOCK = 256 * PAGE  # in which the agent counts what is resident
+BLOCK_PAGES = 256  # of a block in which the agent counts what is resident
 # More cells than this say nothing that DAMON would not have merged.
 MAX_CELLS = 1024
 # How often the slowdown that was predicted is put into the next prediction.
@@ -45,7 +44,7 @@ class Reclaim:
     peak : ndarray of shape (n,)
         What is enough for what is resident for 95 % of the time, as a share of the most that was.
     out_pages, in_pages : ndarray of shape (n,)
-        Pages (4 KiB) that are paged out, and faulted back.
+        Pages that are paged out, and faulted back.
     span_s : float, seconds
         Length of the recording.
     """
@@ -146,20 +145,21 @@ def _resident(recording: Recording, snapshots: NDArray[np.int64], edges: NDArray
     if not counts:
         return np.tile(np.diff(edges).astype(np.float64), (len(snapshots), 1))
     target = int(recording.target[snapshots[0]])
-    cells = [_in_cells(blocks[target] if target < len(blocks) else [], edges) for _, blocks in counts]
+    page_bytes = recording.page_bytes
+    cells = [_in_cells(blocks[target] if target < len(blocks) else [], edges, page_bytes) for _, blocks in counts]
     when = np.array([at_s for at_s, _ in counts])
     last = np.searchsorted(when, recording.end_s[snapshots], side="right") - 1
     return np.array([cells[max(0, index)] for index in last])
 
 
-def _in_cells(blocks: Sequence[tuple[int, int]], edges: NDArray[np.int64]) -> Floats:
-    """Bytes of each cell, of blocks of 1 MiB whose present pages are taken to lie evenly."""
+def _in_cells(blocks: Sequence[tuple[int, int]], edges: NDArray[np.int64], page_bytes: int) -> Floats:
+    """Bytes of each cell, of blocks whose present pages are taken to lie evenly."""
     if not blocks:
         return np.zeros(len(edges) - 1)
     table = np.array(blocks, dtype=np.int64)
-    ends = np.cumsum(table[:, 1]) * float(PAGE)
-    points = np.column_stack([table[:, 0], table[:, 0] + BLOCK]).ravel()
-    values = np.column_stack([ends - table[:, 1] * PAGE, ends]).ravel()
+    ends = np.cumsum(table[:, 1]) * float(page_bytes)
+    points = np.column_stack([table[:, 0], table[:, 0] + BLOCK_PAGES * page_bytes]).ravel()
+    values = np.column_stack([ends - table[:, 1] * page_bytes, ends]).ravel()
     return np.diff(np.interp(edges, points, values))
 
 
@@ -180,12 +180,12 @@ def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stret
             out[:, ~mapped] = 0.0
             # Pages that are touched in an aggregation, of a region that is seen accessed in so many of its samples.
             back = out * (1 - (1 - np.minimum(seen, 0.999)) ** samples)
-            in_pages += measured[snapshot] * (back @ sz_bytes) / PAGE
+            in_pages += measured[snapshot] * (back @ sz_bytes) / recording.page_bytes
             out -= back
             since_us += here_us[:, None]
             old = grid.age_us[nth] * stretch[:, None] >= ages_us[:, None]
             act = old & (seen == 0) & mapped & (since_us >= ages_us[:, None])
-            out_pages += measured[snapshot] * (np.where(act, 1 - out, 0.0) @ sz_bytes) / PAGE
+            out_pages += measured[snapshot] * (np.where(act, 1 - out, 0.0) @ sz_bytes) / recording.page_bytes
             out[act] = 1.0
             since_us[act] = 0.0
             out_bytes[number[snapshot]] += out @ sz_bytes

@@ -19,7 +19,7 @@ import numpy as np
 
 from damoos.damon.scheme import Attrs, IntervalsGoal
 from damoos.errors import ConfigError, MeasurementError, StoreError
-from damoos.recordings.recording import Recording
+from damoos.recordings.recording import USUAL_PAGE_BYTES, Recording
 from damoos.recordings.ring_buffer import events, snapshots
 
 MODE = 0o600
@@ -118,7 +118,13 @@ def _recording(lines: list[dict[str, Any]], about: Mapping[str, Any]) -> Recordi
     chunks = [_unpacked(line["data"]) for line in rest if "data" in line]
     resident = [json.loads(_unpacked(line["resident"])) for line in rest if "resident" in line]
     columns = _traced(chunks, begin, attrs) if begin["source"] == "trace" else _looked_at(chunks, attrs)
-    known = {**first["about"], **about, "source": begin["source"], "resident": resident}
+    known = {
+        **first["about"],
+        **about,
+        "source": begin["source"],
+        "resident": resident,
+        "page_bytes": begin.get("page_bytes", USUAL_PAGE_BYTES),
+    }
     return Recording(first["operations"], attrs, **columns, about=known)
 
 
@@ -127,7 +133,7 @@ def _unpacked(text: str) -> bytes:
 
 
 def _traced(chunks: list[bytes], begin: Mapping[str, Any], attrs: Attrs) -> dict[str, Any]:
-    seconds, rows = events(b"".join(chunks), begin["format"], begin["page"])
+    seconds, rows = events(b"".join(chunks), begin["format"], begin["page"], begin.get("page_bytes", USUAL_PAGE_BYTES))
     entries = snapshots(seconds, rows)
     ends = np.array([entry[0] for entry in entries])
     targets = _numbered([entry[1] for entry in entries])

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+# Of machines that do not say: x86, and most of the others.
+USUAL_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,9 +46,9 @@ class Recording:
     age : ndarray of shape (m,), aggregation intervals
         For which the region has kept its access frequency.
     about : mapping
-        Where it comes from: ``workload``, ``variant``, ``machine``, ``kernel`` and more of a run's provenance. For a
-        recording of somebody else's only ``assumed``: which of ``operations``, ``intervals`` and ``nr_regions`` its
-        file does not say.
+        Where it comes from: ``workload``, ``variant``, ``machine``, ``kernel`` and more of a run's provenance;
+        ``page_bytes`` of the machine. For a recording of somebody else's only ``assumed``: which of ``operations``,
+        ``intervals`` and ``nr_regions`` its file does not say.
     path : Path or None
         The file that it was read from or written to.
 
@@ -130,6 +132,11 @@ class Recording:
                 "age_us": self.age * self.attrs.aggr_us,
             }
         )
+
+    @property
+    def page_bytes(self) -> int:
+        """Size of the machine's pages; the usual one if the recording does not say."""
+        return int(self.about.get("page_bytes", USUAL_PAGE_BYTES))
 
     def _words(self) -> dict[str, str]:
         """Where it comes from and how much there is of it; nothing in a file is to steer a terminal."""

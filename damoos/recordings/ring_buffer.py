@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from damoos.errors import MeasurementError
 
-PAGE = 4096
 # Types of an event's header: up to 28 its length in words, then these.
 _PADDING, _TIME_EXTEND, _TIME_STAMP = 29, 30, 31
 _FIELDS = ("common_type", "target_id", "nr_regions", "start", "end", "nr_accesses", "age")
@@ -49,7 +48,7 @@ def event_id(form: str) -> int:
     return int(match[1])
 
 
-def events(pages: bytes, form: str, page_form: str) -> tuple[NDArray[np.float64], Rows]:
+def events(pages: bytes, form: str, page_form: str, page_bytes: int) -> tuple[NDArray[np.float64], Rows]:
     """Times (seconds) and fields of all events, in the order in which they happened.
 
     Parameters
@@ -58,6 +57,8 @@ def events(pages: bytes, form: str, page_form: str) -> tuple[NDArray[np.float64]
         Pages, each after the number of its CPU (two bytes).
     form, page_form : str
         The kernel's ``format`` of the event and ``header_page`` of its pages.
+    page_bytes : int
+        Size of a page on the machine.
     """
     dtype, number = dtype_of(form), event_id(form)
     fields = {name: int(at) for name, at in re.findall(r"field:\s*[\w ]+? (\w+);\s*offset:(\d+);", page_form)}
@@ -65,8 +66,8 @@ def events(pages: bytes, form: str, page_form: str) -> tuple[NDArray[np.float64]
     if not begin or "commit" not in fields:
         raise MeasurementError("the kernel's header_page has an unknown format")
     times, payloads = [], []
-    for at in range(0, len(pages) - PAGE - 1, PAGE + 2):
-        for time_ns, payload in _events_of(pages[at + 2 : at + 2 + PAGE], fields["commit"], int(begin[1])):
+    for at in range(0, len(pages) - page_bytes - 1, page_bytes + 2):
+        for time_ns, payload in _events_of(pages[at + 2 : at + 2 + page_bytes], fields["commit"], int(begin[1])):
             if len(payload) >= dtype.itemsize and payload[0] | payload[1] << 8 == number:
                 times.append(time_ns)
                 payloads.append(payload[: dtype.itemsize])
@@ -80,7 +81,7 @@ def _events_of(page: bytes, commit_at: int, data_at: int) -> Iterator[tuple[int,
     """Time (ns) and payload of each event of a page."""
     (now,) = struct.unpack_from("<Q", page)
     (commit,) = struct.unpack_from("<Q", page, commit_at)
-    at, end = data_at, min(PAGE, data_at + (commit & 0xFFFFF))  # the bits above say that events were lost
+    at, end = data_at, min(len(page), data_at + (commit & 0xFFFFF))  # the bits above say that events were lost
     while at + 4 <= end:
         (head,) = struct.unpack_from("<I", page, at)
         kind, delta = head & 31, head >> 5

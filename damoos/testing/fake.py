@@ -217,6 +217,7 @@ class FakeAgent:
             "sampling_cpu_s": 0.001 * runtime_s,
             "oom_kills": 0,
             "swapped_to": {"/dev/zram0": int(RSS_BYTES - rss)} if rss < RSS_BYTES else {},
+            "huge_pages": {"mode": "madvise"},
             "kdamond_cpu_s": 0.01 * runtime_s if document else 0.0,
             "accepted": {},
             "stdout": '{"ops": 1000, "ops_per_s": 100}',  # as mempat would say

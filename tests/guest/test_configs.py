@@ -10,7 +10,8 @@ from damoos.api import comparisons
 from damoos.machines.guest import GuestSession
 from tests.conftest import MIB, shell
 
-ENABLED = "/sys/kernel/mm/transparent_hugepage/enabled"
+FOLDER = "/sys/kernel/mm/transparent_hugepage"
+ENABLED = f"{FOLDER}/enabled"
 # One page in 16 of "sparse" is touched: 4 MiB of it, 64 MiB where huge pages hold it.
 PATTERN = """#regions
 hot, 16M
@@ -49,6 +50,23 @@ def test_a_thp_mode_is_in_force_for_one_run_only(fresh_guest: GuestSession) -> N
         raw = fresh_guest.agent.call("run", argv=["cat", ENABLED], **spec, thp=mode)
         assert f"[{mode or 'never'}]" in raw["stdout"]
         assert "[never]" in shell(fresh_guest, f"cat {ENABLED}")
+
+
+def test_a_size_that_the_owner_has_turned_on_is_off_for_the_run(fresh_guest: GuestSession) -> None:
+    spec = {"env": {}, "limit_s": 30, "sample_s": 0.5, "drop_caches": False, "context": None}
+    own = f"{FOLDER}/hugepages-64kB/enabled"
+    before = shell(fresh_guest, f"cat {own}; echo always > {own}")
+    try:
+        raw = fresh_guest.agent.call("run", argv=["cat", own], **spec, thp="madvise")
+        assert "[never]" in raw["stdout"]
+        assert raw["huge_pages"]["mode"] == "madvise"
+        assert raw["huge_pages"]["64kB"] == "never"
+        assert raw["huge_pages"]["2048kB"] == "inherit"
+        raw = fresh_guest.agent.call("run", argv=["cat", own], **spec)
+        assert "[always]" in raw["stdout"]
+        assert raw["huge_pages"]["64kB"] == "always"
+    finally:
+        shell(fresh_guest, f"echo {before[before.index('[') + 1 : before.index(']')]} > {own}")
 
 
 @pytest.mark.usefixtures("guest_image")

@@ -96,6 +96,13 @@ def test_memory_that_was_never_there_saves_nothing() -> None:
         assert found.out_pages[0] == pytest.approx(PAGES * len({1, 2} & set(there)), abs=1e-6)
 
 
+def test_pages_are_as_large_as_the_machine_has_them() -> None:
+    counts = [[0.05, [[[0, 10], [16 * MIB, 10]]]]]  # blocks of 16 MiB, of which 640 KiB are there
+    found = reclaim(watched(NEVER, about={"resident": counts, "page_bytes": 1 << 16}), [2 * S], FREE)
+    # The region has 10 of the 16 MiB of the first block.
+    assert found.out_pages[0] == pytest.approx(10 * 10 / 16)
+
+
 def test_a_block_may_lie_in_two_regions() -> None:
     half = MIB // 2
     snapshots = [

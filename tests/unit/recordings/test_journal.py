@@ -63,7 +63,7 @@ def filled(path: Path | None = None) -> Journal:
 
 
 WANTED = recording((0.9, 1, FIRST), (0.9, 1, SECOND, 1), (1, 2, SECOND), (1, 2, FIRST, 1))
-ABOUT = {"workload": "synthetic/stairs", "source": "trace", "resident": RESIDENT}
+ABOUT = {"workload": "synthetic/stairs", "source": "trace", "resident": RESIDENT, "page_bytes": 4096}
 
 
 def test_a_trace() -> None:
