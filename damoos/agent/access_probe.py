@@ -6,13 +6,10 @@ memory looks cold. The kernel does not say so, nor does a version or an option o
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from fractions import Fraction
 
+from damoos.agent.probe_memory import held_memory
 from damoos.agent.undo import UndoLog
 from damoos.damon.interface import kdamond
 from damoos.damon.pattern import AccessPattern
@@ -24,15 +21,6 @@ ATTRS = Attrs(sample_us=5_000, aggr_us=100_000, update_us=60_000_000)
 LOOK_S = 1.5
 # Accessed in at least half of the samples.
 _HOT = AccessPattern(min_freq=Fraction(50))
-_MEMORY = f"""
-import ctypes, mmap, sys
-memory = mmap.mmap(-1, {2 * HALF_BYTES}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-memory.madvise(mmap.MADV_NOHUGEPAGE)
-memory[::4096] = bytes(len(memory[::4096]))
-print(ctypes.addressof(ctypes.c_char.from_buffer(memory)), flush=True)
-while True:
-    memory[:{HALF_BYTES}:4096]
-"""
 
 
 def seen_accesses(log: UndoLog) -> dict[str, float]:
@@ -47,7 +35,7 @@ def seen_accesses(log: UndoLog) -> dict[str, float]:
     ------
     MachineError : it could not be tried, which says nothing of what DAMON sees
     """
-    with _memory() as (pid, address):
+    with held_memory(2 * HALF_BYTES, HALF_BYTES) as (pid, address):
         halves = {"accessed": address, "idle": address + HALF_BYTES}
         return {name: _share(pid, start, log) for name, start in halves.items()}
 
@@ -62,20 +50,9 @@ def _share(pid: int, start: int, log: UndoLog) -> float:
         probe.start()
         deadline, nr_looks = time.monotonic() + 4 * LOOK_S, LOOK_S * 1e6 / ATTRS.aggr_us
         while True:
-            hot, whole = (stats.sz_tried_bytes for stats in probe.stats())
-            if whole >= nr_looks * HALF_BYTES or time.monotonic() > deadline:
-                return hot / whole if whole else 0.0
+            hot, all_tried = (stats.sz_tried_bytes for stats in probe.stats())
+            if all_tried >= nr_looks * HALF_BYTES or time.monotonic() > deadline:
+                return hot / all_tried if all_tried else 0.0
             time.sleep(ATTRS.aggr_us / 1e6)
     finally:
         log.restore(keep=mark)
-
-
-@contextmanager
-def _memory() -> Iterator[tuple[int, int]]:
-    """A process that accesses the first half of its memory: its pid, and where the memory lies."""
-    with subprocess.Popen([sys.executable, "-S", "-c", _MEMORY], stdout=subprocess.PIPE) as child:
-        try:
-            assert child.stdout
-            yield child.pid, int(child.stdout.readline())
-        finally:
-            child.kill()

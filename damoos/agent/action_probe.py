@@ -8,14 +8,12 @@ addresses, or by the physical pages that they have.
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from damoos.agent import proc
+from damoos.agent.probe_memory import held_memory
 from damoos.agent.undo import UndoLog
 from damoos.damon.interface import kdamond
 from damoos.damon.scheme import Attrs, Context, Scheme
@@ -29,14 +27,6 @@ APPLIED_WITHIN_S = 1.0
 # A process without swap loses a few pages of its program to pageout; the counters of RSS are not exact either.
 NOISE_BYTES = 1 << 20
 MAX_SPANS = 64
-_MEMORY = f"""
-import ctypes, mmap, sys
-memory = mmap.mmap(-1, {SZ_BYTES}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-for at in range(0, {SZ_BYTES}, 4096):
-    memory[at : at + 8] = at.to_bytes(8, "little")
-print(ctypes.addressof(ctypes.c_char.from_buffer(memory)), flush=True)
-sys.stdin.read()
-"""
 _PRESENT, _PFN = 1 << 63, (1 << 55) - 1
 
 
@@ -54,42 +44,30 @@ def tryout(operations: str, actions: Sequence[str], log: UndoLog) -> dict[str, i
 
 def _applied(operations: str, action: str, log: UndoLog) -> int:
     mark = len(log)
-    with _memory() as (pid, address):
-        one = kdamond()
-        one.create(about_to=lambda former: log.record("kdamond", **former))
+    with held_memory(SZ_BYTES) as (pid, address):
+        probe = kdamond()
+        probe.create(about_to=lambda former: log.record("kdamond", **former))
         try:
             spans = [(address, address + SZ_BYTES)] if operations != "paddr" else _physical(pid, address)
             node = _other_node() if action.startswith("migrate_") else None
             rss_bytes = proc.rss_bytes(pid)
-            one.configure(Context((Scheme(action, target_nid=node),), operations, ATTRS), [pid], spans)
-            one.start()
-            tried, did = 0, 0
+            probe.configure(Context((Scheme(action, target_nid=node),), operations, ATTRS), [pid], spans)
+            probe.start()
+            tried, applied = 0, 0
             end = time.monotonic() + TRIED_WITHIN_S
-            while not did and time.monotonic() < end:
+            while not applied and time.monotonic() < end:
                 time.sleep(0.05)
-                (stats,) = one.stats()
+                (stats,) = probe.stats()
                 if stats.sz_tried_bytes and not tried:
                     end = time.monotonic() + APPLIED_WITHIN_S
                 tried = stats.sz_tried_bytes
-                did = tried if action == "stat" else stats.sz_applied_bytes
+                applied = tried if action == "stat" else stats.sz_applied_bytes
                 if action == "pageout":
                     left = rss_bytes - proc.rss_bytes(pid)
-                    did = min(did, left) if left >= NOISE_BYTES else 0
-            return did
+                    applied = min(applied, left) if left >= NOISE_BYTES else 0
+            return applied
         finally:
             log.restore(keep=mark)
-
-
-@contextmanager
-def _memory() -> Iterator[tuple[int, int]]:
-    """A process that holds memory and does nothing: its pid, and where the memory lies."""
-    argv = [sys.executable, "-S", "-c", _MEMORY]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        try:
-            assert child.stdout
-            yield child.pid, int(child.stdout.readline())
-        finally:
-            child.kill()
 
 
 def _physical(pid: int, address: int) -> list[tuple[int, int]]:

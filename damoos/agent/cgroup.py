@@ -20,8 +20,8 @@ def usable() -> bool:
 def make_cgroup(log: UndoLog, suffix: str = "") -> Path:
     """A group of the agent's own, with the controllers that a run is measured by; undone with the log."""
     control = CGROUPS / "cgroup.subtree_control"
-    wanted = {"memory", "cpu"} & set((CGROUPS / "cgroup.controllers").read_text().split())
-    for controller in wanted - set(control.read_text().split()):
+    controllers = {"memory", "cpu"} & set((CGROUPS / "cgroup.controllers").read_text().split())
+    for controller in controllers - set(control.read_text().split()):
         log.record("controller", path=str(control), name=controller)
         control.write_text(f"+{controller}")
     group = CGROUPS / f"damoos-{os.getpid()}{suffix}"
@@ -58,9 +58,9 @@ def pressure(group: Path | None) -> dict[str, int]:
 
 def machine_metrics() -> list[str]:
     """Metrics of a run that not every machine has."""
-    found = ["cgroup_avg_bytes"] if usable() else []
-    found += ["zram_avg_bytes", "net_avg_bytes"] if can_account() else []
+    names = ["cgroup_avg_bytes"] if usable() else []
+    names += ["zram_avg_bytes", "net_avg_bytes"] if can_account() else []
     # A new cgroup has its pressure files if the machine has its own.
     if {"some", "io_some"} <= set(pressure(None)):
-        found += ["psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
-    return found
+        names += ["psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
+    return names

@@ -25,18 +25,18 @@ def features(log: UndoLog) -> dict[str, str]:
     """
     offered = interface.probe()
     operations = offered.get("operations", [])
-    found = {
+    rows = {
         "DAMON interfaces": _words(offered.get("interfaces", [])),
         "operations sets": _words(operations),
     }
-    for one in ("vaddr", "paddr"):
-        applied = tryout(one, offered["actions"], log) if one in operations else {}
-        found[f"actions applied on {one}"] = _words([action for action, sz_bytes in applied.items() if sz_bytes])
-        found[f"accepted on {one}, applied to nothing"] = _words([name for name, sz in applied.items() if not sz])
+    for ops in ("vaddr", "paddr"):
+        applied = tryout(ops, offered["actions"], log) if ops in operations else {}
+        rows[f"actions applied on {ops}"] = _words([action for action, sz_bytes in applied.items() if sz_bytes])
+        rows[f"accepted on {ops}, applied to nothing"] = _words([name for name, sz in applied.items() if not sz])
     files = offered.get("scheme_files", [])
     quotas = "size and time" if "quotas" in files else NOT_HERE
     goals = offered.get("goals", [])
-    found |= {
+    rows |= {
         "quotas": quotas + (f"; goals: {_words(goals)}" if goals else ""),
         "filters": _words(offered.get("filters", [])),
         "watermarks": _there("watermarks" in files),
@@ -55,7 +55,7 @@ def features(log: UndoLog) -> dict[str, str]:
         "pressure (PSI)": _there("some" in cgroup.pressure(None)),
         "KUnit": _there((_SYS / "module/kunit").exists()),
     }
-    return found
+    return rows
 
 
 def _words(words: list[str]) -> str:

@@ -86,8 +86,8 @@ class Folders:
                 self._log.restore(keep=mark)  # also ends what it has left running
                 status = child.wait()
             if status != 0:
-                said = children.tail(outputs.with_suffix(".err")).strip()
-                last = " | ".join((said or children.tail(outputs.with_suffix(".out")).strip()).splitlines()[-3:])
+                errors = children.tail(outputs.with_suffix(".err")).strip()
+                last = " | ".join((errors or children.tail(outputs.with_suffix(".out")).strip()).splitlines()[-3:])
                 raise WorkloadError(f"set-up: '{' '.join(argv)}' ended with {status}: {last}")
 
 

@@ -102,13 +102,13 @@ class Live:
         cpu = CpuTimes(self._check_alive())
         spent_s = self._scheme.cpu_s() if self._scheme else 0.0
         self._watch(spec["window_s"], spec["sample_s"], look)
-        found, after = meter.read(), self._done()
-        found |= self._scheme.recorded() if self._scheme else {}
-        if "user_s" not in found:  # the cgroup's, if it has one, are exact
-            found |= cpu.spent()
-        found |= {
+        result, after = meter.read(), self._done()
+        result |= self._scheme.recorded() if self._scheme else {}
+        if "user_s" not in result:  # the cgroup's, if it has one, are exact
+            result |= cpu.spent()
+        result |= {
             "kdamond_cpu_s": self._scheme.cpu_s() - spent_s if self._scheme else 0.0,
-            "damos": [{name: one[name] - was.get(name, 0) for name in one} for one, was in zip(after, before)],
+            "damos": [{name: stats[name] - was.get(name, 0) for name in stats} for stats, was in zip(after, before)],
             "readings": readings,
             "left_on_swap_bytes": left_bytes,
             "accepted": accepted,
@@ -117,7 +117,7 @@ class Live:
         }
         if spec.get("record"):  # the next window is to have a kdamond without a recorder
             self._take_off()
-        return found
+        return result
 
     def end(self) -> None:
         """Take the scheme off and bring back what it has paged out."""
@@ -169,7 +169,7 @@ class Live:
         self._scheme = None
 
     def _done(self) -> list[dict[str, Any]]:
-        return [one.as_dict() for one in self._scheme.kdamond.stats()] if self._scheme else []
+        return [stats.as_dict() for stats in self._scheme.kdamond.stats()] if self._scheme else []
 
     def _watch(self, for_s: float, sample_s: float, look: Callable[[list[int]], None]) -> None:
         """Look at the process again and again for a time, and keep its children under the scheme."""

@@ -27,26 +27,26 @@ def resident_blocks(pid: int) -> list[tuple[int, int]]:
 
     Empty blocks are left out, and so is everything of a process that has ended.
     """
-    found: dict[int, int] = {}
+    pages_of: dict[int, int] = {}
     try:
         with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
             for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
                 start, end = (int(word, 16) for word in line.split()[0].split("-"))
                 for at in range(start - start % BLOCK, end, _ENTRIES * PAGE):
-                    _count(pagemap.fileno(), max(at, start), min(end, at + _ENTRIES * PAGE), found)
+                    _count(pagemap.fileno(), max(at, start), min(end, at + _ENTRIES * PAGE), pages_of)
     except (FileNotFoundError, ProcessLookupError):
         return []
-    return sorted(found.items())
+    return sorted(pages_of.items())
 
 
-def _count(pagemap: int, start: int, end: int, found: dict[int, int]) -> None:
+def _count(pagemap: int, start: int, end: int, pages_of: dict[int, int]) -> None:
     """Add the present pages of a range that crosses no border of `_ENTRIES`."""
     with contextlib.suppress(OSError, OverflowError):
         entries = os.pread(pagemap, 8 * ((end - start) // PAGE), start // PAGE * 8)
         for at in range(start - start % BLOCK, end, BLOCK):
             part = entries[max(0, 8 * ((at - start) // PAGE)) : 8 * ((at + BLOCK - start) // PAGE)]
             if count := bin(int.from_bytes(part, "little") & _PRESENT).count("1"):
-                found[at] = found.get(at, 0) + count
+                pages_of[at] = pages_of.get(at, 0) + count
 
 
 def swapped_ranges(pid: int) -> Ranges:
@@ -64,15 +64,19 @@ def swapped_ranges(pid: int) -> Ranges:
 
 
 def without(ranges: Ranges, spared: Ranges) -> Ranges:
-    """What is left of some ranges without others; both in order."""
+    """What is left of some ranges without others; both in order. There may be many: each is looked at once."""
     left: Ranges = []
+    nth = 0
     for start, end in ranges:
-        for spared_start, spared_end in spared:
-            if spared_end <= start or spared_start >= end:
-                continue
+        while nth < len(spared) and spared[nth][1] <= start:
+            nth += 1
+        at = nth
+        while at < len(spared) and spared[at][0] < end:
+            spared_start, spared_end = spared[at]
             if start < spared_start:
                 left.append((start, spared_start))
             start = spared_end
+            at += 1
         if start < end:
             left.append((start, end))
     return left

@@ -18,6 +18,8 @@ SAMPLE_COLUMNS = (
     "t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs", "anon_huge_bytes",
     "psi_some_us", "psi_full_us",
 )  # fmt: skip
+# Of the machine, that tell what paging cost.
+COUNTERS = ("pswpin", "pswpout", "pgmajfault")
 # The part of one CPU that walks through page tables may take.
 EXACT_SHARE = 0.01
 
@@ -37,7 +39,7 @@ class Meter:
         self._group = group
         self._swap = swap
         self._samples: list[tuple[float, ...]] = []
-        self._counters, self._pressure = proc.vmstat(), cgroup.pressure(group)
+        self._counters, self._pressure = proc.vmstat(COUNTERS), cgroup.pressure(group)
         self._cpu_s = cgroup.cpu_s(group) if group else None
         self._oom_kills = proc.oom_kills()
         self._swap_bytes = used_bytes()
@@ -68,13 +70,14 @@ class Meter:
             return  # it is exiting: its memory is gone, its end not yet announced, and 0 is not what it used
         current = self._group and self._group / "memory.current"
         in_cgroup = int(current.read_text()) if current and current.exists() else math.nan
-        for device, used in used_bytes().items():
-            more = used - self._swap_bytes.get(device, 0)
+        used = used_bytes()
+        for device, sz_bytes in used.items():
+            more = sz_bytes - self._swap_bytes.get(device, 0)
             self._swapped_to[device] = max(self._swapped_to.get(device, 0), more)
         pss, huge = self._walk(pids)
         pressure = cgroup.pressure(self._group)
         psi_us = (pressure.get(name, math.nan) - self._pressure.get(name, 0) for name in ("some", "full"))
-        compressed = compressed_bytes(pids, self._swap)
+        compressed = compressed_bytes(pids, self._swap, used)
         self._samples.append((self.for_s, rss, pss, in_cgroup, compressed, len(pids), huge, *psi_us))
 
     def _walk(self, pids: list[int]) -> tuple[int, int]:
@@ -88,8 +91,8 @@ class Meter:
 
     def read(self) -> dict[str, Any]:
         """What has come together so far; raw, nothing is averaged here."""
-        runtime_s, counters, pressure = self.for_s, proc.vmstat(), cgroup.pressure(self._group)
-        found: dict[str, Any] = {
+        runtime_s, counters, pressure = self.for_s, proc.vmstat(COUNTERS), cgroup.pressure(self._group)
+        readings: dict[str, Any] = {
             "began_s": self._start,
             "runtime_s": runtime_s,
             "counters": {name: counters[name] - self._counters[name] for name in counters},
@@ -103,5 +106,5 @@ class Meter:
         }
         if self._group and self._cpu_s:
             user_s, system_s = cgroup.cpu_s(self._group)
-            found |= {"user_s": user_s - self._cpu_s[0], "system_s": system_s - self._cpu_s[1]}
-        return found
+            readings |= {"user_s": user_s - self._cpu_s[0], "system_s": system_s - self._cpu_s[1]}
+        return readings

@@ -113,10 +113,10 @@ def at_path(document: Any, path: str) -> float:
 def _series(text: str, key: str) -> list[float]:
     """Values of the Prometheus series that have the key's name and all of its labels."""
     name, brace, labels = key.partition("{")
-    wanted = set(_LABEL.findall(brace + labels))
+    its_labels = set(_LABEL.findall(brace + labels))
     values = []
     for line in text.splitlines():
         series = _SERIES.fullmatch(line)
-        if series and series[1] == name.strip() and wanted <= set(_LABEL.findall(series[2] or "")):
+        if series and series[1] == name.strip() and its_labels <= set(_LABEL.findall(series[2] or "")):
             values.append(float(series[3]))
     return values

@@ -34,14 +34,21 @@ def private_folder(path: Path, mode: int = 0o700) -> Path:
         path.chmod(mode)  # whatever the umask
     except FileExistsError:
         pass
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise MachineError(f"{path} is not a folder; remove it")
-    if found.st_uid != os.geteuid():
-        raise MachineError(f"{path} belongs to user {found.st_uid}, so damoos does not use it; remove it")
-    if found.st_mode & _OTHERS_WRITE:
-        raise MachineError(f"{path}: other users may write to it, so damoos does not use it; remove it")
+    if objection := _objection(path):
+        raise MachineError(objection)
     return path
+
+
+def _objection(path: Path) -> str | None:
+    """Why a folder is not this user's own; None if it is."""
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{path} is not a folder; remove it"
+    if status.st_uid != os.geteuid():
+        return f"{path} belongs to user {status.st_uid}, so damoos does not use it; remove it"
+    if status.st_mode & _OTHERS_WRITE:
+        return f"{path}: other users may write to it, so damoos does not use it; remove it"
+    return None
 
 
 def state_folder() -> Path:
@@ -54,7 +61,7 @@ def state_folder() -> Path:
     if os.geteuid() == 0:
         return private_folder(_ROOT_STATE)
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and _is_own(Path(runtime)):
+    if runtime and os.path.lexists(runtime) and not _objection(Path(runtime)):
         return private_folder(Path(runtime) / "damoos")
     return private_folder(Path(tempfile.gettempdir()) / f"damoos-agent-{os.geteuid()}")
 
@@ -69,11 +76,3 @@ def data_folder() -> Path:
     if os.geteuid() == 0:
         return private_folder(_ROOT_DATA, 0o711)  # servers that refuse root must get to their folders
     return _SHARED_DATA if os.access(_SHARED_DATA, os.W_OK) else Path(tempfile.gettempdir())
-
-
-def _is_own(folder: Path) -> bool:
-    try:
-        found = folder.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & _OTHERS_WRITE

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
-
 # Of a process with more threads, children are found by looking at all processes: one file for each of these.
 _MANY_THREADS = 64
 
 
 def descendants(root_pid: int) -> list[int]:
     """Process ids of a process tree, the root first; a tree that is gone gives an empty list."""
-    found: list[int] = []
+    tree: list[int] = []
     todo = [root_pid]
     while todo:
         pid = todo.pop(0)
         if not os.path.exists(f"/proc/{pid}"):
             continue
-        found.append(pid)
+        tree.append(pid)
         todo += children(pid)
-    return found
+    return tree
 
 
 def children(pid: int) -> list[int]:
@@ -31,7 +30,7 @@ def children(pid: int) -> list[int]:
     try:
         threads = os.listdir(f"/proc/{pid}/task")
         if len(threads) > _MANY_THREADS:
-            return [int(one) for one in os.listdir("/proc") if one.isdigit() and _parent(one) == pid]
+            return [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(name) == pid]
         files = [Path(f"/proc/{pid}/task/{thread}/children") for thread in threads]
         return [int(word) for file in files for word in file.read_text().split()]
     except OSError:
@@ -39,10 +38,16 @@ def children(pid: int) -> list[int]:
 
 
 def _parent(pid: str) -> int:
+    status = _status(pid)
+    return int(status[1]) if status else 0
+
+
+def _status(pid: int | str) -> list[str] | None:
+    """Fields of /proc/PID/stat behind the name, from the state on; None once the process is gone."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
-        return 0
+        return None
 
 
 def rss_bytes(pid: int) -> int:
@@ -70,45 +75,38 @@ def mapped_bytes(pid: int) -> tuple[int, int]:
     tuple of int, bytes
         Proportional set size, shared pages divided by their sharers; and what lies in transparent huge pages.
     """
-    found = {"Pss:": 0, "AnonHugePages:": 0}
+    sums = {"Pss:": 0, "AnonHugePages:": 0}
     try:
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             name, *words = line.split()
-            if name in found:
-                found[name] = int(words[0]) * 1024
+            if name in sums:
+                sums[name] = int(words[0]) * 1024
     except OSError:
         pass
-    return found["Pss:"], found["AnonHugePages:"]
+    return sums["Pss:"], sums["AnonHugePages:"]
 
 
 def cpu_times_s(pid: int) -> tuple[float, float]:
     """User and system time of one process or kernel thread so far; 0 when there is none."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except (OSError, IndexError):
-        return 0.0, 0.0
-    return int(fields[11]) / TICKS_PER_S, int(fields[12]) / TICKS_PER_S
+    status = _status(pid)
+    return (int(status[11]) / TICKS_PER_S, int(status[12]) / TICKS_PER_S) if status else (0.0, 0.0)
 
 
 def start_ticks(pid: int) -> int | None:
     """When a process began, in clock ticks since boot; with its number it names one process. None if there is none."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
-    except (OSError, IndexError):
-        return None
+    status = _status(pid)
+    return int(status[19]) if status else None
 
 
-def vmstat() -> dict[str, int]:
-    """The machine's counters that tell what paging cost: pswpin, pswpout, pgmajfault."""
-    wanted = ("pswpin", "pswpout", "pgmajfault")
+def vmstat(names: Collection[str]) -> dict[str, int]:
+    """Some of the machine's counters since boot; one that this kernel does not have is absent."""
     pairs = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
-    return {name: int(value) for name, value in pairs if name in wanted}
+    return {name: int(value) for name, value in pairs if name in names}
 
 
 def oom_kills() -> int:
     """How many processes the kernel has killed since boot because memory ran out."""
-    pairs = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
-    return next((int(value) for name, value in pairs if name == "oom_kill"), 0)
+    return vmstat(("oom_kill",)).get("oom_kill", 0)
 
 
 def pressure_us(path: Path) -> dict[str, int]:

@@ -49,7 +49,7 @@ Send = Callable[[dict[str, Any]], None]
 def tracefs() -> Path | None:
     """Where the kernel shows DAMON's trace event; None where it does not."""
     # os.path says no, where pathlib would raise, to those who may not look.
-    return next((place for place in TRACEFS if os.path.exists(place / EVENT / "format")), None)
+    return next((mount for mount in TRACEFS if os.path.exists(mount / EVENT / "format")), None)
 
 
 def source() -> str | None:
@@ -145,7 +145,7 @@ class Recorder:
         if self._place or self._full or now < self._next_look:
             return
         self._next_look = now + LOOK_S
-        self._give(struct.pack("=d", now) + b"".join(struct.pack("=4q", *one) for one in kdamond.regions()))
+        self._give(struct.pack("=d", now) + b"".join(struct.pack("=4q", *region) for region in kdamond.regions()))
 
     def result(self) -> dict[str, Any]:
         """What came of it, after its end."""

@@ -117,10 +117,10 @@ class Run:
             meter, spent_s = Meter(self._server_group, self._swap), self._scheme.cpu_s() if self._scheme else 0.0
             generator = self._spawn(load["argv"], "load", self._load_group)
             try:
-                found = self._until_end(program, generator, meter)
+                result = self._until_end(program, generator, meter)
             finally:
                 self._end(generator, self._load_group)
-            return {**found, "kdamond_cpu_s": found["kdamond_cpu_s"] - spent_s, "accepted": accepted}
+            return {**result, "kdamond_cpu_s": result["kdamond_cpu_s"] - spent_s, "accepted": accepted}
         finally:
             self._end(program, self._server_group)
 
@@ -132,17 +132,17 @@ class Run:
         ended = self._wait(program, awaited, min(limit_s, abort_s), meter)
         if not ended and limit_s <= abort_s:
             raise WorkloadError(f"the workload ran past its limit of {limit_s:g} s")
-        found = meter.read()
+        readings = meter.read()
         final: dict[str, Any] = self._scheme.final() if self._scheme else {"damos": [], "kdamond_cpu_s": 0.0}
         name = "program" if awaited is program else "load"
         # Its files are complete only once it has ended; a server's own CPU time is its cgroup's.
         self._end(awaited, self._server_group if awaited is program else self._load_group)
         usage = awaited.rusage  # type: ignore[attr-defined]
-        if awaited is program or "user_s" not in found:
-            found |= {"user_s": usage.ru_utime, "system_s": usage.ru_stime}
+        if awaited is program or "user_s" not in readings:
+            readings |= {"user_s": usage.ru_utime, "system_s": usage.ru_stime}
         return {
             **final,
-            **found,
+            **readings,
             "exit_status": awaited.returncode,
             "aborted": not ended,
             "stdout": tail(self._place / f"{name}.out"),

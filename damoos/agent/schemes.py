@@ -132,9 +132,9 @@ class SchemeOnProcess:
         """What the schemes did and what the kdamond cost, read while it still runs."""
         if not self.kdamond.is_on():
             raise MachineError("the kdamond ended before its workload did")
-        stats = [one.as_dict() for one in self.kdamond.stats()]
-        found = {"damos": stats, "kdamond_cpu_s": self.cpu_s(), "kdamond_restarts": self.restarts}
-        return found | self.recorded()
+        stats = [scheme.as_dict() for scheme in self.kdamond.stats()]
+        result = {"damos": stats, "kdamond_cpu_s": self.cpu_s(), "kdamond_restarts": self.restarts}
+        return result | self.recorded()
 
     def recorded(self) -> dict[str, Any]:
         """What came of the recording, which ends here; empty where there is none."""

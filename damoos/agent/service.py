@@ -65,7 +65,7 @@ class Service:
         }
         if on:
             state["rss_bytes"] = sum(map(proc.rss_bytes, pids))
-            state["damos"] = [one.as_dict() for one in self._scheme.kdamond.stats()]
+            state["damos"] = [scheme.as_dict() for scheme in self._scheme.kdamond.stats()]
             state["effective_bytes"] = self._scheme.kdamond.effective_bytes()
         return state
 

@@ -6,7 +6,7 @@ import ctypes
 import math
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,10 +76,10 @@ def used_bytes(root: Path = Path("/")) -> dict[str, int]:
 
 def can_account(root: Path = Path("/")) -> bool:
     """Whether `compressed_bytes` can be told here: kernels before 5.19 do not say what zswap takes."""
-    return "Zswap" in proc.meminfo(root) or not _zswap_is_on(root)
+    return not math.isnan(_zswap_bytes(root))
 
 
-def compressed_bytes(pids: Sequence[int], own: Swap | None, root: Path = Path("/")) -> float:
+def compressed_bytes(pids: Sequence[int], own: Swap | None, used: Mapping[str, int], root: Path = Path("/")) -> float:
     """Memory that the swapped pages of some processes take in zram and zswap, the pools' own overhead included.
 
     Where damoos has a swap device of its own, nobody else's pages are there, and it is what all of that takes. On the
@@ -90,28 +90,30 @@ def compressed_bytes(pids: Sequence[int], own: Swap | None, root: Path = Path("/
     pids : sequence of int
     own : Swap or None
         The device that damoos has turned on.
+    used : mapping of str to int, bytes
+        What is on each swap device now, see `used_bytes`.
 
     Returns
     -------
     float, bytes
         Not a number where the kernel does not say.
     """
-    if not can_account(root):
-        return math.nan
-    used = used_bytes(root)
-    pool = proc.meminfo(root).get("Zswap", 0) if _zswap_is_on(root) else 0
-    pool += sum(_zram_bytes(device, root) for device in used)
+    pool = _zswap_bytes(root) + sum(_zram_bytes(device, root) for device in used)
+    if math.isnan(pool):
+        return pool
     if own is not None and set(used) == {own.device}:
         return pool
     swapped = sum(proc.swapped_bytes(pid, root) for pid in pids)
     return pool * min(1.0, swapped / sum(used.values())) if swapped else 0.0
 
 
-def _zswap_is_on(root: Path) -> bool:
+def _zswap_bytes(root: Path) -> float:
+    """Memory that zswap's pool takes; 0 where it is off, not a number where it is on and the kernel does not say."""
     try:
-        return (root / ZSWAP / "enabled").read_text().strip() == "Y"
+        is_on = (root / ZSWAP / "enabled").read_text().strip() == "Y"
     except OSError:
-        return False
+        is_on = False
+    return proc.meminfo(root).get("Zswap", math.nan) if is_on else 0
 
 
 def _zram_bytes(device: str, root: Path) -> int:

@@ -31,29 +31,29 @@ def machine(
 
 def test_a_device_of_damoos_s_own_is_charged_whole(tmp_path: Path) -> None:
     root = machine(tmp_path, {"/dev/zram1": 40}, {"zram1": 10})
-    assert compressed_bytes([7], OWN, root) == 10 * MIB
+    assert compressed_bytes([7], OWN, used_bytes(root), root) == 10 * MIB
 
 
 def test_on_the_machine_s_own_zram_a_process_is_charged_its_share(tmp_path: Path) -> None:
     """It used to be charged nothing, so that saved memory was what had left RSS."""
     root = machine(tmp_path, {"/dev/zram0": 60}, {"zram0": 20})
-    assert compressed_bytes([7], None, root) == 10 * MIB
-    assert compressed_bytes([8], None, root) == 0
+    assert compressed_bytes([7], None, used_bytes(root), root) == 10 * MIB
+    assert compressed_bytes([8], None, used_bytes(root), root) == 0
 
 
 def test_all_devices_and_zswap_count(tmp_path: Path) -> None:
     root = machine(tmp_path, {"/dev/zram1": 40, "/dev/zram0": 10, "/dev/vdb": 10}, {"zram1": 8, "zram0": 2}, 6, True)
-    assert compressed_bytes([7], OWN, root) == 8 * MIB
+    assert compressed_bytes([7], OWN, used_bytes(root), root) == 8 * MIB
     assert list(used_bytes(root)) == ["/dev/zram1", "/dev/zram0", "/dev/vdb"]
 
 
 def test_pages_on_a_disk_take_no_memory(tmp_path: Path) -> None:
-    assert compressed_bytes([7], None, machine(tmp_path, {"/dev/vdb": 60}, {})) == 0
+    assert compressed_bytes([7], None, {"/dev/vdb": 60}, machine(tmp_path, {"/dev/vdb": 60}, {})) == 0
 
 
 def test_what_the_kernel_does_not_tell_is_not_a_number(tmp_path: Path) -> None:
     """Before 5.19 nothing says how much zswap holds."""
     root = machine(tmp_path, {"/dev/vdb": 60}, {}, zswap=None, zswap_on=True)
     assert not can_account(root)
-    assert math.isnan(compressed_bytes([7], None, root))
+    assert math.isnan(compressed_bytes([7], None, used_bytes(root), root))
     assert can_account(machine(tmp_path, {"/dev/vdb": 60}, {}, zswap=None))
