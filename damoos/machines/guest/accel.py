@@ -14,8 +14,10 @@ from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import DEBIAN, Kernel, kernel
 from damoos.machines.guest.qemu import Accelerator, QemuProcess
 
-BOOT_TEST_S = 10.0
+# Of silence. A KVM that cannot run the kernel says so at once; hosts that are virtual themselves take their time.
+BOOT_TEST_S = 60.0
 BOOT_TEST_OK = "damoos-boot-test-ok"
+DEVICE, CPUINFO = Path("/dev/kvm"), Path("/proc/cpuinfo")
 
 KVM = Accelerator("kvm", ("-accel", "kvm", "-cpu", "host"), "host", emulated=False)
 
@@ -43,18 +45,31 @@ def choose(wanted: str, image: Image, say: Callable[[str], None]) -> Accelerator
         return TCG
     if wanted not in ("auto", "kvm"):
         raise ConfigError(f"unknown accel '{wanted}'{nearest(wanted, ['auto', *ACCELERATORS])}")
-    if kvm_boots(image, say):
+    objection = _access(DEVICE) or ("" if kvm_boots(image, say) else "KVM does not boot a kernel on this host")
+    if not objection:
         return KVM
     if wanted == "kvm":
-        raise UnsupportedError('KVM does not boot a kernel on this host; accel = "tcg" runs anywhere')
-    say("KVM does not boot a kernel on this host: software emulation (TCG) is used")
+        raise UnsupportedError(f'{objection}; accel = "tcg" runs anywhere')
+    say(f"software emulation (TCG) is used: {objection}")
     return TCG
+
+
+def _access(device: Path) -> str:
+    """What keeps this user from using KVM, and what to do about it; empty where nothing does."""
+    if device.exists():
+        if os.access(device, os.R_OK | os.W_OK):
+            return ""
+        return f"this user may not open {device}: run 'sudo usermod -aG kvm $USER' and log in again"
+    flags = CPUINFO.read_text().split()
+    module = "kvm_intel" if "vmx" in flags else "kvm_amd" if "svm" in flags else None
+    todo = (
+        f"run 'sudo modprobe {module}'" if module else "turn on virtualisation in its firmware (or in the outer host)"
+    )
+    return f"this host has no {device}: {todo}"
 
 
 def kvm_boots(image: Image, say: Callable[[str], None]) -> bool:
     """Whether Debian's kernel boots under KVM here; tried once per guest kernel and host kernel, then remembered."""
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        return False
     memory = paths.cache() / "guest/kvm.json"
     boots = kernel(DEBIAN, say)
     key = f"{boots.identity} {platform.release()} {platform.node()}"
@@ -75,7 +90,6 @@ def _remembered(memory: Path) -> dict[str, bool]:
 def _boots(image: Image, boots: Kernel, say: Callable[[str], None]) -> bool:
     guest = QemuProcess(image, boots, KVM, vcpus=1, mem_bytes=256 << 20, extra_cmdline="damoos.boot_test", say=say)
     try:
-        # A KVM that cannot run the kernel leaves QEMU hanging, not ended, so the deadline decides.
         guest.wait_for(BOOT_TEST_OK, BOOT_TEST_S)
         return True
     except MachineLost:

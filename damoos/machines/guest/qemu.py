@@ -25,11 +25,13 @@ from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import Kernel
 from damoos.machines.guest.reserve import Reservation
 
-BOOT_S = 120.0
+# Of silence: a kernel that panics ends QEMU, so this is for one that hangs. KVM inside an emulated host takes minutes.
+BOOT_S = 300.0
 # Seen on the console when sshd has its socket; knocking earlier would only meet slow retries of QEMU's user network.
 READY = "Server listening on"
 USER_SPACE = "damoos: user space"
 _PR_SET_PDEATHSIG = 1
+_KVM_STOPPED = "KVM internal error"
 _PREFIX = "damoos-guest-"
 # A kernel without an initial RAM disk mounts the root disk and makes its zram devices by itself, by these words.
 _CMDLINE = "console=ttyS0 quiet panic=-1 tsc=reliable root=/dev/vda rw zram.num_devices=0"
@@ -174,19 +176,23 @@ class QemuProcess:
         """Process id of QEMU."""
         return self._process.pid
 
-    def wait_for(self, text: str, deadline_s: float) -> None:
+    def wait_for(self, text: str, silence_s: float) -> None:
         """Wait until the console shows a text.
 
         Raises
         ------
-        MachineLost : QEMU ended or the deadline passed; with the tail of the console
+        MachineLost : QEMU ended, KVM cannot go on, or the console was silent for so long; with the tail of the console
         """
-        end = time.monotonic() + deadline_s
-        while text not in self.console():
+        seen, end = "", time.monotonic() + silence_s
+        while text not in (console := self.console()):
             if self._process.poll() is not None:
                 raise MachineLost(f"QEMU ended with {self._process.returncode} while booting: {self.last_words()}")
+            if _KVM_STOPPED in self._errors():  # QEMU then waits for a debugger
+                raise MachineLost(f"KVM cannot run this guest: {self.last_words()}")
+            if console != seen:
+                seen, end = console, time.monotonic() + silence_s
             if time.monotonic() > end:
-                raise MachineLost(f"the guest did not boot within {deadline_s:g} s: {self.last_words()}")
+                raise MachineLost(f"the guest did not boot: silent for {silence_s:g} s: {self.last_words()}")
             time.sleep(0.02)
 
     def console(self) -> str:
@@ -195,10 +201,12 @@ class QemuProcess:
 
     def last_words(self) -> str:
         """What QEMU and the guest's console said last, in one line."""
-        errors = (self.place / "qemu.err").read_text(errors="replace").strip()
         console = self.console().strip().splitlines()[-3:]
         state = "QEMU is gone" if self._process.poll() is not None else "QEMU runs"
-        return " | ".join(part for part in (state, errors, *console) if part)
+        return " | ".join(part for part in (state, self._errors().strip(), *console) if part)
+
+    def _errors(self) -> str:
+        return (self.place / "qemu.err").read_text(errors="replace")
 
     def end(self) -> None:
         """Kill QEMU, which has nothing to save, and remove what it left."""

@@ -16,7 +16,8 @@ from damoos.machines.guest.kernels import Kernel
 def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Image:
     monkeypatch.setenv("DAMOOS_CACHE", str(tmp_path))
     (tmp_path / "guest").mkdir()
-    monkeypatch.setattr(accel.os, "access", lambda path, mode: True)
+    monkeypatch.setattr(accel, "DEVICE", tmp_path / "kvm")
+    (tmp_path / "kvm").touch()
     debian = Kernel("debian", Path("6.12.0-abc"), "6.12.0", flush_tlb=False)
     monkeypatch.setattr(accel, "kernel", lambda name, say: debian)
     return Image(tmp_path / "guest/image")
@@ -40,3 +41,26 @@ def test_kvm_that_was_asked_for_is_not_replaced_in_silence(image: Image, monkeyp
         accel.choose("kvm", image, print)
     with pytest.raises(ConfigError, match="did you mean 'tcg'"):
         accel.choose("tgc", image, print)
+
+
+@pytest.mark.parametrize(
+    ("flags", "todo"),
+    [("fpu vmx", "sudo modprobe kvm_intel"), ("svm npt", "sudo modprobe kvm_amd"), ("fpu", "turn on virtualisation")],
+)
+def test_a_host_without_the_device_is_told_what_to_do(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, todo: str
+) -> None:
+    (tmp_path / "kvm").unlink()
+    (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags}\n")
+    monkeypatch.setattr(accel, "CPUINFO", tmp_path / "cpuinfo")
+    said: list[str] = []
+    assert accel.choose("auto", image, said.append) is accel.TCG
+    assert todo in said[0]
+    with pytest.raises(UnsupportedError, match=f"has no .*kvm: .*{todo}"):
+        accel.choose("kvm", image, print)
+
+
+def test_a_user_without_permission_is_told_what_to_do(image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accel.os, "access", lambda path, mode: False)
+    with pytest.raises(UnsupportedError, match=r"may not open .*kvm: run 'sudo usermod -aG kvm \$USER'"):
+        accel.choose("kvm", image, print)
