@@ -26,7 +26,7 @@ TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior \
-	chaos docs docs-figures clean test-bare bare-setup
+	chaos soak docs docs-figures clean test-bare bare-setup test-kvm
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -112,7 +112,7 @@ lint: setup ## ruff, import-linter, shellcheck
 	$(BIN)/lint-imports
 	shellcheck -s sh workloads/*/*.sh
 	shellcheck -s sh $(filter-out %/inittab %/sshd_config,$(SOURCES))
-	shellcheck .ci/run tests/bare.sh
+	shellcheck .ci/run tests/bare.sh tests/kvm/*.sh
 
 types: setup ## mypy --strict
 	$(BIN)/mypy
@@ -147,6 +147,13 @@ docs: setup ## the site in build/site and the manual page in build/man; warnings
 
 chaos: setup image ## kills at random while sweeps run, on machines that are not there and on guests
 	PYTHONPATH=. $(BIN)/python tests/chaos.py
+
+soak: setup image ## an hour of work on machines that are not there and 20 minutes on a guest: nothing may grow
+	PYTHONPATH=. $(BIN)/python tests/soak.py
+
+test-kvm: build/.packages ## guests under KVM, in an emulated machine that has it; needs root, half an hour
+	$(SUDO) tests/bare.sh trixie --disk build/kvm.img setup image
+	tests/kvm/run.sh build/kvm.img
 
 clean: ## remove what was built here; the cache and results stay
 	rm -rf build $(VENV)

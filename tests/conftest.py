@@ -134,8 +134,9 @@ def guest_image() -> None:
         pytest.skip(f"no guests here: {error}")
 
 
-# Slow rooms first, so that with several processes (make test) none is left alone with one at the end.
-FOLDERS = ("guest", "integration", "kernel", "adversary", "contract", "unit")
+# Slow ones first, so that with several processes (make test) none is left alone with one at the end. Files of kvm are
+# found by make test-kvm only.
+FOLDERS = ("kvm", "guest", "integration", "kernel", "adversary", "contract", "unit")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook of this name

@@ -6,6 +6,7 @@ Nothing may grow: memory, descriptors, threads, processes, folders; on the guest
 
 from __future__ import annotations
 
+import gc
 import os
 import statistics
 import sys
@@ -33,7 +34,8 @@ def say(text: str) -> None:
 
 
 def of_process(pid: int | str = "self") -> dict[str, int]:
-    """What a process of this machine holds."""
+    """What a process of this machine holds; of this one, what the collector would not free."""
+    gc.collect()
     place = Path(f"/proc/{pid}")
     return {
         "rss_kib": int((place / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") // 1024,
@@ -63,7 +65,7 @@ def soak(name: str, for_s: float, work: Callable[[], None], count: Callable[[], 
     early = [one for passed_s, one in counts if for_s / 4 <= passed_s < for_s / 2]
     late = [one for passed_s, one in counts if passed_s >= 3 * for_s / 4]
     if len(early) < 5 or len(late) < 5:
-        raise SystemExit(f"soak: {name}: {len(counts)} times are too few to say anything; give it more than {for_s:g} s")
+        raise SystemExit(f"soak: {name}: {len(counts)} times in {for_s:g} s are too few to say anything")
     grown = []
     for key in early[0]:
         before, now = (statistics.median(one[key] for one in part) for part in (early, late))

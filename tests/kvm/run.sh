@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Run tests/kvm/checks.py where KVM boots guests: on a host that has it, or else in an emulated machine.
+# Run tests/kvm/checks.py in an emulated machine:
 #
 #     tests/kvm/run.sh DISK
 #
-# QEMU emulates AMD's virtualisation, so Debian's kernel has a true KVM in there, whose guests are slow and real. DISK is
+# QEMU emulates AMD's virtualisation, so Debian's kernel has KVM in there, and damoos boots its guests under it. DISK is
 # what tests/bare.sh --disk has made; nothing is written to it.
 set -euo pipefail
 
