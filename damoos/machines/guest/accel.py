@@ -62,9 +62,7 @@ def _access(device: Path) -> str:
         return f"this user may not open {device}: run 'sudo usermod -aG kvm $USER' and log in again"
     flags = CPUINFO.read_text().split()
     module = "kvm_intel" if "vmx" in flags else "kvm_amd" if "svm" in flags else None
-    todo = (
-        f"run 'sudo modprobe {module}'" if module else "turn on virtualisation in its firmware, or in its own host"
-    )
+    todo = f"run 'sudo modprobe {module}'" if module else "turn on virtualisation in its firmware, or in its own host"
     return f"this host has no {device}: {todo}"
 
 

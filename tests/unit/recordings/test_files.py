@@ -16,9 +16,8 @@ from damoos.common import atomic_file
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, StoreError
 from damoos.recordings import damo_json, files
-from damoos.recordings.damo_units import COUNTS, SIZES, TIMES_NS, column, quantity
 from damoos.recordings.recording import Recording
-from tests.records import ABOUT, MIB, assert_same, recording, stairs
+from tests.records import ABOUT, assert_same, recording, stairs
 
 
 @st.composite
@@ -235,22 +234,3 @@ def test_finding_a_recording(tmp_path: Path) -> None:
     (tmp_path / "results" / "empty").mkdir()
     with pytest.raises(ConfigError, match=r"recording\.damo"):
         files.find("empty", tmp_path / "results")
-
-
-@given(st.integers(0, 1 << 62))
-def test_quantities_of_damo(number: int) -> None:
-    assert quantity(f"{number:,}", COUNTS) == number
-    assert column([f"{number:,}", number], COUNTS).tolist() == [number, number]
-    left_ns, text = number, []
-    for unit, factor in sorted(TIMES_NS.items(), key=lambda item: -item[1]):
-        count, left_ns = divmod(left_ns, factor)
-        text += [f"{count:,} {unit}"] if count else []
-    assert not text or quantity(" ".join(text), TIMES_NS) == number
-
-
-def test_sizes_of_damo() -> None:
-    assert quantity("4.000 KiB", SIZES) == 4096
-    assert column(["1.500 MiB", "12 B"], SIZES).tolist() == [3 * MIB // 2, 12]
-    for wrong in ("", "KiB", "4 parsecs", None, True, [], float("inf")):
-        with pytest.raises((ValueError, OverflowError)):
-            quantity(wrong, SIZES)

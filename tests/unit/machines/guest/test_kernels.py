@@ -1,24 +1,19 @@
-"""Kernels in the cache, their parts, and what their own tests say; no kernel is booted here."""
+"""Kernels in the cache and their initial RAM disks; no kernel is booted here."""
 
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import lzma
 import struct
 import subprocess
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-from damoos.errors import ConfigError, UnsupportedError
+from damoos.errors import ConfigError
 from damoos.machines import catalog
 from damoos.machines.guest import initrd, kernels
 from damoos.machines.guest.image import Image
-from damoos.machines.guest.kunit import parse
-from damoos.machines.guest.qemu import Accelerator
 
 KERNEL = Path(__file__).parents[4] / "kernel"
 ELF = b"\x7fELF of a kernel"
@@ -176,95 +171,3 @@ def test_modules_are_laid_out_in_load_order(tmp_path: Path, monkeypatch: pytest.
     order = (tmp_path / "modules/order").read_text().splitlines()
     assert [line.strip() for line in order] == ["virtio.ko", "virtio_ring.ko", "virtio_blk.ko", "zram.ko num_devices=0"]
     assert (tmp_path / "modules/virtio_blk.ko").read_bytes() == b"virtio_blk.ko.xz"
-
-
-def test_parameters_of_an_emulated_guest_depend_on_its_kernel_and_cpus() -> None:
-    tcg = Accelerator("tcg", (), "instructions", emulated=True)
-    kvm = Accelerator("kvm", (), "host", emulated=False)
-    plain = kernels.Kernel("debian", Path("a"), "6.12", flush_tlb=False)
-    ours = kernels.Kernel("damoos", Path("b"), "6.12", flush_tlb=True)
-    quick_boot = "initcall_blacklist=trace_eval_init"
-    assert tcg.cmdline(plain, vcpus=2) == f"pti=on {quick_boot}"
-    assert tcg.cmdline(plain, vcpus=1) == f"pti=on {quick_boot} nolapic_timer"
-    assert tcg.cmdline(ours, vcpus=1) == f"damon.flush_tlb=1 pti=off {quick_boot} nolapic_timer"
-    assert kvm.cmdline(plain, vcpus=1) == kvm.cmdline(ours, vcpus=2) == ""
-
-
-CONSOLE = """\
-[    0.71] KTAP version 1
-[    0.71] 1..2
-[    0.71]     KTAP version 1
-[    0.71]     # Subtest: damon
-[    0.71]     # module: damon
-[    0.71]     1..3
-[    0.72]     ok 1 damon_test_target
-[    0.72]     # damon_test_regions: EXPECTATION FAILED at mm/damon/tests/core-kunit.h:42
-[    0.72]     not ok 2 damon_test_regions
-[    0.72]     ok 3 damon_test_aggregate # SKIP not here
-[    0.72] # damon: pass:1 fail:1 skip:1 total:3
-[    0.72] not ok 1 damon
-    # Subtest: damon-operations
-    1..1
-    ok 1 - damon_test_three_regions_in_vmas
-ok 2 - damon-operations
-Server listening on :: port 22.
-"""
-
-
-def test_kunit_results_are_one_line_each() -> None:
-    assert [str(one) for one in parse(CONSOLE)] == [
-        "ok      damon: damon_test_target",
-        "not ok  damon: damon_test_regions",
-        "skip    damon: damon_test_aggregate",
-        "ok      damon-operations: damon_test_three_regions_in_vmas",
-    ]
-
-
-# The build script
-
-
-@pytest.fixture
-def build() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("build", KERNEL / "build.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_options_are_read_as_kconfig_writes_them(build: ModuleType) -> None:
-    text = 'CONFIG_A=y\n# CONFIG_B is not set\n# a comment\nCONFIG_C="x"\n'
-    assert build.options(text) == {"CONFIG_A": "y", "CONFIG_B": "n", "CONFIG_C": '"x"'}
-
-
-@pytest.mark.parametrize("version", ["6.12", "6.1"])
-def test_each_version_has_its_fragment_and_its_patch_and_a_recipe(build: ModuleType, version: str) -> None:
-    (patch,) = build._patches(version)
-    assert "SPDX-License-Identifier: GPL-2.0" in patch.read_text()
-    for name in (*build.FRAGMENTS, version):
-        lines = (KERNEL / f"fragments/{name}.config").read_text().splitlines()
-        assert lines[0].startswith("# "), "a fragment begins by saying what it is for"
-        assert build.options("\n".join(lines))
-    assert build._recipe(version) == build._recipe(version)
-    assert build._recipe("6.12") != build._recipe("6.1")
-
-
-def test_every_patch_says_where_it_goes_and_why(build: ModuleType) -> None:
-    table = build.tomllib.loads((KERNEL / "patches/patches.toml").read_text())["patch"]
-    assert {one["file"] for one in table} == {path.name for path in (KERNEL / "patches").glob("*.patch")}
-    assert all(one["from"] and one["to"] and len(one["reason"]) > 40 for one in table)
-
-
-def test_the_build_names_what_is_missing(build: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "NEEDS", {"no-such-tool": "its-package", "/no/such.h": "its-headers", "sh": "dash"})
-    with pytest.raises(UnsupportedError, match="apt-get install its-headers its-package"):
-        build._check_needs()
-
-
-def test_the_build_refuses_a_version_that_it_does_not_know() -> None:
-    done = subprocess.run(
-        [sys.executable, KERNEL / "build.py", "--version", "6.7"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2
-    assert done.stderr == "kernel: no kernel of version '6.7' here; did you mean '6.1'?\n"

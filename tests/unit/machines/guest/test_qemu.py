@@ -1,4 +1,4 @@
-"""What QEMU's guests leave behind; no guest is booted here."""
+"""What guests are booted with, and what they leave behind; no guest is booted here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from damoos.machines.guest.qemu import sweep
+from damoos.machines.guest.kernels import Kernel
+from damoos.machines.guest.qemu import Accelerator, sweep
 
 
 def test_what_a_killed_damoos_left_is_swept_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,3 +21,15 @@ def test_what_a_killed_damoos_left_is_swept_and_nothing_else(tmp_path: Path, mon
     sweep()
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {f"damoos-guest-{os.getpid()}-abc", "damoos-guest-x-abc", "other"}
+
+
+def test_parameters_of_an_emulated_guest_depend_on_its_kernel_and_cpus() -> None:
+    tcg = Accelerator("tcg", (), "instructions", emulated=True)
+    kvm = Accelerator("kvm", (), "host", emulated=False)
+    plain = Kernel("debian", Path("a"), "6.12", flush_tlb=False)
+    ours = Kernel("damoos", Path("b"), "6.12", flush_tlb=True)
+    quick_boot = "initcall_blacklist=trace_eval_init"
+    assert tcg.cmdline(plain, vcpus=2) == f"pti=on {quick_boot}"
+    assert tcg.cmdline(plain, vcpus=1) == f"pti=on {quick_boot} nolapic_timer"
+    assert tcg.cmdline(ours, vcpus=1) == f"damon.flush_tlb=1 pti=off {quick_boot} nolapic_timer"
+    assert kvm.cmdline(plain, vcpus=1) == kvm.cmdline(ours, vcpus=2) == ""
