@@ -13,7 +13,7 @@ from damoos.agent.folders import Folders
 from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.undo import UndoLog
 from damoos.damon.damo_json import context_from_json
-from damoos.errors import MachineError
+from damoos.errors import DamoosError, MachineError
 
 
 class Service:
@@ -54,20 +54,23 @@ class Service:
         ended = self._child.poll() if self._child else None
         pids = proc.descendants(self.pid)
         alive = bool(pids) and ended is None
+        state = {"pid": self.pid, "alive": alive, "for_s": time.monotonic() - self._start, "in_force": False}
         if alive and self._scheme.kdamond.is_on():
-            self._scheme.follow(pids)
-        on = alive and self._scheme.kdamond.is_on()
-        state: dict[str, Any] = {
-            "pid": self.pid,
-            "alive": alive,
-            "for_s": time.monotonic() - self._start,
-            "in_force": on,
-        }
-        if on:
-            state["rss_bytes"] = sum(map(proc.rss_bytes, pids))
-            state["damos"] = [scheme.as_dict() for scheme in self._scheme.kdamond.stats()]
-            state["effective_bytes"] = self._scheme.kdamond.effective_bytes()
+            try:
+                state |= self._in_force(pids)
+            except DamoosError:
+                if self._scheme.kdamond.is_on():
+                    raise  # else the kdamond has ended in the middle of it
         return state
+
+    def _in_force(self, pids: list[int]) -> dict[str, Any]:
+        self._scheme.follow(pids)
+        return {
+            "rss_bytes": sum(map(proc.rss_bytes, pids)),
+            "damos": [scheme.as_dict() for scheme in self._scheme.kdamond.stats()],
+            "effective_bytes": self._scheme.kdamond.effective_bytes(),
+            "in_force": True,
+        }
 
     def commit(self, document: dict[str, Any]) -> dict[str, str]:
         """Put other schemes in the place of those in force, online; returns what the kernel accepted."""

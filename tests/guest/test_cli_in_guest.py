@@ -175,13 +175,31 @@ def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession,
     words = ["--arm", "manual", "--machine", host, "--results", results]
     applied = damoos("apply", study, "--pid", pid, *words, "--format", "json")
     assert applied.returncode == 0, applied.stderr
-    assert shell(guest, f"cat {KDAMONDS}/0/state {KDAMONDS}/0/contexts/0/targets/0/pid_target").split() == ["on", pid]
+    assert shell(guest, IN_FORCE).split()[:2] == ["on", pid]
+    for harm in (f"echo off > {KDAMONDS}/0/state", "pkill -KILL -of damoos-agent"):
+        kdamond = shell(guest, IN_FORCE).split()[2]
+        shell(guest, harm)
+        assert_again_in_force(guest, pid, kdamond)
     assert damoos("stop", "--results", results, timeout=900).returncode == 0
     assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds; ls -d /proc/{pid} | wc -l").split() == ["0", "1"]
 
     absent = damoos("apply", study, "--pid", "999999", *words)
     assert absent.returncode == 3
     assert "there is no process 999999" in absent.stderr
+
+
+IN_FORCE = f"cd {KDAMONDS}/0 && cat state contexts/0/targets/0/pid_target pid || true"
+
+
+def assert_again_in_force(guest: GuestSession, pid: str, former_kdamond: str) -> None:
+    """The keeper puts the scheme back, under a kdamond of another process id."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        state = shell(guest, IN_FORCE).split()
+        if state[:2] == ["on", pid] and state[2] != former_kdamond:
+            return
+        time.sleep(0.5)
+    raise AssertionError(f"{state}; it was kdamond {former_kdamond}")
 
 
 def test_failing_workloads_end_a_study_in_one_line(tmp_path: Path, guest_image: None) -> None:
