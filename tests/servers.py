@@ -38,7 +38,7 @@ def postgresql(place: Path) -> Iterator[str]:
     with open(place / "log", "w") as log:
         server = subprocess.Popen([*who, programs[-1] / "postgres", "-D", data, *words], stderr=log, cwd=place)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         ready = [programs[-1] / "pg_isready", "-q", "-h", "127.0.0.1", "-p", port]
         while subprocess.run(ready, check=False).returncode != 0:
             assert server.poll() is None, (place / "log").read_text()

@@ -56,7 +56,7 @@ def test_damon_sees_the_hot_set(guest: GuestSession) -> None:
     spec = {"argv": argv, "env": {}, "context": context_to_json(Context((Scheme("stat", pattern),)))}
     guest.agent.call("apply", **spec)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while guest.agent.call("status")["for_s"] < 6 and time.monotonic() < deadline:
             time.sleep(0.5)
         seen = []

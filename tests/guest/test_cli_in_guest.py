@@ -56,7 +56,7 @@ def wait_for_line(process: subprocess.Popen[str], text: str) -> str:
 
 
 def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         try:
             if "State:\tZ" in Path(f"/proc/{pid}/status").read_text():

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import termios
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,7 +151,7 @@ def after(process: subprocess.Popen[str], runs: int) -> list[dict]:
 
 def killed(keeper: int, name: str, skip: int = 0) -> None:
     """Kill a process of a cluster; a worker has its task's name only while it does one."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while not (victims := named(keeper, name)[skip:]):
         assert time.monotonic() < deadline, [Path(f"/proc/{pid}/cmdline").read_bytes()[:60] for pid in family(keeper)]
     os.kill(victims[0], signal.SIGKILL)
@@ -235,25 +236,26 @@ def test_the_sqlite_store_opens_in_optunas_dashboard(env, unbroken, tmp_path: Pa
     words = [program, f"sqlite:///{tmp_path}/damoos.sqlite", "--host", "127.0.0.1", "--port", str(port)]
     server = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        listed = get(f"http://127.0.0.1:{port}/api/studies")["study_summaries"]
+        listed = get(server, f"http://127.0.0.1:{port}/api/studies")["study_summaries"]
         assert len(listed) == 6
-        one = get(f"http://127.0.0.1:{port}/api/studies/{listed[0]['study_id']}?after=0")
+        one = get(server, f"http://127.0.0.1:{port}/api/studies/{listed[0]['study_id']}?after=0")
         assert len(one["trials"]) == 3
     finally:
         server.kill()
         server.wait()
 
 
-def get(url: str) -> dict:
-    deadline = time.monotonic() + 30
+def get(server: subprocess.Popen[bytes], url: str) -> dict:
+    """What a server answers, once it listens."""
     while True:
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url) as answer:
                 return json.load(answer)
-        except OSError:
-            if time.monotonic() > deadline:
+        except urllib.error.URLError as error:
+            if not isinstance(error.reason, ConnectionRefusedError):
                 raise
-            time.sleep(0.2)
+        assert server.poll() is None
+        time.sleep(0.2)
 
 
 @pytest.fixture(scope="module")

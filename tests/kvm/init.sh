@@ -16,7 +16,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:  # lo is up: SIO
 '
 modprobe kvm-amd
 cd /root/damoos || exit 1
-.venv/bin/pytest --override-ini=addopts= -p no:cacheprovider -p no:xdist -x -v -s --color=no tests/kvm/checks.py
+.venv/bin/pytest -o timeout=0 -p no:cacheprovider -v -s --color=no tests/kvm/checks.py
 echo "damoos-kvm: exit $?"
 sync
 echo o >/proc/sysrq-trigger
