@@ -162,7 +162,9 @@ def _group(item: pytest.Item) -> str:
 
 
 # Seconds of tests that each folder may cost, of four processes on two cores (docs/testing.md). Shown after a run.
-BUDGET_S = {"kvm": 900, "guest": 4150, "integration": 1750, "kernel": 1720, "adversary": 60, "contract": 25, "unit": 430}
+BUDGET_S = {
+    "kvm": 900, "guest": 4150, "integration": 1750, "kernel": 1720, "adversary": 60, "contract": 25, "unit": 430,
+}  # fmt: skip
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -20,7 +20,7 @@ from damoos.machines.guest import GuestSession
 from damoos.sweeps.config import SweepConfig
 from damoos.sweeps.driver import drive
 from damoos.sweeps.sweep import Sweep
-from damoos.testing.fleet import plugin
+from damoos.testing.fleet import BUSY, plugin
 from tests.conftest import hot_cold, open_guest, prcl, shell
 
 Counts = Mapping[str, int]
@@ -88,6 +88,7 @@ def fake(place: Path) -> None:
             dispatcher = LocalDispatcher()
             drive(Sweep.create(Path(results), config), dispatcher, lambda kind, about: None, steady_s=0)
             dispatcher.close()
+        BUSY.clear()  # the fake fleet's own list
 
     def count() -> Counts:
         return {**of_process(), "files": sum(1 for _ in place.rglob("*"))}
