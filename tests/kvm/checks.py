@@ -29,7 +29,7 @@ def damoos(*words: object, **options: object) -> subprocess.CompletedProcess[str
 def kvm_only(tmp_path: Path) -> Path:
     """A machine file that takes nothing but KVM."""
     file = tmp_path / "kvm.toml"
-    file.write_text('[guest]\nvcpus = 1\nmemory = "1G"\naccel = "kvm"\n')
+    file.write_text('description = "KVM or nothing"\n[guest]\nvcpus = 1\nmemory = "1G"\naccel = "kvm"\n')
     return file
 
 
@@ -48,9 +48,8 @@ def test_kvm_is_chosen_and_the_doctor_finds_its_guest_fit(tmp_path: Path) -> Non
     remembered = json.loads((paths.cache() / "guest/kvm.json").read_text())
     assert [boots for key, boots in remembered.items() if platform.release() in key] == [True]
     assert "software emulation" not in done.stderr
-    findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
-    assert findings["accessed bits"]["state"] == "ok"
-    assert findings["swap"]["state"] == "ok"
+    unfit = [finding["name"] for finding in json.loads(done.stdout)["findings"] if finding["state"] == "unfit"]
+    assert unfit in ([], ["neighbours"])  # of times on an emulated host nothing can be asked
 
 
 def test_a_short_study_ends(tmp_path: Path) -> None:
