@@ -151,7 +151,7 @@ chaos: setup image ## kills at random while sweeps run, on machines that are not
 soak: setup image ## an hour of work on machines that are not there and 20 minutes on a guest: nothing may grow
 	PYTHONPATH=. $(BIN)/python tests/soak.py
 
-test-kvm: build/.packages ## guests under KVM, in an emulated machine that has it; needs root, half an hour
+test-kvm: build/.packages ## guests under KVM, in an emulated machine that has it; needs root, a quarter of an hour
 	$(SUDO) tests/bare.sh trixie --disk build/kvm.img setup image
 	tests/kvm/run.sh build/kvm.img
 
