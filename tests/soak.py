@@ -46,7 +46,7 @@ def of_process(pid: int | str = "self") -> dict[str, int]:
 
 
 def soak(name: str, for_s: float, work: Callable[[], None], count: Callable[[], Counts]) -> None:
-    """Repeat some work, and end this program where something grows from the second quarter to the last.
+    """Repeat some work, and end this program where something grows from the second quarter of the times to the last.
 
     Parameters
     ----------
@@ -58,19 +58,19 @@ def soak(name: str, for_s: float, work: Callable[[], None], count: Callable[[], 
     begun, said, counts = time.monotonic(), 0.0, []
     while (passed_s := time.monotonic() - begun) < for_s:
         work()
-        counts.append((passed_s, count()))
+        counts.append(count())
         if passed_s >= said:
-            say(f"{name}: {passed_s:.0f} s, {len(counts)} times: {counts[-1][1]}")
+            say(f"{name}: {passed_s:.0f} s, {len(counts)} times: {counts[-1]}")
             said = passed_s + SAY_S
-    early = [one for passed_s, one in counts if for_s / 4 <= passed_s < for_s / 2]
-    late = [one for passed_s, one in counts if passed_s >= 3 * for_s / 4]
-    if len(early) < 5 or len(late) < 5:
+    quarter = len(counts) // 4
+    if quarter < 5:
         raise SystemExit(f"soak: {name}: {len(counts)} times in {for_s:g} s are too few to say anything")
+    early, late = counts[quarter : 2 * quarter], counts[-quarter:]
     grown = []
     for key in early[0]:
         before, now = (statistics.median(one[key] for one in part) for part in (early, late))
         allowed = before * MEMORY_SHARE + MEMORY_SLACK_KIB if key.endswith("_kib") else 0
-        say(f"{name}: {key}: {before:g} in the second quarter, {now:g} in the last")
+        say(f"{name}: {key}: {before:g} in the second quarter of the times, {now:g} in the last")
         grown += [key] if now > before + allowed else []
     if grown:
         raise SystemExit(f"soak: {name}: NOT TRUE that nothing grows: {', '.join(grown)}")
@@ -116,23 +116,22 @@ def guest(place: Path) -> None:
     """Runs with and without a scheme, windows on a process that lives on, and a scheme in service, on one guest."""
     session = open_guest()
     try:
-        soak("guest", float(os.environ.get("SOAK_S", 1200)), lambda: on_guest(session), lambda: in_guest(session))
+        pid = int(shell(session, "nohup sleep 1000000 >/dev/null 2>&1 & echo $!"))
+        for_s = float(os.environ.get("SOAK_S", 1200))
+        soak("guest", for_s, lambda: on_guest(session, pid), lambda: in_guest(session))
     finally:
         session.close()
 
 
-def on_guest(session: GuestSession) -> None:
+def on_guest(session: GuestSession, pid: int) -> None:
     """All kinds of calls that leave something to undo."""
     call = session.agent.call
     run = {"argv": hot_cold(session), "env": {}, "limit_s": 60, "sample_s": 0.5, "drop_caches": True, "abort_s": 1.0}
     for context in (None, prcl("100ms")):
         call("run", **run, context=context)
-    pid = int(shell(session, "nohup sleep 600 >/dev/null 2>&1 & echo $!"))
     window = {"pid": pid, "settle_s": 0.1, "window_s": 0.5, "sample_s": 0.2, "metrics": []}
-    call("observe", context=prcl("100ms"), **window)
-    call("observe", context=None, **window)
-    call("end_observing")
-    shell(session, f"kill {pid}")
+    for context in (prcl("100ms"), None):
+        call("observe", **window, context=context)
     call("apply", argv=["sleep", "60"], env={}, context=prcl("100ms"))
     call("stop")
 
