@@ -240,6 +240,17 @@ def assert_restored(session: GuestSession) -> None:
     assert shell(session, "pgrep -x sleep | wc -l") == "0"
 
 
+def test_a_program_for_which_memory_runs_out_is_known_by_the_kernels_count(fresh_guest: GuestSession) -> None:
+    """It has 1 GiB and 256 MiB of zram, into which pages of one byte go as nothing: the program wants 4 GiB."""
+    greedy = "kept = [bytes([n + 1]) * (64 << 20) for n in range(64)]"
+    raw = run(fresh_guest, ["python3", "-c", greedy])
+    assert raw["exit_status"] == -9
+    assert raw["oom_kills"] == 1
+    assert max(column(raw, "rss_bytes")) > 500 * MIB
+    assert run(fresh_guest, ["true"])["oom_kills"] == 0  # the agent lives on
+    assert_clean(fresh_guest)
+
+
 def test_a_second_agent_is_refused(guest: GuestSession) -> None:
     bundle = shell(guest, "ls -t /tmp/damoos-root/*/*.pyz | head -1")
     answer = shell(guest, f"python3 -S {bundle} </dev/null || true")
