@@ -135,10 +135,12 @@ def _other_swap(conditions: Conditions, state: dict[str, Any]) -> Finding:
 def _cgroup(state: dict[str, Any]) -> Finding:
     if state["cgroups"]:
         return Finding("cgroup v2", OK, "runs have groups of their own")
+    missing = "no cgroup_avg_bytes; psi_* are the whole machine's; a run's processes are found by their parents"
     if state["cgroup_v2"]:
-        return Finding("cgroup v2", WARN, "there, but groups cannot be made", "run as root, outside a container")
+        todo = "run as root, outside a container"
+        return Finding("cgroup v2", WARN, f"there, but groups cannot be made: {missing}", todo)
     todo = "boot with systemd.unified_cgroup_hierarchy=1, or mount cgroup2 on /sys/fs/cgroup"
-    return Finding("cgroup v2", WARN, "not on /sys/fs/cgroup: no cgroup_avg_bytes, children found by parents", todo)
+    return Finding("cgroup v2", WARN, f"not on /sys/fs/cgroup: {missing}", todo)
 
 
 def _psi(state: dict[str, Any]) -> Finding:
