@@ -13,7 +13,7 @@ from damoos.workloads.base import PatternWorkload, Tuning
 from tests.conftest import MIB, shell
 
 # Strips lie side by side, so that a quota that is spent by address reaches warm ones, wherever it begins.
-NR_STRIPS, COLD_MIB, WARM_MIB = 8, 8, 4
+NR_STRIPS, COLD_MIB, WARM_MIB = 8, 12, 6
 NUMBERS = range(NR_STRIPS)
 SIZES = "".join(f"warm{nth}, {WARM_MIB}M\ncold{nth}, {COLD_MIB}M\n" for nth in NUMBERS)
 FILLED = "".join(f"warm{nth}, 0, 4096, 4\ncold{nth}, 0, 4096, 8\n" for nth in NUMBERS)
@@ -66,11 +66,12 @@ def test_what_is_idle_for_longest_goes_first(fresh_guest: GuestSession, tmp_path
     fresh_guest.agent.call("apply", argv=argv, env={}, context=context_to_json(context))
     try:
         cold = warm = 0
-        while cold + warm < 50 * 256:  # 36 MiB when the warm strips become old enough
+        while cold + warm < 60 * 256:  # 36 MiB when the warm strips become old enough
             status = fresh_guest.agent.call("status")
             assert status["in_force"]
             cold, warm = map(int, shell(fresh_guest, f"python3 {count} {status['pid']}").split())
             time.sleep(0.5)
     finally:
         fresh_guest.agent.call("stop")
-    assert warm < 256
+    # By address a third of the last 24 MiB, of all a seventh. Regions that lie on a border hold some of both.
+    assert warm < 0.05 * (cold + warm)
