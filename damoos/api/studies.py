@@ -154,7 +154,7 @@ class TunedStudy(_StoredStudy):
 
     @property
     def trials_df(self) -> pd.DataFrame:
-        """One row per trial: number, state, feasible, score, parameters and metrics, units in the column names."""
+        """One row per trial: number, state, feasible, score, margin, parameters, metrics; units in the names."""
         import pandas as pd
 
         rows = [
@@ -165,6 +165,7 @@ class TunedStudy(_StoredStudy):
                 "score": trial.score.value,
                 "score_low": None if trial.interval is None else trial.interval[0],
                 "score_high": None if trial.interval is None else trial.interval[1],
+                "margin": trial.score.margin,
                 **self.study.space.readable(trial.params),
                 **(trial.measurement.metrics if trial.measurement else {}),
             }

@@ -84,8 +84,8 @@ _SCORER = '''\
 from collections.abc import Sequence
 
 from damoos.model.trial import Measurement, Score
-from damoos.scorers.base import Scorer
-from damoos.scorers.terms import slowdown
+from damoos.scorers.base import Scorer, within
+from damoos.scorers.terms import slowdown_margin
 
 MAX_SLOWDOWN = 0.05
 
@@ -101,9 +101,9 @@ class {cls}(Scorer):
     max_slowdown = MAX_SLOWDOWN
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
-        """No score for a run that breaks the limit."""
+        """No score for a run that breaks the limit; searchers learn by how much, and what it saved."""
         saving = 1 - run.metric("net_avg_bytes") / baseline.metric("net_avg_bytes")
-        return Score(saving, feasible=True) if slowdown(run, baseline) <= MAX_SLOWDOWN else Score(None, feasible=False)
+        return within({{"saving": saving}}, slowdown_margin(run, baseline, MAX_SLOWDOWN), self.name)
 '''
 
 _SEARCHER = '''\

@@ -79,10 +79,29 @@ class Score:
         In the scorer's unit; None where the scorer has no number to give.
     feasible : bool
         Whether the scorer's limits were kept.
+    margins : mapping of str to float, dimensionless
+        By limit: how far inside it the run lies, in units of the limit; negative where the run broke it. Those of a
+        censored run are upper bounds. Empty where the scorer does not say.
+    parts : mapping of str to float
+        What the value is the sum of, known also for a run that broke the limits. Empty where the scorer does not say.
     """
 
     value: float | None
     feasible: bool
+    margins: Mapping[str, float] = field(default_factory=dict)
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def margin(self) -> float | None:
+        """The smallest margin; None where there is none."""
+        return min(self.margins.values(), default=None)
+
+    @property
+    def objective(self) -> float | None:
+        """What the value would be if there were no limits; None where nobody knows."""
+        if self.parts:
+            return sum(self.parts.values())
+        return self.value if self.feasible else None
 
 
 @dataclass(frozen=True)

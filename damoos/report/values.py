@@ -5,6 +5,7 @@ from __future__ import annotations
 from damoos.common import html
 from damoos.damon.scheme import Quotas, Scheme, Watermarks
 from damoos.model.trial import Trial
+from damoos.report.tables import limits_text
 
 
 def to_html(value: Scheme | Trial) -> html.Html:
@@ -36,7 +37,7 @@ def trial(value: Trial) -> html.Html:
         "state": f"{value.state}: {value.error}" if value.error else value.state,
         "score": None if score.value is None else f"{score.value:+.4g}",
         "95 % interval": interval and f"{interval[0]:+.4g} to {interval[1]:+.4g}",
-        "limits": "kept" if score.feasible else "broken",
+        "limits": limits_text(score, value.state == "censored"),
     }
     measured = value.measurement.metrics if value.measurement else {}
     metrics = {name: f"{metric:.6g}" for name, metric in measured.items()}

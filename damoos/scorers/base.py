@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from damoos.errors import MeasurementError
 from damoos.model.trial import Measurement, Score
+from damoos.scorers.terms import slowdown_margin
 
 Direction = Literal["maximize", "minimize"]
 
@@ -48,6 +49,29 @@ class Scorer(ABC):
         A run that has certainly come this far is stopped.
         """
         return math.inf
+
+    def stopped(self, run: Measurement, baseline: Measurement) -> Score:
+        """The score of a run that was stopped as too slow; its margins are upper bounds.
+
+        Parameters
+        ----------
+        run : Measurement
+            Its ``runtime_s`` is the time after which it was stopped, and its only metric.
+        baseline : Measurement
+        """
+        return Score(None, feasible=False, margins=slowdown_margin(run, baseline, self.max_slowdown))
+
+
+def within(parts: Mapping[str, float], margins: Mapping[str, float], name: str) -> Score:
+    """The score that is the sum of its parts; without a value where a margin is negative.
+
+    Raises
+    ------
+    MeasurementError : the sum is not finite
+    """
+    value = finite(sum(parts.values()), name)
+    feasible = all(margin >= 0 for margin in margins.values())
+    return Score(value if feasible else None, feasible, margins, parts)
 
 
 def finite(value: float, name: str) -> float:

@@ -9,7 +9,7 @@ from damoos.common import toml_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
-from damoos.scorers.base import Scorer, finite
+from damoos.scorers.base import Scorer, within
 from damoos.scorers.terms import Limits, slowdown
 
 GIB = 1 << 30
@@ -61,14 +61,18 @@ class CostScorer(Scorer):
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
         """Price of the memory saved less price of the cores lost."""
-        kept = self._limits.kept(run, baseline)
+        margins = self._limits.margins(run, baseline)
         saved_gib = (baseline.metric("net_avg_bytes") - run.metric("net_avg_bytes")) / GIB
         for name in ("user_s", "system_s", "kdamond_cpu_s"):
             run.metric(name)
         busy = (baseline.metric("user_s") + baseline.metric("system_s")) / baseline.metric("runtime_s")
         lost_cores = busy * slowdown(run, baseline) + run.metric("kdamond_cpu_s") / run.metric("runtime_s")
-        value = saved_gib * self._prices.gib_hour - lost_cores * self._prices.core_hour
-        return Score(finite(value, self.name), feasible=True) if kept else Score(None, feasible=False)
+        parts = {"memory": saved_gib * self._prices.gib_hour, "cores": -lost_cores * self._prices.core_hour}
+        return within(parts, margins, self.name)
+
+    def stopped(self, run: Measurement, baseline: Measurement) -> Score:
+        """What its limits say."""
+        return self._limits.stopped(run, baseline)
 
     @property
     def max_slowdown(self) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Scorer
-from damoos.scorers.terms import memory_saving, slowdown
+from damoos.scorers.terms import memory_saving, slowdown, slowdown_margin
 
 SLA = 0.1
 
@@ -31,6 +31,8 @@ class DaosScorer(Scorer):
         """``0.5 * pscore + 0.5 * mscore`` if ``pscore > -0.1``, else the worst of the previous scores."""
         pscore = -slowdown(run, baseline)
         mscore = memory_saving(run, baseline)
+        margins = slowdown_margin(run, baseline, SLA)
+        parts = {"speed": 0.5 * pscore, "memory": 0.5 * mscore}
         if pscore > -SLA:
-            return Score(0.5 * pscore + 0.5 * mscore, feasible=True)
-        return Score(min(previous) if previous else None, feasible=False)
+            return Score(0.5 * pscore + 0.5 * mscore, True, margins, parts)
+        return Score(min(previous) if previous else None, False, margins, parts)

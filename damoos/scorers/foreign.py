@@ -14,12 +14,14 @@ from typing import Any
 
 from damoos.errors import ConfigError, MeasurementError, nearest
 from damoos.model.trial import Measurement, Score
-from damoos.scorers.base import Direction, Scorer, finite
+from damoos.scorers.base import Direction, Scorer, finite, within
+from damoos.scorers.terms import slowdown_margin
 
 NEEDS = ("runtime_s", "rss_avg_bytes")
 LIMIT_S = 30.0
 BROKEN = "infeasible"
 _MARK = "damoos:"
+_ANSWERS = ("value", "margins")
 _DECLARABLE = ("needs", "direction", "unit", "max_slowdown")
 
 
@@ -62,18 +64,50 @@ class ForeignScorer(Scorer):
         for name in self.needs:
             run.metric(name)
             baseline.metric(name)
-        value = self._ask(dict(run.metrics), dict(baseline.metrics))
-        return Score(None, feasible=False) if value is None else Score(finite(value, self.name), feasible=True)
+        answer = self._ask(dict(run.metrics), dict(baseline.metrics))
+        if isinstance(answer, Mapping):
+            return self._with_margins(answer)
+        margins = slowdown_margin(run, baseline, self.max_slowdown) if "runtime_s" in self.needs else {}
+        if answer is None:
+            return Score(None, False, margins)
+        value = self._number(answer, "answer")
+        return Score(value, True, margins, {self.name: value})
 
     @abstractmethod
-    def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> float | None:
-        """A number, or None where a limit is broken; MeasurementError where there is no answer."""
+    def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> Any:
+        """What the user's code answers: a number, None where a limit is broken, or a mapping with margins.
+
+        Raises
+        ------
+        MeasurementError : there is no answer
+        """
+
+    def _with_margins(self, answer: Mapping[str, Any]) -> Score:
+        """The score of an answer that tells the margins; its value counts also where one of them is negative."""
+        for word in answer:
+            if word not in _ANSWERS:
+                raise MeasurementError(f"score {self.name}: its answer has '{word}'{nearest(word, _ANSWERS)}")
+        margins = answer.get("margins", {})
+        if not isinstance(margins, Mapping):
+            raise MeasurementError(f"score {self.name}: its margins are no mapping of limits to numbers: {margins!r}")
+        known = {str(limit): self._number(margin, f"margin '{limit}'") for limit, margin in margins.items()}
+        value = answer.get("value")
+        if value is None:
+            return Score(None, False, known)
+        return within({self.name: self._number(value, "value")}, known, self.name)
+
+    def _number(self, value: Any, what: str) -> float:
+        try:
+            return finite(float(value), self.name)
+        except (TypeError, ValueError):
+            raise MeasurementError(f"score {self.name}: its {what} is not a number: {value!r}") from None
 
 
 class FileScorer(ForeignScorer):
     """A function of a Python file: ``score(run, baseline)``, both mappings of metrics, gives a number or None.
 
-    None says that a limit is broken. Variables of the file declare what the scorer is.
+    None says that a limit is broken. With ``{"value": 0.3, "margins": {"p99_ms": -0.1}}`` it also says by how much.
+    Variables of the file declare what the scorer is.
 
     Parameters
     ----------
@@ -91,10 +125,9 @@ class FileScorer(ForeignScorer):
             raise ConfigError(f"score {path}: there is no function '{function}'{nearest(function, known)}")
         self._function: Callable[[dict[str, float], dict[str, float]], Any] = attribute
 
-    def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> float | None:
+    def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> Any:
         try:
-            value = self._function(run, baseline)
-            return None if value is None else float(value)
+            return self._function(run, baseline)
         except Exception as error:  # whatever it raises, the run is one that cannot be scored
             raise MeasurementError(f"score {self.name}: {type(error).__name__}: {error}") from None
 
@@ -116,8 +149,8 @@ def _module(file: Path) -> Any:
 class ProgramScorer(ForeignScorer):
     """A program that reads ``{"run": {...}, "baseline": {...}}`` on standard input and prints a number.
 
-    It prints ``infeasible`` where a limit is broken. A comment in its first lines may declare what the scorer is:
-    ``# damoos: direction=minimize needs=runtime_s,p99_ms max_slowdown=0.1``.
+    It prints ``infeasible`` where a limit is broken, or a JSON object with ``value`` and ``margins``. A comment in its
+    first lines may declare what the scorer is, as in ``# damoos: direction=minimize needs=runtime_s,p99_ms``.
 
     Parameters
     ----------
@@ -133,15 +166,15 @@ class ProgramScorer(ForeignScorer):
             raise ConfigError(f"score {path}: it is not executable; chmod +x it, or write FILE.py:FUNCTION")
         super().__init__(path, _declared(file))
         self._file = file.resolve()
-        self._answers: dict[str, float | None] = {}
+        self._answers: dict[str, Any] = {}
 
-    def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> float | None:
+    def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> Any:
         text = json.dumps({"run": run, "baseline": baseline})
         if text not in self._answers:  # a study is scored again with every run, and a process each time takes long
             self._answers[text] = self._answer(text)
         return self._answers[text]
 
-    def _answer(self, text: str) -> float | None:
+    def _answer(self, text: str) -> Any:
         try:
             done = subprocess.run(
                 [self._file], input=text, capture_output=True, text=True, timeout=LIMIT_S, check=False
@@ -153,6 +186,8 @@ class ProgramScorer(ForeignScorer):
             raise MeasurementError(f"score {self.name}: exit status {done.returncode}{': ' + last if last else ''}")
         word = done.stdout.strip()
         try:
+            if word.startswith("{"):
+                return json.loads(word)
             return None if word == BROKEN else float(word)
         except ValueError:
             raise MeasurementError(f"score {self.name}: it printed '{word[:60]}', which is not a number") from None

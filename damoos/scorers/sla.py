@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
-from damoos.scorers.base import Direction, Scorer, finite
+from damoos.scorers.base import Direction, Scorer, within
 from damoos.scorers.terms import Limits, term
 
 
@@ -38,8 +38,12 @@ class SlaScorer(Scorer):
         """The goal's value; none if a limit is broken."""
         for name in self.needs:
             baseline.metric(name)
-        value = finite(term(self._goal).of(run, baseline), self.name)
-        return Score(value, feasible=True) if self._limits.kept(run, baseline) else Score(None, feasible=False)
+        parts = {self._goal: term(self._goal).of(run, baseline)}
+        return within(parts, self._limits.margins(run, baseline), self.name)
+
+    def stopped(self, run: Measurement, baseline: Measurement) -> Score:
+        """What its limits say."""
+        return self._limits.stopped(run, baseline)
 
     @property
     def max_slowdown(self) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from damoos.errors import ConfigError, nearest
-from damoos.model.trial import Measurement
+from damoos.model.trial import Measurement, Score
 from damoos.units import parse_us
 
 
@@ -32,6 +32,13 @@ def _share(name: str, per_s: float) -> Callable[[Measurement, Measurement], floa
 def slowdown(run: Measurement, baseline: Measurement) -> float:
     """By how much a run is slower than its baseline, as a fraction."""
     return run.metric("runtime_s") / baseline.metric("runtime_s") - 1
+
+
+def slowdown_margin(run: Measurement, baseline: Measurement, limit: float) -> dict[str, float]:
+    """The margin of a run to a limit on its slowdown, by the limit's text; empty for an infinite limit."""
+    if math.isinf(limit):
+        return {}
+    return {f"slowdown<={limit:g}": (limit - slowdown(run, baseline)) / (abs(limit) or 1.0)}
 
 
 def memory_saving(run: Measurement, baseline: Measurement) -> float:
@@ -70,6 +77,8 @@ def term(name: str) -> Term:
     return Term((name,), lambda run, _: run.metric(name), "as the run reports it")
 
 
+# Terms and sides of limits whose margin can only shrink while a run goes on.
+_BROKEN_BY_TIME = {("runtime_s", True), ("slowdown", True), ("speedup", False)}
 _LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\w%]+)\s*")
 
 
@@ -88,12 +97,16 @@ class Limit:
         """Metrics that it reads."""
         return term(self.name).needs
 
-    def kept(self, run: Measurement, baseline: Measurement) -> bool:
-        """Whether a run keeps it."""
+    def margin(self, run: Measurement, baseline: Measurement) -> float:
+        """How far inside the bound a run lies, in units of the bound; negative where the run breaks it.
+
+        A bound of 0 is no unit: the baseline's own value takes its place, or 1 where that is 0, too.
+        """
         of = term(self.name).of
-        bound = self.bound * of(baseline, baseline) if self.of_baseline else self.bound
-        value = of(run, baseline)
-        return value <= bound if self.is_upper else value >= bound
+        usual = of(baseline, baseline)
+        bound = self.bound * usual if self.of_baseline else self.bound
+        inside = bound - of(run, baseline) if self.is_upper else of(run, baseline) - bound
+        return inside / (abs(bound) or abs(usual) or 1.0)
 
 
 def parse_limit(text: str) -> Limit:
@@ -136,14 +149,21 @@ class Limits:
         """Metrics that they read."""
         return [name for limit in self._limits for name in limit.needs]
 
-    def kept(self, run: Measurement, baseline: Measurement) -> bool:
-        """Whether a run keeps all of them.
+    def margins(self, run: Measurement, baseline: Measurement) -> dict[str, float]:
+        """The margin of a run to each of them, by the limit's text.
 
-        Each one is looked at, so that a missing metric is found even where another limit is broken.
+        Raises
+        ------
+        MeasurementError : a metric is missing in one of the two
         """
         for name in self.needs:
             baseline.metric(name)
-        return all([limit.kept(run, baseline) for limit in self._limits])
+        return {limit.text: limit.margin(run, baseline) for limit in self._limits}
+
+    def stopped(self, run: Measurement, baseline: Measurement) -> Score:
+        """The score of a run that was stopped as too slow: what its time alone says of the limits."""
+        timed = [limit for limit in self._limits if (limit.name, limit.is_upper) in _BROKEN_BY_TIME]
+        return Score(None, False, {limit.text: limit.margin(run, baseline) for limit in timed})
 
     @property
     def max_slowdown(self) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
-from damoos.scorers.base import Scorer, finite
+from damoos.scorers.base import Scorer, within
 from damoos.scorers.terms import Limits, term
 
 
@@ -37,9 +37,12 @@ class WeightedScorer(Scorer):
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
         """The sum; none if a limit is broken."""
-        kept = self._limits.kept(run, baseline)
-        value = sum(weight * term(name).of(run, baseline) for name, weight in self._weights.items())
-        return Score(finite(value, self.name), feasible=True) if kept else Score(None, feasible=False)
+        parts = {name: weight * term(name).of(run, baseline) for name, weight in self._weights.items()}
+        return within(parts, self._limits.margins(run, baseline), self.name)
+
+    def stopped(self, run: Measurement, baseline: Measurement) -> Score:
+        """What its limits say."""
+        return self._limits.stopped(run, baseline)
 
     @property
     def max_slowdown(self) -> float:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # These need more than a seed to be made.
 _UNFIT = {"base", "partialfixed"}
 # Optuna finds out only at the first ask.
+# Those whose classes take constraints.
+_CONSTRAINED = {"tpe", "nsgaii", "nsgaiii", "gp"}
 _PACKAGES = {"gp": "torch", "cmaes": "cmaes"}
 
 
@@ -32,8 +34,9 @@ def sampler_names() -> dict[str, str]:
 class OptunaSearcher(Searcher):
     """Asks one of Optuna's samplers; recommends the best feasible trial.
 
-    The sampler sees the unit cube, so times and sizes are on a logarithmic scale. A run that broke the limits counts as
-    the worst score so far, as in the paper's Listing 2; before there is one it counts as pruned.
+    The sampler sees the unit cube, so times and sizes are on a logarithmic scale. One that knows constraints is told
+    the margins. For the others, and where a score has no margins, a run that broke the limits counts as the worst score
+    so far, as in the paper's Listing 2; before there is one it counts as pruned.
 
     Samplers keep state of their own. So that an ask stays a pure function of the history, the sampler is made anew and
     led through the history whenever it has not just seen the same one.
@@ -115,8 +118,14 @@ class OptunaSearcher(Searcher):
         assert self._study is not None
         trial, point = self._nth(number)
         real = history[number]
-        score = _told(real, history[:number])
+        margins = real.score.margins if self._sampler_name in _CONSTRAINED else {}
+        score = real.score.objective if margins else None
+        if score is None:
+            margins, score = {}, _told(real, history[:number])
+        constraints = {limit: -margin for limit, margin in margins.items()}
         if real.params == point:
+            for limit, excess in constraints.items():
+                trial.set_constraint(limit, excess)
             state = None if score is not None else optuna.trial.TrialState.PRUNED
             self._study.tell(trial, score, state=state)
             return
@@ -136,6 +145,7 @@ class OptunaSearcher(Searcher):
                         for p in self.space.params
                     },
                     value=score,
+                    constraints=constraints,
                 )
             )
 

@@ -108,7 +108,13 @@ class StudyRecord:
             value=value if not failed else None,
             params=dict(point),
             distributions={p.key: optuna.distributions.IntDistribution(p.low, p.high, step=p.step) for p in params},
-            user_attrs={"run": run.to_json(), "feasible": bool(score and score.feasible)},
+            user_attrs={
+                "run": run.to_json(),
+                "feasible": bool(score and score.feasible),
+                "margins": dict(score.margins) if score else {},
+            },
+            # In the list form, which Optuna's dashboard reads, too.
+            system_attrs={"constraints": constraints(score)} if score else {},
         )
         with store_errors():
             self._study.add_trial(trial)
@@ -264,6 +270,14 @@ def _optuna() -> ModuleType:
         warnings.filterwarnings("ignore", message="IProgress not found")
         import optuna
     return optuna
+
+
+def constraints(score: Score) -> list[float]:
+    """A score's margins as Optuna wants them: a positive number is a broken limit."""
+    broken = [-margin for margin in score.margins.values()]
+    # Scores may have no margins, or a limit that none of their margins tells of.
+    is_told = bool(broken) and all(number <= 0 for number in broken) == score.feasible
+    return broken if is_told else [*broken, 0.0 if score.feasible else 1.0]
 
 
 def address(results: Path) -> str:

@@ -114,6 +114,7 @@ def _trial_json(study: Study, trial: Trial) -> dict[str, Any]:
         "feasible": trial.score.feasible,
         "score": trial.score.value,
         "score_ci95": None if trial.interval is None else list(trial.interval),
+        "margins": dict(trial.score.margins),
         "metrics": dict(trial.measurement.metrics) if trial.measurement else {},
         "damos": {
             name: sum(stats[name] for stats in total)

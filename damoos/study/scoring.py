@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from damoos.errors import MeasurementError
-from damoos.model.trial import History, Run, Score, Trial, orientation
+from damoos.model.trial import History, Measurement, Run, Score, Trial, orientation
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import feasible, value
 from damoos.statistics.verdict import mean_measurement
@@ -25,22 +25,29 @@ def score_trials(runs: Sequence[Run], scorer: Scorer) -> History:
     previous: list[float] = []
     for run in (other for other in runs if other.kind == "trial"):
         state, score, error = "fail", Score(None, feasible=False), run.error
-        if run.measurement and run.measurement.censored:
-            state, error = "censored", f"stopped: runtime >= {run.measurement.metric('elapsed_s'):.2f} s"
-        elif run.measurement:
-            own = [other for other in baselines if other.host == run.host] or baselines
-            before = [other for other in own if other.index < run.index][-1:]
-            after = [other for other in own if other.index >= run.index][:1]
-            beside = [other.measurement for other in before + after if other.measurement]
+        if run.measurement:
             try:
-                score = scorer.score(run.measurement, mean_measurement(beside), previous)
-                state = "complete"
+                beside = _baseline_of(run, baselines)
+                if run.measurement.censored:
+                    state, elapsed_s = "censored", run.measurement.metric("elapsed_s")
+                    error = f"stopped: runtime >= {elapsed_s:.2f} s"
+                    score = scorer.stopped(Measurement({"runtime_s": elapsed_s}), beside)
+                else:
+                    score, state = scorer.score(run.measurement, beside, previous), "complete"
             except MeasurementError as failure:
                 error = str(failure)
             if score.feasible and score.value is not None:
                 previous.append(score.value)
         trials.append(Trial(run.number, run.params or {}, state, score, run.measurement, error))
     return tuple(trials)
+
+
+def _baseline_of(run: Run, baselines: Sequence[Run]) -> Measurement:
+    """The mean of the baselines on both sides of a run, on its own machine if there are any."""
+    own = [other for other in baselines if other.host == run.host] or baselines
+    before = [other for other in own if other.index < run.index][-1:]
+    after = [other for other in own if other.index >= run.index][:1]
+    return mean_measurement([other.measurement for other in before + after if other.measurement])
 
 
 def feasible_scores(history: History) -> list[float]:
@@ -55,6 +62,7 @@ def oriented(history: History, direction: str) -> History:
         return history
 
     def turned(score: Score) -> Score:
-        return score if score.value is None else replace(score, value=sign * score.value)
+        parts = {name: sign * part for name, part in score.parts.items()}
+        return replace(score, value=None if score.value is None else sign * score.value, parts=parts)
 
     return tuple(replace(trial, score=turned(trial.score)) for trial in history)

@@ -203,6 +203,27 @@ class ScorerContract:
         """Leaving it alone keeps every limit."""
         assert self.make().score(self._measured(), self._measured(), []).feasible
 
+    def test_margins_agree_with_the_limits(self) -> None:
+        """A run that keeps the limits has no negative margin, and its value is the sum of its parts, if it has any."""
+        scorer = self.make()
+        for name, factor in itertools.product(scorer.needs, (0.3, 0.97, 1.0, 1.07, 4.0)):
+            score = scorer.score(self._measured(**{name: 100.0 * factor}), self._measured(), [])
+            assert all(map(math.isfinite, score.margins.values()))
+            if score.feasible:
+                assert score.margin is None or score.margin >= 0
+                assert not score.parts or score.value == pytest.approx(score.objective)
+
+    def test_a_run_that_was_stopped(self) -> None:
+        """It broke the limits and has no value; its margins belong to limits that a whole run has, too."""
+        scorer = self.make()
+        if math.isinf(scorer.max_slowdown):
+            return
+        score = scorer.stopped(Measurement({"runtime_s": 1000.0}), self._measured())
+        assert (score.value, score.feasible) == (None, False)
+        assert all(map(math.isfinite, score.margins.values()))
+        whole = scorer.score(self._measured(), self._measured(), []).margins
+        assert not whole or set(score.margins) <= set(whole)
+
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
     def test_a_metric_that_is_no_number_is_never_scored(self, value: float) -> None:
         """Not finite is an error, for every metric that is needed."""

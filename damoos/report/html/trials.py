@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from damoos.model.space import Param
@@ -33,7 +34,7 @@ def table(study: Study, trials: Sequence[Trial], runs: Sequence[Run]) -> Table:
     base = mean_measurement(bases).metrics if bases else {}
     columns = {"trial": NUMBERS, **{param.name: WORDS if param.choices else NUMBERS for param in params}}
     columns |= {"outcome": WORDS, "score ± 95 %": NUMBERS, "runtime": NUMBERS, "slowdown": NUMBERS}
-    columns |= {"RSS": NUMBERS, "RSS saved": NUMBERS, "applied": NUMBERS}
+    columns |= {"margin": NUMBERS, "RSS": NUMBERS, "RSS saved": NUMBERS, "applied": NUMBERS}
     best = _best(study, trials)
     return Table(columns, [_trial(study, trial, base, trial.number == best) for trial in trials], first="trial")
 
@@ -56,9 +57,16 @@ def _trial(study: Study, trial: Trial, base: Mapping[str, float], best: bool) ->
         shown.count(trial.number), *points, outcome(trial, best),
         shown.score(trial.score.value if trial.state == "complete" else None, trial.interval, "good" if best else ""),
         at_least or shown.seconds(runtime),
-        shown.change(runtime / base["runtime_s"] - 1 if runtime and base else None), shown.size(rss),
+        shown.change(runtime / base["runtime_s"] - 1 if runtime and base else None), _margin(trial), shown.size(rss),
         shown.share(1 - rss / base["rss_avg_bytes"] if rss and base else None), shown.size(applied),
     ]  # fmt: skip
+
+
+def _margin(trial: Trial) -> Cell:
+    """How far inside the tightest limit a trial was."""
+    margin = trial.score.margin
+    cell = shown.change(margin, "bad" if margin is not None and margin < 0 else "")
+    return replace(cell, text=f"≤ {cell.text}") if trial.state == "censored" and margin is not None else cell
 
 
 def _value(param: Param, value: int | None) -> Cell:
@@ -94,7 +102,8 @@ def says(study: Study, trials: Sequence[Trial]) -> str:
     return (
         f"{len(trials)} trials by the search '{study.config.searcher}': {shown.listed(words)}."
         f" Score: {study.scorer.unit}, {'more' if study.scorer.direction == 'maximize' else 'less'} is better."
-        " Slowdown and saving are against the mean of all baselines here."
+        " Slowdown and saving are against the mean of all baselines here. The margin says how far inside the tightest"
+        " limit a trial was, in units of the limit."
     )
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from damoos.model.trial import Run, Score, best_of
+from damoos.report.tables import margin_text
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
 from damoos.units import format_us, show_bytes, show_clock, show_score
@@ -37,12 +38,18 @@ def _outcome(run: Run, score: Score | None) -> tuple[str, str, str]:
     if run.measurement is None:
         return "-", "-", f"failed: {run.error}"
     if run.measurement.censored:
-        return f">={run.measurement.metric('elapsed_s'):.2f} s", "-", "stopped (limit broken)"
+        return f">={run.measurement.metric('elapsed_s'):.2f} s", "-", f"stopped ({_broken(score, is_bound=True)})"
     metrics = run.measurement.metrics
     word = "" if score is None else "-" if score.value is None else show_score(score.value)
     if score and not score.feasible:
-        word = f"{word} (limit broken)"
+        word = f"{word} ({_broken(score)})"
     return f"{metrics['runtime_s']:.2f} s", show_bytes(metrics["rss_avg_bytes"]), word
+
+
+def _broken(score: Score | None, is_bound: bool = False) -> str:
+    """That a limit is broken, and by how much where a margin tells."""
+    margin = score.margin if score else None
+    return f"limit {margin_text(margin, is_bound)}" if margin is not None and margin < 0 else "limit broken"
 
 
 class LineWatcher(Watcher):

@@ -8,7 +8,8 @@ import pandas as pd
 UNITS = ("_s", "_us", "_ms", "_bytes", "_percent", "_per_s", "hours", "usd", "usd_hour")
 
 BARE = {
-    *("number", "state", "feasible", "score", "score_low", "score_high", "run", "kind", "arm", "censored", "error"),
+    *("number", "state", "feasible", "score", "score_low", "score_high", "margin"),
+    *("run", "kind", "arm", "censored", "error"),
     *(
         "pswpin",
         "pswpout",

@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from damoos.damon.scheme import Quotas, Scheme
+from damoos.model.trial import Score
+from damoos.report.tables import limits_text
 from tests.unit.conftest import html
 
 
@@ -16,6 +20,22 @@ def test_a_scheme_shows_itself() -> None:
     assert "<td>5s to max</td>" in text
     assert "quotas" not in text
     assert "time_ms=10" in html(Scheme("pageout", quotas=Quotas(time_ms=10, reset_interval_ms=1000)))
+
+
+@pytest.mark.parametrize(
+    ("score", "is_bound", "text"),
+    [
+        (Score(0.1, True), False, "kept"),
+        (Score(None, False), True, "broken"),
+        (Score(0.1, True, {"a<=1": 0.5, "b<=1": 0.25}), False, "b<=1 kept by 25.0%, a<=1 kept by 50.0%"),
+        (Score(None, False, {"a<=1": 0.5, "b<=1": -0.125}), False, "b<=1 broken by 12.5%, a<=1 kept by 50.0%"),
+        (Score(None, False, {"a<=1": 0.5, "b<=1": -0.125}), True, "b<=1 broken by 12.5% or more"),
+        # A limit that no margin tells of.
+        (Score(None, False, {"a<=1": 0.5}), False, "broken"),
+    ],
+)
+def test_limits_are_told_with_their_margins(score: Score, is_bound: bool, text: str) -> None:
+    assert limits_text(score, is_bound) == text
 
 
 def test_a_notebook_finds_the_tables_of_schemes_and_trials() -> None:

@@ -26,5 +26,10 @@ def run(**changes: float) -> Measurement:
     return Measurement({**BASELINE.metrics, **changes})
 
 
+def outcome(score: Score) -> tuple[float | None, bool]:
+    """A score without its margins and parts."""
+    return score.value, score.feasible
+
+
 def scored(name: str, measured: Measurement, **options) -> Score:
     return scorer(name, options).score(measured, BASELINE, [])

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from damoos.errors import ConfigError, MeasurementError
-from damoos.model.trial import Score
 from damoos.scorers import scorer
 
-from .conftest import BASELINE, run
+from .conftest import BASELINE, outcome, run
 
 
 def file_scorer(tmp_path: Path, text: str, function: str = "score"):
@@ -26,8 +25,41 @@ def test_a_function_of_a_file(tmp_path: Path) -> None:
         "def score(run, baseline):\n    return run['runtime_s'] if run['p99_ms'] < 20 else None\n",
     )
     assert (made.direction, made.unit, made.max_slowdown) == ("minimize", "seconds", 0.2)
-    assert made.score(run(), BASELINE, []) == Score(100.0, feasible=True)
-    assert made.score(run(p99_ms=30.0), BASELINE, []) == Score(None, feasible=False)
+    assert outcome(made.score(run(), BASELINE, [])) == (100.0, True)
+    broken = made.score(run(p99_ms=30.0), BASELINE, [])
+    assert outcome(broken) == (None, False)
+    assert broken.margins == {"slowdown<=0.2": 1.0}  # of the limit that the file declares
+
+
+MARGINS = """
+needs = ("runtime_s", "p99_ms")
+def score(run, baseline):
+    return {"value": 1 / run["p99_ms"], "margins": {"p99_ms<=20": 1 - run["p99_ms"] / 20}}
+"""
+
+
+def test_a_function_that_tells_its_margins(tmp_path: Path) -> None:
+    made = file_scorer(tmp_path, MARGINS)
+    kept, broken = (made.score(run(p99_ms=p99_ms), BASELINE, []) for p99_ms in (10.0, 25.0))
+    assert (outcome(kept), kept.margins) == ((0.1, True), {"p99_ms<=20": 0.5})
+    assert (outcome(broken), broken.margins, broken.objective) == ((None, False), {"p99_ms<=20": -0.25}, 0.04)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ('{"score": 1}', "its answer has 'score'"),
+        ('{"value": 1, "margin": {}}', "its answer has 'margin'; did you mean 'margins'"),
+        ('{"value": 1, "margins": [0.5]}', "no mapping of limits to numbers"),
+        ('{"value": 1, "margins": {"p99_ms<=20": "much"}}', "margin 'p99_ms<=20' is not a number: 'much'"),
+        ('{"value": 1, "margins": {"p99_ms<=20": float("nan")}}', "returned nan"),
+        ('{"value": float("inf"), "margins": {}}', "returned inf"),
+    ],
+)
+def test_an_answer_whose_margins_are_wrong_is_never_scored(tmp_path: Path, answer: str, message: str) -> None:
+    made = file_scorer(tmp_path, f"def score(run, baseline):\n    return {answer}\n")
+    with pytest.raises(MeasurementError, match=message):
+        made.score(run(), BASELINE, [])
 
 
 @pytest.mark.parametrize(
@@ -68,8 +100,14 @@ def test_a_program(tmp_path: Path) -> None:
     )
     assert made.needs == ("runtime_s", "p99_ms")
     assert made.max_slowdown == 0.3
-    assert made.score(run(runtime_s=125.0), BASELINE, []) == Score(0.75, feasible=True)
-    assert made.score(run(runtime_s=140.0), BASELINE, []) == Score(None, feasible=False)
+    assert outcome(made.score(run(runtime_s=125.0), BASELINE, [])) == (0.75, True)
+    assert outcome(made.score(run(runtime_s=140.0), BASELINE, [])) == (None, False)
+
+
+def test_a_program_that_tells_its_margins(tmp_path: Path) -> None:
+    made = program(tmp_path, """#!/bin/sh\necho '{"value": 0.5, "margins": {"p99": -0.1, "errors": 1}}'\n""")
+    score = made.score(run(), BASELINE, [])
+    assert (outcome(score), score.margins, score.objective) == ((None, False), {"p99": -0.1, "errors": 1.0}, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +115,7 @@ def test_a_program(tmp_path: Path) -> None:
     [
         ("#!/bin/sh\necho no memory >&2; exit 3\n", "exit status 3: no memory"),
         ("#!/bin/sh\necho 1.2.3\n", "it printed '1.2.3', which is not a number"),
+        ("#!/bin/sh\necho '{a}'\n", "it printed '{a}', which is not a number"),
         ("#!/bin/sh\necho inf\n", "returned inf, which is not a score"),
     ],
 )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from damoos.errors import ConfigError
+from damoos.model.trial import Measurement
 from damoos.scorers import scorer
-from damoos.scorers.terms import parse_limit
+from damoos.scorers.terms import Limit, parse_limit
 
-from .conftest import GIB, run, scored
+from .conftest import BASELINE, GIB, run, scored
 
 
 def test_the_net_saving_charges_the_swap_pool() -> None:
@@ -32,6 +35,41 @@ def test_the_net_saving_charges_the_swap_pool() -> None:
 def test_the_slowdown_from_which_on_a_run_is_lost(limits: list[str], slowdown: float) -> None:
     assert scorer("sla", {"limits": limits}).max_slowdown == slowdown
     assert scorer("weighted", {"limits": limits}).max_slowdown == slowdown
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "margin"),
+    [
+        ("slowdown<=0.1", {"runtime_s": 105.0}, 0.5),
+        ("slowdown<=10%", {"runtime_s": 120.0}, -1.0),
+        ("speedup>=-0.2", {"runtime_s": 110.0}, 0.5),
+        ("p99_ms<=1.2x", {"p99_ms": 15.0}, -0.25),
+        ("p99_ms<=20", {"p99_ms": 15.0}, 0.25),
+        ("memory_saving>=30%", {"rss_avg_bytes": 2 * GIB}, 2 / 3),
+        # A bound of 0 is no unit.
+        ("slowdown<=0", {"runtime_s": 103.0}, -0.03),
+        ("kdamond_cpu_s<=0", {"kdamond_cpu_s": 2.0}, -2.0),
+        ("p99_ms>=0", {"p99_ms": 15.0}, 1.5),
+    ],
+)
+def test_a_margin_is_counted_in_units_of_the_limit(text: str, changes: dict[str, float], margin: float) -> None:
+    assert parse_limit(text).margin(run(**changes), BASELINE) == pytest.approx(margin)
+
+
+@settings(max_examples=300)
+@given(value=st.floats(1e-6, 1e9), bound=st.floats(1e-6, 1e9), is_upper=st.booleans())
+def test_the_sign_of_a_margin_says_whether_the_limit_is_kept(value: float, bound: float, is_upper: bool) -> None:
+    limit = Limit("x", "p99_ms", is_upper, bound, of_baseline=False)
+    kept = value <= bound if is_upper else value >= bound
+    assert (limit.margin(run(p99_ms=value), BASELINE) >= 0) == kept
+
+
+def test_a_run_that_was_stopped_bounds_the_limits_that_time_breaks() -> None:
+    limits = ["slowdown<=5%", "speedup>=-0.1", "runtime_s<=130", "p99_ms<=1.2x", "runtime_s>=10"]
+    score = scorer("sla", {"limits": limits}).stopped(Measurement({"runtime_s": 110.0}), BASELINE)
+    assert (score.value, score.feasible, score.parts) == (None, False, {})
+    known = {"slowdown<=5%": -1.0, "speedup>=-0.1": 0.0, "runtime_s<=130": 2 / 13}
+    assert score.margins == pytest.approx(known, abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import optuna
 import pytest
 
 from damoos import api
@@ -70,6 +71,7 @@ def test_a_whole_study(fake, tmp_path: Path) -> None:
     for trial in result["trials"]:
         assert trial["feasible"] == (trial["params"]["min_age_us"] >= 3_000_000)
         assert trial["state"] == ("complete" if trial["feasible"] else "censored")
+        assert (trial["margins"]["slowdown<=0.1"] > 0) == trial["feasible"]
         assert trial["damos"]["sz_applied_bytes"] == 8 << 20
         if trial["feasible"]:
             low, high = trial["score_ci95"]
@@ -93,6 +95,10 @@ def test_a_whole_study(fake, tmp_path: Path) -> None:
         assert (folder / name).stat().st_size > 0
     assert json.loads((folder / "result.json").read_text()) == result
     assert list(found.trials_df["number"]) == list(range(10))
+    assert list(found.trials_df["margin"]) == [trial["margins"]["slowdown<=0.1"] for trial in result["trials"]]
+    stored = optuna.load_study(study_name=found.name, storage=f"sqlite:///{tmp_path / 'damoos.sqlite'}").trials
+    assert [max(trial.constraints.values()) <= 0 for trial in stored] == [t["feasible"] for t in result["trials"]]
+    assert [set(trial.user_attrs["margins"]) for trial in stored] == 10 * [{"slowdown<=0.1"}]
     assert "verdict" in repr(found)
     assert found.damo(7)["kdamonds"][0]["contexts"][0]["targets"][0]["pid"] == 7
     with pytest.raises(ConfigError, match="needs its pid"):
@@ -288,6 +294,7 @@ def test_hopeless_trials_are_stopped(fake, tmp_path: Path) -> None:
     for trial in stopped:
         assert (trial["feasible"], trial["score"], trial["score_ci95"]) == (False, None, None)
         assert trial["error"].startswith("stopped: runtime >= 11.")
+        assert -0.3 < trial["margins"]["slowdown<=0.1"] < 0  # stopped at about 11 s; 15 s would be -4
     # Each would have taken 15 s of the machine's time and was stopped soon after 11.
     abort = result["early_abort"]
     assert abort["runs"] == len(stopped)
