@@ -205,15 +205,20 @@ def test_a_killed_driver_is_resumed(cluster, env, unbroken, tmp_path: Path, at: 
 
 
 def test_status_of_a_sweep_under_way(env, tmp_path: Path) -> None:
-    slow = {**env, SETTINGS: json.dumps({"latency_s": 1.0})}  # half a minute in all
+    slow = {**env, SETTINGS: json.dumps({"latency_s": 5.0})}  # far from its end when the status is asked
     process = sweep(slow, tmp_path)
     after(process, 6)
-    time.sleep(2.1)  # the status is written every other second
     words = [DAMOOS, "status", "--results", tmp_path, "--format", "json"]
-    said = json.loads(subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout)
+
+    def status() -> dict:
+        return json.loads(subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout)
+
+    said = status()
+    while sum(row["runs"] for row in said["studies"]) < 6:  # it is written every other second
+        assert process.poll() is None
+        said = status()
     assert said["driven"]
     assert {row["state"] for row in said["studies"]} <= {"running", "waiting", "done"}
-    assert sum(row["runs"] for row in said["studies"]) >= 6
     process.terminate()
     process.communicate(timeout=900)
 
