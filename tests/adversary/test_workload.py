@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adversary.conftest import AgentProcess, Start, uid
+from tests.adversary.conftest import AgentProcess, Start
 
 SPEC = {"env": {}, "limit_s": 60, "sample_s": 0.1, "drop_caches": False, "context": None}
 MARK = "31.41592"
@@ -82,12 +82,14 @@ def run(agent: AgentProcess, code: str, number: int = 1, **changes) -> dict:
     "code", [DAEMON, BROOD, RENAMED, THREADS, FILLER], ids=["daemon", "brood", "renamed", "threads", "filler"]
 )
 def test_nothing_of_it_is_left(agent: AgentProcess, code: str) -> None:
-    raw = run(agent, code)
+    raw = run(agent, f"import os; print(os.getcwd(), flush=True)\n{code}")
     assert raw["exit_status"] == 0, raw["stderr"]
     assert survivors() == ""
     assert run(agent, "print(1)", 2)["stdout"] == "1\n"
     assert agent.call("bye", 3) == []
-    assert [path for path in Path("/var/tmp").glob("damoos-run-*") if path.stat().st_uid == uid()] == []
+    folder = Path(raw["stdout"].splitlines()[0])
+    assert folder.name.startswith("damoos-run-")
+    assert not folder.exists()
 
 
 def test_one_that_kills_its_group_kills_nobody_else(agent: AgentProcess) -> None:
