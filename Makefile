@@ -25,7 +25,7 @@ PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --maxprocesses 4
 TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
-.PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior \
+.PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search \
 	chaos soak docs docs-figures clean test-bare bare-setup test-kvm
 .DEFAULT_GOAL := help
 
@@ -137,6 +137,10 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
 bench-prior: setup build image ## what a recording saves a search, on six workloads (an hour)
 	$(BIN)/python tests/bench/prior.py results/bench-prior $(PRIOR)
+
+bench-search: setup ## searchers raced: on curves, and by what whole studies come to on made workloads (15 minutes)
+	$(BIN)/python tests/bench/search.py
+	$(BIN)/python tests/bench/surfaces.py
 
 docs-figures: setup ## the tables and figures of the docs that come from results/curated
 	PYTHONPATH=docs $(BIN)/python -m generate.results

@@ -50,14 +50,6 @@ HERE = Path(__file__).parent
 DAMOOS = Path(sys.executable).with_name("damoos")
 
 
-# The same command line for studies on guests, without the rounds that close calls get: two rounds, as tests have them,
-# are nearly always close.
-BRIEFLY = (
-    sys.executable, "-c",
-    "from damoos import cli; from damoos.study import search; search.MAX_EXTRA_ROUNDS = 0; cli.main()",
-)  # fmt: skip
-
-
 def damoos(
     *words: str | Path, program: Sequence[str | Path] = (DAMOOS,), **options
 ) -> subprocess.CompletedProcess[str]:

@@ -36,13 +36,14 @@ def plot_study(study: TunedStudy) -> Chart:
     return tuning.chart(_tuning(study))
 
 
-def plot_memory(study: TunedStudy, validation_round: int = 0) -> Chart:
+def plot_memory(study: TunedStudy, validation_round: int | None = None) -> Chart:
     """RSS and memory pressure over time, without a scheme and under the manual and the tuned one.
 
     Parameters
     ----------
-    validation_round : int
-        Whose runs are drawn; of a study without a validation it is the first baseline.
+    validation_round : int or None
+        Whose runs are drawn; None for the first round of the tuned scheme. Of a study without a validation it is the
+        first baseline.
 
     Raises
     ------
@@ -50,7 +51,8 @@ def plot_memory(study: TunedStudy, validation_round: int = 0) -> Chart:
     """
     chart = memory.chart(_tuning(study), validation_round)
     if not chart.panels[0].layers:
-        raise ConfigError(f"study '{study.name}' has no samples of round {validation_round} of its validation")
+        which = "its validation" if validation_round is None else f"round {validation_round} of its validation"
+        raise ConfigError(f"study '{study.name}' has no samples of {which}")
     return chart
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,16 @@ from damoos.errors import ConfigError
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.scorers.base import Scorer
-from damoos.statistics import verdict
-from damoos.study.config import MAX_EXTRA_ROUNDS, manual_policy
+from damoos.statistics import arms
+from damoos.statistics.limits import MIN_ROUNDS, Standing
+from damoos.statistics.verdict import Judge
+from damoos.study.config import manual_policy
 from damoos.study.run_config import RunConfig
 
 NR_STUDIES = 2000
-# What a study compares: the manual scheme, and the better one of two candidates.
-ARMS = (verdict.MANUAL, f"{verdict.CANDIDATE}1", f"{verdict.CANDIDATE}2")
+# Baselines of a search of 10 trials.
+NR_SEARCH = 3
+ARMS = (arms.MANUAL, arms.TUNED)
 
 
 def run(config: RunConfig, rounds: int, say: Callable[[str], None]) -> tuple[list[Measurement], list[Measurement], str]:
@@ -50,42 +53,40 @@ def run(config: RunConfig, rounds: int, say: Callable[[str], None]) -> tuple[lis
     return without, under, what
 
 
-def check_rounds(rounds: int, planned: int) -> None:
+def check_rounds(rounds: int, repeats: int) -> None:
     """Refuse too few rounds, before any is run.
 
     Raises
     ------
     ConfigError : an arm of a drawn study would have to hold the same run twice
     """
-    if rounds < planned + MAX_EXTRA_ROUNDS:
-        raise ConfigError(
-            f"--rounds {rounds} are too few for --repeats {planned}; give {planned + MAX_EXTRA_ROUNDS} or more"
-        )
+    if rounds < repeats:
+        raise ConfigError(f"--rounds {rounds} are too few for --repeats {repeats}; give {repeats} or more")
 
 
 def false_winners(
-    without: Sequence[Measurement], under: Sequence[Measurement], scorer: Scorer, planned: int, seed: int = 0
+    without: Sequence[Measurement], under: Sequence[Measurement], scorer: Scorer, repeats: int, seed: int = 0
 ) -> dict[str, Any]:
     """Verdicts on studies drawn from runs in which nothing differs.
 
     Two questions are put to each drawn study, each with the rounds that a real one would get: is the manual scheme
-    better than the better one of two candidates, or the other way round, where all three are the same scheme
-    (``schemes``), and where all three are baselines (``baselines``)?
+    better than the tuned one, or the other way round, where both are the same scheme (``schemes``), and where both are
+    baselines (``baselines``)?
 
     Parameters
     ----------
     without, under : sequence of Measurement
-        Runs without a scheme and under one; every study draws anew, without replacement within a round.
-    planned : int
-        Rounds of a validation.
+        Runs without a scheme and under one; every study draws anew, without replacement within an arm.
+    repeats : int
+        The most rounds of a validation.
 
     Returns
     -------
     dict
         ``schemes`` and ``baselines``: share of false winners with its 95 % interval (Wilson) over the drawn studies.
     """
-    check_rounds(min(len(without), len(under)), planned)
-    needed = len(ARMS) * (planned + MAX_EXTRA_ROUNDS)
+    check_rounds(min(len(without), len(under)), repeats)
+    needed = len(ARMS) * repeats
     random = np.random.default_rng(seed)
 
     def draw(runs: Sequence[Measurement]) -> list[list[Measurement]]:
@@ -95,37 +96,36 @@ def false_winners(
 
     counts = {"schemes": 0, "baselines": 0}
     for _ in range(NR_STUDIES):
+        # Those of the search, which the judge knows, too, and those of the rounds.
+        search = [without[n] for n in random.choice(len(without), min(NR_SEARCH, len(without)), replace=False)]
         base = draw(without)[0]
         for question, runs in (("schemes", draw(under)), ("baselines", draw(without))):
             rounds = [
-                {verdict.BASELINE: base[n], **{name: runs[k][n] for k, name in enumerate(ARMS)}}
-                for n in range(planned + MAX_EXTRA_ROUNDS)
+                {arms.BASELINE: base[n], **{name: runs[k][n] for k, name in enumerate(ARMS)}} for n in range(repeats)
             ]
-            counts[question] += _has_winner(rounds, scorer, planned)
+            counts[question] += _has_winner(rounds, search, scorer)
     return {
         "studies": NR_STUDIES,
         **{question: _share(count) for question, count in counts.items()},
     }
 
 
-def _has_winner(rounds: list[dict[str, Measurement]], scorer: Scorer, planned: int) -> bool:
-    """Whether one of the equal arms is said to be better, asked as `damoos.study.search` asks."""
-
-    def equal_arms(some: Sequence[Mapping[str, Measurement]]) -> tuple[dict[str, verdict.Arm], dict[str, str]]:
-        arms, names = verdict.settle(some, scorer, [0.0], planned)
+def _has_winner(rounds: list[dict[str, Measurement]], search: Sequence[Measurement], scorer: Scorer) -> bool:
+    """Whether one of the equal arms is said to be better, asked after each round as `damoos.study.course` asks."""
+    for count in range(MIN_ROUNDS, len(rounds) + 1):
+        baselines = [*search, *(runs[arms.BASELINE] for runs in rounds[:count])]
+        judge = Judge(scorer, baselines, [0.0], len(rounds))
         # They are judged among themselves, kept limits or not: it is the noise that is asked about.
-        among = {name: replace(arm, feasible=True) for name, arm in arms.items() if name != verdict.BASELINE}
-        return {name: arm for name, arm in among.items() if arm.scores}, names
-
-    arms, names = equal_arms(rounds[:planned])
-    if verdict.judge(arms, scorer.direction).best in arms:
-        return True
-    if not verdict.in_question(arms, scorer.direction, len(rounds) - planned):
-        return False
-    lost = [raw for raw, name in names.items() if name.startswith(verdict.RUNNER_UP)]
-    more = [{name: run for name, run in runs.items() if name not in lost} for runs in rounds[planned:]]
-    arms, _ = equal_arms([*rounds[:planned], *more])
-    return verdict.judge(arms, scorer.direction).best in arms
+        among = {
+            name: replace(arm, standing=Standing.KEPT)
+            for name, arm in judge.arms(rounds[:count]).items()
+            if name != arms.BASELINE
+        }
+        if judge.verdict(among).best in among:
+            return True
+        if not judge.in_question(among):
+            return False
+    return False
 
 
 def _share(count: int) -> dict[str, Any]:

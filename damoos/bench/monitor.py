@@ -19,7 +19,7 @@ from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
 from damoos.recordings.region_count import region_count
 from damoos.scorers.terms import slowdown
-from damoos.statistics.verdict import interval
+from damoos.statistics.intervals import interval
 from damoos.study.run_config import RunConfig
 from damoos.workloads import catalog
 from damoos.workloads.base import PatternWorkload, Tuning

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from damoos.cli import complete
-from damoos.cli.common import Format, check_format, number, positive, say
+from damoos.cli import complete, options
+from damoos.cli.common import Format, check_format, number, positive, say, scheme_text
 from damoos.errors import ConfigError
 
 plugin = typer.Typer(help="Write plugins.\n\nExample: damoos plugin new searcher my_search", no_args_is_help=True)
@@ -36,12 +36,27 @@ def bench_searchers(
     ] = "0.005:0.05",
     cliffs: Annotated[float, typer.Option(help="Share of generated curves whose small ages break the limits.")] = 0.6,
     plateaus: Annotated[float, typer.Option(help="Share of generated curves that are flat at the top.")] = 0.3,
+    surfaces: Annotated[
+        int | None, typer.Option(help="Whole studies instead, on so many made workloads: what is put into service.")
+    ] = None,
+    params: Annotated[int, typer.Option(help="--surfaces: how many parameters are tuned, 1 to 4.")] = 1,
+    surface: Annotated[
+        str | None, typer.Option(help="Whole studies on a simulator of your own, FILE.py:FUNCTION; with --tune.")
+    ] = None,
+    tunables: options.Tunables = None,
+    scheme: options.SchemeText = None,
+    scorer: options.Scorer = "daos",
     form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
 ) -> None:
     """Race searchers on curves whose best point is known: regret, broken limits, time per ask.
 
+    With --surfaces or --surface, on whole studies: what is lost after the validation, and what truly breaks a limit.
+
     Example: damoos bench searchers --searchers auto,daos,optuna:tpe --generate 1000
     """
+    if surfaces is not None or surface is not None:
+        _whole_studies(surfaces, params, surface, tunables, scheme, scorer, searchers, trials, seeds, curve_seed, form)
+        return
     from damoos.bench.curves import Recipe, load
     from damoos.bench.curves import generate as make
     from damoos.bench.searchers import names, table
@@ -67,6 +82,36 @@ def bench_searchers(
         )
 
 
+def _whole_studies(
+    count: int | None, params: int, path: str | None, tunables: list[str] | None, scheme: str | None, scorer: str,
+    searchers: str, trials: str, seeds: int, seed: int, form: str,
+) -> None:  # fmt: skip
+    from damoos.bench import simulated
+    from damoos.bench.searchers import names
+    from damoos.bench.surfaces import generate, load
+    from damoos.study.config import PRCL
+
+    check_format(form, "table")
+    if path is not None:
+        template = PRCL if scheme is None else scheme_text(scheme)
+        pool = [load(path, tunables or ["min_age=0s:60s"], template)] * positive(seeds, "--seeds")
+    else:
+        pool = generate(positive(count or 0, "--surfaces"), seed, params)
+    rows = simulated.table(pool, names(searchers), [int(number(word)) for word in trials.split(",")], scorer)
+    if form == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    what = f"{path}, {len(pool)} seeds" if path else f"{len(pool)} surfaces made with seed {seed}, a model of workloads"
+    print(what)
+    print(f"{'searcher':<16} {'trials':>6} {'lost':>7} {'95 % interval':>16} {'before':>7} {'broken':>7} {'runs':>5}")
+    for row in rows:
+        interval = "[{:.3f}, {:.3f}]".format(*row["lost_ci95"]) if row["lost_ci95"] else "-"
+        print(
+            f"{row['searcher']:<16} {row['trials']:>6} {row['lost']:>7.3f} {interval:>16} {row['lost_before']:>7.3f}"
+            f" {row['broken']:>7.1%} {row['runs']:>5.0f}"
+        )
+
+
 @bench.command("aa")
 def bench_aa(
     workload: Annotated[
@@ -78,7 +123,7 @@ def bench_aa(
         str, typer.Option(help="Machine name or TOML file; see 'damoos machines'.", autocompletion=complete.machines)
     ] = "guest",
     rounds: Annotated[int, typer.Option(help="How often the workload runs without and under the scheme.")] = 12,
-    repeats: Annotated[int, typer.Option(help="Rounds of validation in each simulated study.")] = 3,
+    repeats: Annotated[int, typer.Option(help="The most rounds of validation in each simulated study.")] = 6,
     scorer: Annotated[
         str, typer.Option("--score", help="Scorer, as for 'damoos tune'.", autocompletion=complete.scorers)
     ] = "daos",
@@ -104,7 +149,7 @@ def bench_aa(
     if form == "json":
         print(json.dumps(rates, indent=2))
         return
-    print(f"{what}: {rates['runs']} runs, {rates['studies']} studies drawn from them, {repeats} planned rounds each")
+    print(f"{what}: {rates['runs']} runs, {rates['studies']} studies drawn from them, at most {repeats} rounds each")
     for question, says in (("schemes", "arms of one scheme"), ("baselines", "baselines")):
         low, high = rates[question]["ci95"]
         print(f"false winners among {says}: {rates[question]['false_winners']:.2%} [{low:.2%}, {high:.2%}]  (bar: 5 %)")

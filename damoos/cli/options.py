@@ -70,8 +70,20 @@ Prior = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the searcher.", rich_help_panel=SEARCH)]
-Repeats = Annotated[int, typer.Option(help="Rounds of validation; close calls get more.", rich_help_panel=VALIDATION)]
-Candidates = Annotated[int, typer.Option(help="How many of the best points are validated.", rich_help_panel=VALIDATION)]
+Repeats = Annotated[
+    int,
+    typer.Option(help="The most rounds of validation; a clear verdict ends it after 2.", rich_help_panel=VALIDATION),
+]
+Candidates = Annotated[
+    int,
+    typer.Option(
+        help="The most points that are validated: the next one where one breaks the limits.", rich_help_panel=VALIDATION
+    ),
+]
+Runs = Annotated[
+    int | None,
+    typer.Option(help="The most runs of all kinds; trials give way to the validation.", rich_help_panel=VALIDATION),
+]
 
 
 def score_options(

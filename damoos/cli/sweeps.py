@@ -67,8 +67,9 @@ def sweep(
     searcher: options.Searcher = "auto",
     prior: options.Prior = "auto",
     seed: options.Seed = 0,
-    repeats: options.Repeats = 3,
-    candidates: options.Candidates = 2,
+    repeats: options.Repeats = 6,
+    candidates: options.Candidates = 3,
+    runs: options.Runs = None,
     ray: RayAddress = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what it would take (runs, hours, money) and run nothing.")
@@ -89,7 +90,7 @@ def sweep(
         comma_separated(workload_names, "--workloads"), comma_separated(machine_names, "--machines"), nr_samples=trials,
         scheme=PRCL if scheme is None else scheme_text(scheme), tune=tunables or [], scorer=scorer,
         scorer_options=options.score_options(maximize, minimize, limits, weights, prices), searcher=searcher,
-        prior=prior, seed=seed, repeats=repeats, candidates=candidates, require_real=require_real,
+        prior=prior, seed=seed, repeats=repeats, candidates=candidates, runs=runs, require_real=require_real,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)
 

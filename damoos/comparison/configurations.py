@@ -7,8 +7,8 @@ from typing import Any
 
 from damoos.errors import MeasurementError
 from damoos.policies import named
+from damoos.statistics.intervals import interval_of_average
 from damoos.statistics.summary import Quantity, told
-from damoos.statistics.verdict import interval_of_average
 from damoos.study.configurations import QUANTITIES
 
 # Averages of these over workloads mean something.

@@ -24,7 +24,7 @@ from damoos.model.trial import Measurement
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy
 from damoos.scorers.terms import memory_saving, slowdown
-from damoos.statistics.verdict import ALPHA, interval
+from damoos.statistics.intervals import ALPHA, interval
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
 from damoos.study.conduct import conduct_in_turn

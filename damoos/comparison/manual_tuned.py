@@ -10,9 +10,10 @@ import numpy as np
 
 from damoos.errors import ConfigError
 from damoos.model.trial import orientation
-from damoos.statistics import verdict
+from damoos.statistics.arms import BASELINE, MANUAL, TUNED
+from damoos.statistics.intervals import interval_of_average
+from damoos.statistics.limits import Standing
 from damoos.statistics.summary import Quantity, told
-from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
 from damoos.store.studies import Store
 from damoos.study.study import Study, tuning_study
 from damoos.sweeps.sweep import Sweep
@@ -65,8 +66,8 @@ def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
     -------
     list of dict
         By machine: ``machine``, ``studies`` (each with ``study, workload, variant, verdict, error``, and ``manual`` and
-        ``tuned``: `KEYS` as quantities, ``feasible``, ``scheme``), ``average`` (`summary` of those without an error),
-        and ``paper``: what the paper reports of a machine of this kind, or null.
+        ``tuned``: `KEYS` as quantities, ``feasible``, ``limits``, ``scheme``), ``average`` (`summary` of those without
+        an error), and ``paper``: what the paper reports of a machine of this kind, or null.
 
     Raises
     ------
@@ -112,6 +113,7 @@ def _pair(study: Study) -> dict[str, Any]:
         pair[name] = {
             "scheme": result[key]["scheme"],
             "feasible": arm.feasible,
+            "limits": arm.standing.value,
             "score": told(list(arm.scores.values())) if arm.scores else None,
         }
         for quantity, (metric, sign) in _OF_A_ROUND.items():
@@ -140,7 +142,7 @@ def summary(pairs: Sequence[Mapping[str, Any]], direction: str = "maximize") -> 
     for arm in (MANUAL, TUNED):
         table[arm] = {key: _average([pair[arm][key] for pair in pairs]) for key in ("slowdown", "saving")}
         table[arm]["score"] = _average([pair[arm]["score"] for pair in scored]) if scored else None
-        table[arm]["broken"] = [pair["study"] for pair in pairs if not pair[arm]["feasible"]]
+        table[arm]["broken"] = [pair["study"] for pair in pairs if pair[arm]["limits"] == Standing.BROKEN]
     manual, tuned = table[MANUAL], table[TUNED]
     sign = orientation(direction)
     kept = _share(tuned["saving"], manual["saving"])
@@ -157,7 +159,7 @@ def summary(pairs: Sequence[Mapping[str, Any]], direction: str = "maximize") -> 
 
 def _average(quantities: Sequence[Quantity]) -> Quantity:
     means = [quantity["mean"] for quantity in quantities]
-    return told(means, verdict.interval_of_average([quantity["values"] for quantity in quantities]))
+    return told(means, interval_of_average([quantity["values"] for quantity in quantities]))
 
 
 def _share(part: Quantity, whole: Quantity) -> float | None:
@@ -178,7 +180,7 @@ def rows(found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             for arm in (MANUAL, TUNED):
                 row = {"machine": machine["machine"], **{key: about[key] for key in ("study", "workload", "variant")}}
                 row |= {"arm": arm, "scheme": arms[arm].get("scheme")}
-                row["kept_limits"] = not arms[arm].get("broken", not arms[arm].get("feasible"))
+                row["kept_limits"] = not arms[arm].get("broken", arms[arm].get("limits") == Standing.BROKEN)
                 for key in KEYS:
                     quantity = arms[arm][key] or {"mean": None, "ci95": None}
                     low, high = quantity["ci95"] or (None, None)

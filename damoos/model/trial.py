@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -59,6 +59,18 @@ class Measurement:
         """Read what `to_json` wrote."""
         damos = tuple(DamosStats(**fields) for fields in form["damos"])
         return cls(form["metrics"], damos, form["provenance"], form["censored"])
+
+
+def mean_measurement(runs: Sequence[Measurement]) -> Measurement:
+    """The mean of each metric that all runs have."""
+    first, *others = runs
+    common = [name for name in first.metrics if all(name in run.metrics for run in others)]
+    means = {name: sum(run.metrics[name] for run in runs) / len(runs) for name in common}
+    for name, mean in means.items():
+        if not math.isfinite(mean):
+            for run in runs:
+                run.metric(name)  # says which one
+    return Measurement(means)
 
 
 @dataclass(frozen=True)

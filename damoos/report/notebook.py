@@ -120,7 +120,7 @@ class BarWatcher(Watcher):
         self._draw()
 
     def finished(self, run: Run, score: Score | None) -> None:
-        """Count it; a close call gets more runs than were planned."""
+        """Count it; a verdict that is not clear after two rounds takes more runs than were counted on."""
         self._done += 1
         self._total = max(self._total, self._done)
         self._take(score)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from damoos.model.trial import Score
+from damoos.statistics.limits import Standing
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -56,6 +57,14 @@ def limits_text(score: Score, is_bound: bool = False) -> str:
 def margin_text(margin: float, is_bound: bool = False) -> str:
     """A margin in words: ``kept by 34.0%``, ``broken by 12.0% or more`` where it is an upper bound."""
     return f"kept by {margin:.1%}" if margin >= 0 else f"broken by {-margin:.1%}{' or more' if is_bound else ''}"
+
+
+# What is said of an arm, by how it stands to the limits.
+STANDINGS = {
+    Standing.KEPT: "",
+    Standing.BROKEN: "breaks the limit",
+    Standing.NOT_SHOWN: "not shown to keep the limit",
+}
 
 
 def percent(value: float | None, otherwise: str, sign: str = "") -> str:

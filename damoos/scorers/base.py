@@ -50,6 +50,14 @@ class Scorer(ABC):
         """
         return math.inf
 
+    @property
+    def every(self) -> frozenset[str]:
+        """Limits that each run must keep, by their names in the margins; the others are for the mean of several runs.
+
+        A run that is not feasible although no margin is negative has broken a limit of this kind.
+        """
+        return frozenset()
+
     def stopped(self, run: Measurement, baseline: Measurement) -> Score:
         """The score of a run that was stopped as too slow; its margins are upper bounds.
 

@@ -9,8 +9,9 @@ from damoos.common import toml_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
-from damoos.scorers.base import Scorer, within
-from damoos.scorers.terms import Limits, slowdown
+from damoos.scorers.base import within
+from damoos.scorers.limited import LimitedScorer
+from damoos.scorers.terms import slowdown
 
 GIB = 1 << 30
 
@@ -33,7 +34,7 @@ class Prices(Table):
     core_hour: float
 
 
-class CostScorer(Scorer):
+class CostScorer(LimitedScorer):
     """Money saved per hour of the workload, net of swap; negative where the lost time costs more.
 
     Cores lost are those that the workload kept busy, times its slowdown, and what kdamond took.
@@ -55,7 +56,7 @@ class CostScorer(Scorer):
         if not Path(prices).is_file():
             raise ConfigError(f"--prices {prices}: there is no such file")
         self._prices = toml_file.load(Path(prices), Prices)
-        self._limits = Limits(limits)
+        super().__init__(limits)
         self.unit = f"{self._prices.currency} per hour of the workload"
         self.needs = tuple(dict.fromkeys([*CostScorer.needs, *self._limits.needs]))
 
@@ -69,12 +70,3 @@ class CostScorer(Scorer):
         lost_cores = busy * slowdown(run, baseline) + run.metric("kdamond_cpu_s") / run.metric("runtime_s")
         parts = {"memory": saved_gib * self._prices.gib_hour, "cores": -lost_cores * self._prices.core_hour}
         return within(parts, margins, self.name)
-
-    def stopped(self, run: Measurement, baseline: Measurement) -> Score:
-        """What its limits say."""
-        return self._limits.stopped(run, baseline)
-
-    @property
-    def max_slowdown(self) -> float:
-        """That of its limits."""
-        return self._limits.max_slowdown

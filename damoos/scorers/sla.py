@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
-from damoos.scorers.base import Direction, Scorer, within
-from damoos.scorers.terms import Limits, term
+from damoos.scorers.base import Direction, within
+from damoos.scorers.limited import LimitedScorer
+from damoos.scorers.terms import term
 
 
-class SlaScorer(Scorer):
+class SlaScorer(LimitedScorer):
     """A term (see `damoos.scorers.terms`) subject to limits; a run that breaks one has no score.
 
     Parameters
@@ -18,7 +19,7 @@ class SlaScorer(Scorer):
     maximize, minimize : str
         The term; at most one of the two, ``memory_saving`` to be maximised where neither is given.
     limits : sequence of str
-        For example ``slowdown<=0.05``, ``p99_ms<=1.2x``.
+        For example ``slowdown<=0.05``, ``p99_ms<=1.2x``, ``p99_ms<=1.2x every``.
     """
 
     name = "sla"
@@ -30,7 +31,7 @@ class SlaScorer(Scorer):
             raise ConfigError("give either --maximize or --minimize")
         self.direction: Direction = "minimize" if minimize else "maximize"
         self._goal = minimize or maximize or "memory_saving"
-        self._limits = Limits(limits)
+        super().__init__(limits)
         self.unit = f"{self._goal}: {term(self._goal).meaning}"
         self.needs = tuple(dict.fromkeys([*term(self._goal).needs, *self._limits.needs]))
 
@@ -40,12 +41,3 @@ class SlaScorer(Scorer):
             baseline.metric(name)
         parts = {self._goal: term(self._goal).of(run, baseline)}
         return within(parts, self._limits.margins(run, baseline), self.name)
-
-    def stopped(self, run: Measurement, baseline: Measurement) -> Score:
-        """What its limits say."""
-        return self._limits.stopped(run, baseline)
-
-    @property
-    def max_slowdown(self) -> float:
-        """That of its limits."""
-        return self._limits.max_slowdown

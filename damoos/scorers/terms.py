@@ -79,18 +79,22 @@ def term(name: str) -> Term:
 
 # Terms and sides of limits whose margin can only shrink while a run goes on.
 _BROKEN_BY_TIME = {("runtime_s", True), ("slowdown", True), ("speedup", False)}
-_LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\w%]+)\s*")
+_LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\w%]+)(\s+every)?\s*")
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A bound on a term, absolute or as a multiple of the baseline's (``p99_ms<=1.2x``)."""
+    """A bound on a term, absolute or as a multiple of the baseline's (``p99_ms<=1.2x``).
+
+    It holds for the mean of several runs, or for each of them (``p99_ms<=1.2x every``).
+    """
 
     text: str
     name: str
     is_upper: bool
     bound: float
     of_baseline: bool
+    every: bool = False
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -110,7 +114,7 @@ class Limit:
 
 
 def parse_limit(text: str) -> Limit:
-    """Read ``slowdown<=0.05``, ``slowdown<=5%`` or ``p99_ms<=1.2x``.
+    """Read ``slowdown<=0.05``, ``slowdown<=5%``, ``p99_ms<=1.2x`` or ``p99_ms<=1.2x every``.
 
     Raises
     ------
@@ -119,7 +123,7 @@ def parse_limit(text: str) -> Limit:
     match = _LIMIT.fullmatch(text)
     if match is None:
         raise ConfigError(f"--limit '{text}': write NAME<=NUMBER, for example slowdown<=0.05 or p99_ms<=1.2x")
-    name, sign, word = match.groups()
+    name, sign, word, every = match.groups()
     term(name)
     of_baseline = word.endswith("x")
     if of_baseline and name in TERMS:
@@ -129,7 +133,7 @@ def parse_limit(text: str) -> Limit:
     except ValueError:
         hint = f"; in the unit of the name, {parse_us(word) / 1e6:g} s" if _is_time(word) else ""
         raise ConfigError(f"--limit '{text}': '{word}' is not a number{hint}") from None
-    return Limit(text.strip(), name, sign.startswith("<"), bound, of_baseline)
+    return Limit(" ".join(text.split()), name, sign.startswith("<"), bound, of_baseline, every is not None)
 
 
 class Limits:
@@ -164,6 +168,11 @@ class Limits:
         """The score of a run that was stopped as too slow: what its time alone says of the limits."""
         timed = [limit for limit in self._limits if (limit.name, limit.is_upper) in _BROKEN_BY_TIME]
         return Score(None, False, {limit.text: limit.margin(run, baseline) for limit in timed})
+
+    @property
+    def every(self) -> frozenset[str]:
+        """Those that each run must keep, by their texts."""
+        return frozenset(limit.text for limit in self._limits if limit.every)
 
     @property
     def max_slowdown(self) -> float:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
-from damoos.scorers.base import Scorer, within
-from damoos.scorers.terms import Limits, term
+from damoos.scorers.base import within
+from damoos.scorers.limited import LimitedScorer
+from damoos.scorers.terms import term
 
 
-class WeightedScorer(Scorer):
+class WeightedScorer(LimitedScorer):
     """``sum(weight * term)``, to be maximised; what is bad gets a negative weight.
 
     Parameters
@@ -30,7 +31,7 @@ class WeightedScorer(Scorer):
         limits: Sequence[str] = ("slowdown<=0.1",),
     ) -> None:
         self._weights = dict(_parse(text) for text in weights)
-        self._limits = Limits(limits)
+        super().__init__(limits)
         self.unit = " + ".join(f"{weight:g} * {name}" for name, weight in self._weights.items())
         reads = [name for term_name in self._weights for name in term(term_name).needs]
         self.needs = tuple(dict.fromkeys([*reads, *self._limits.needs]))
@@ -39,15 +40,6 @@ class WeightedScorer(Scorer):
         """The sum; none if a limit is broken."""
         parts = {name: weight * term(name).of(run, baseline) for name, weight in self._weights.items()}
         return within(parts, self._limits.margins(run, baseline), self.name)
-
-    def stopped(self, run: Measurement, baseline: Measurement) -> Score:
-        """What its limits say."""
-        return self._limits.stopped(run, baseline)
-
-    @property
-    def max_slowdown(self) -> float:
-        """That of its limits."""
-        return self._limits.max_slowdown
 
 
 def _parse(text: str) -> tuple[str, float]:

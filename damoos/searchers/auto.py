@@ -1,4 +1,4 @@
-"""damoos's own search: few points, spread on a logarithmic scale, halving the border of the limit, then the best bets.
+"""damoos's own search: what a run tells of its score and of its limits is modelled, and the best bet is asked.
 
 docs/searchers.md explains it with figures and puts it beside the others.
 """
@@ -6,218 +6,123 @@ docs/searchers.md explains it with figures and puts it beside the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import norm, qmc
+from scipy.stats import norm
 
 from damoos.model.space import Params
-from damoos.model.trial import History
-from damoos.searchers.base import Searcher, best, feasible, infeasible, value
-from damoos.searchers.surrogate import Array, believe, chance_feasible, distances
+from damoos.model.trial import History, Trial
+from damoos.searchers.base import best, feasible, value
+from damoos.searchers.border import FINEST, BorderSearcher
+from damoos.searchers.surrogate import Array, Belief, believe
 
-# Of a spread-out sequence: the middle first, then the quarters.
-NR_FIRST = 3
-# After so many broken limits and nothing else, a prior is asked for the safest point.
-PATIENCE = 2
-# From here on every second point fills the widest gap, whatever the beliefs are.
-FILL_FROM = 5
-# Until then bets are taken on a coarse grid of this many halvings; it gets finer as points come in.
-COARSE = 3
-FINEST = 7
-# A border is halved until its two sides are this close, in units of the cube's edge.
-BORDER = 0.05
-# A gap is worth filling where the limits are about as likely kept as not.
-LIKELY = 0.45
+# Up to this share of a limit the scale of what is used of it is linear.
+LINEAR_UP_TO = 0.2
+# Distances from the best point at which points may be asked, and how many at each.
+REACHES, NR_NEAR = (0.15, 0.05), 48
+# Chances to keep the limits from which on a point is a safe one, and below which it is not recommended.
+SAFE, HOPELESS = 0.9, 0.4
+# What a refused candidate costs, as a share of what the safe one is worth: its rounds of validation were for nothing.
+PRICE = 0.1
 
 
-class AutoSearcher(Searcher):
-    """The default: `ask` takes the first of these that has something to ask.
+class AutoSearcher(BorderSearcher):
+    """The default. It begins with points that are spread over the space, or where a prior expects most.
 
-    1. The first points of a Sobol sequence: the middle of the range and its quarters, on a logarithmic scale for times
-       and sizes.
-    2. Where the best point has a point beside it that broke the limits, the middle of the two: a limit that binds
-       has the optimum beside it.
-    3. Every second time, the middle of the widest gap: what no belief expects can only be found by looking.
-    4. The largest expected improvement times the chance to keep the limits, on a grid that gets finer.
+    Where every run says by how much it kept or broke the limits, it then asks where the expected improvement times the
+    chance to keep the limits is largest, by a model of the score without its limits and one of what is used of them.
+    Where runs say only whether they did, it halves the border of the limits (`BorderSearcher`).
 
-    A prior, such as a recording gives, takes the place of the first points, for as long as no trial contradicts it:
-    asked is where it expects the largest improvement. Later beliefs are of what differs from it.
-
-    `recommend` gives a point that was tried and kept the limits: the one with the highest expected score, which counts
-    the neighbours and so does not fall for the luckiest run.
+    `recommend` gives a point that was tried: the one that is worth most, if the chance counts that the validation
+    refuses it. Runs of the validation are trials like others.
     """
 
     name = "auto"
-    deterministic = True
 
     def ask(self, history: History) -> Params:
         """The point to try next."""
-        tried = [trial.params for trial in history]
-        if self.prior and len(history) < NR_FIRST and (bet := self._prior_bet(history)):
-            return bet
-        first = self._first(len(history))
-        if first is not None and first not in tried:
-            return first
-        border = self._border(history)
-        if border is not None:
-            return border
-        bets = self._bets(history)
-        at = self._places(bets)
-        chance = self._chances(history, at)
-        gaps = distances(at, self._places(tried)).min(axis=1)
-        if not feasible(history):
-            return bets[int(np.argmax(gaps * chance))]
-        if len(history) >= FILL_FROM and (len(history) - FILL_FROM) % 2 == 0:
-            return bets[int(np.argmax(gaps * (chance >= LIKELY) + 1e-6 * chance))]
-        if len(feasible(history)) == 1:
-            return bets[int(np.argmax(gaps * chance))]
-        return bets[int(np.argmax(self._improvements(history, bets) * chance))]
-
-    def recommend(self, history: History) -> Params:
-        """The tried point with the highest expected score among those that kept the limits."""
-        return self.shortlist(history, 1)[0]
+        if not _has_margins(history) or not feasible(history):
+            return super().ask(history)
+        return self.begin(history) or self._best_bet(history)
 
     def shortlist(self, history: History, count: int) -> list[Params]:
-        """Tried points that kept the limits: the highest expected score, then the most prudent ones.
+        """Tried points, the one that is worth most first."""
+        if not _has_margins(history) or len(feasible(history)) < 2:
+            return super().shortlist(history, count)
+        return self._prudent(history, count)
 
-        The best point is often the one beside the border, which may have kept the limit by luck. A prudent one is worth
-        most when its chance to keep the limits again is counted, and breaking them is worth the worst score.
+    def _best_bet(self, history: History) -> Params:
+        """The largest expected improvement times the chance to keep the limits, where margins are known."""
+        tried = list(_distinct(history))
+        bets = [point for point in self._near(history) if point not in tried]
+        if not bets:
+            return self.fresh_point(history, np.random.default_rng(len(history)))
+        points = [*bets, *(trial.params for trial in feasible(history))]
+        belief, chance = self._objective(history, points), self._chance(history, bets)
+        over = float(belief.mean[len(bets) :].max())
+        return bets[int(np.argmax(belief.expected_improvement(over)[: len(bets)] * chance))]
+
+    def _near(self, history: History) -> list[Params]:
+        """Points that may be asked: anywhere, and around the one that would be recommended."""
+        random, count = np.random.default_rng(len(history)), len(self.space.params)
+        best_place = np.array(self.space.to_unit(self.recommend(history)))
+        places = [self.grid(FINEST if count == 1 else FINEST - 1)]
+        for reach in REACHES:
+            places.append(best_place + random.normal(0, reach, (NR_NEAR, count)))
+            one = np.repeat(best_place[None], NR_NEAR, axis=0)
+            one[np.arange(NR_NEAR), random.integers(count, size=NR_NEAR)] += random.normal(0, 2 * reach, NR_NEAR)
+            places.append(one)
+        return self.space.distinct(np.clip(np.vstack(places), 0, 1))
+
+    def _objective(self, history: History, points: Sequence[Params]) -> Belief:
+        """What is believed of the score at points, as if there were no limits.
+
+        Trials that broke the limits count as far as they are known, and no lower than the lowest that kept them: how
+        bad a point beyond the limit is does not matter, and would hide what is to be had beside it.
         """
-        broken = [trial.params for trial in infeasible(history)]
-        kept = [trial.params for trial in feasible(history)]
-        points = [p for n, p in enumerate(kept) if p not in kept[:n] and p not in broken] or kept[:1]
-        expected = np.array(self.estimate(history, points))
-        chance = self._chances(history, self._places(points))
-        worth = chance * expected + (1 - chance) * expected.min()
-        worth[np.argmax(expected)] = np.inf
-        return [points[n] for n in np.argsort(-worth, kind="stable")[:count]]
+        known = [trial for trial in history if trial.score.objective is not None]
+        lowest = min(value(trial) for trial in feasible(history))
+        y = np.array([max(lowest, trial.score.objective or 0.0) for trial in known])
+        expectation = self.prior.expected(history, [*(t.params for t in known), *points]) if self.prior else None
+        before = np.zeros(len(known) + len(points)) if expectation is None else expectation.mean
+        x = self.places([trial.params for trial in known])
+        belief = believe(x, y - before[: len(known)], self.places(points), self.columns)
+        return replace(belief, means=belief.means + before[len(known) :])
 
-    def estimate(self, history: History, points: Sequence[Params]) -> list[float]:
-        """Expected scores."""
-        x, y = self._kept(history)
-        known, before = self._before(history, points)
-        return [float(mean) for mean in before + believe(x, y - known, self._places(points)).mean]
+    def _chance(self, history: History, points: Sequence[Params]) -> Array:
+        """Chance of points to keep the limits on the average, from the margins of all trials that have any."""
+        known = [trial for trial in history if trial.score.margin is not None]
+        x = self.places([trial.params for trial in known])
+        use = np.array([_used(trial.score.margin or 0.0) for trial in known])
+        belief = believe(x, use, self.places(points), self.columns)
+        return np.asarray(belief.weights @ norm.cdf((_used(0.0) - belief.means) / belief.deviations))
 
-    def deviation(self, history: History, points: Sequence[Params]) -> list[float]:
-        """Standard deviations: of what is believed, and of what a prior's accounts say of the points."""
-        x, y = self._kept(history)
-        known, _ = self._before(history, points)
-        spread = believe(x, y - known, self._places(points)).deviation ** 2
-        expectation = self.prior.expected(history, points) if self.prior else None
-        if expectation is not None:
-            spread += expectation.weights @ (expectation.scores - expectation.mean) ** 2
-        return [float(deviation) for deviation in np.sqrt(spread)]
-
-    def _before(self, history: History, points: Sequence[Params]) -> tuple[Array, Array]:
-        """What was expected of the trials that kept the limits, and is of points, by the prior alone; else 0."""
-        kept = [trial.params for trial in feasible(history)]
-        expectation = self.prior.expected(history, [*kept, *points]) if self.prior else None
-        mean = np.zeros(len(kept) + len(points)) if expectation is None else expectation.mean
-        return mean[: len(kept)], mean[len(kept) :]
-
-    def _prior_bet(self, history: History) -> Params | None:
-        """Where the prior expects the largest improvement over the best trial; over nothing, where it expects most."""
-        assert self.prior
-        tried = [trial.params for trial in history]
-        points = [point for point in self.space.distinct(self._grid(FINEST)) if point not in tried]
-        expectation = self.prior.expected(history, points) if points else None
-        if expectation is None:
-            return None
-        if feasible(history):
-            gain = expectation.scores - value(best(history))
-            z = gain / expectation.deviation
-            gain = expectation.deviation * norm.pdf(z) + gain * norm.cdf(z)
-        elif len(history) < PATIENCE:
-            # A point that breaks the limits is worth as little as any.
-            gain = expectation.scores - expectation.scores.min()
-        else:
-            # Any point that keeps them is worth more than the best that does not.
-            gain = np.ones_like(expectation.scores)
-        # The accounts may all be wrong about where the limit lies: a point beside one that broke it will break it, too.
-        chance = self._chances(history, self._places(points))
-        return points[int(np.argmax((expectation.weights @ (expectation.kept * gain)) * chance))]
-
-    def _first(self, number: int) -> Params | None:
-        count = NR_FIRST + len(self.space.params) - 1
-        if number >= count:
-            return None
-        return self.space.from_unit(_sobol(len(self.space.params), count + 1)[number + 1])
-
-    def _bets(self, history: History) -> list[Params]:
-        """Points that may be asked: those of a grid that gets finer with the history, without what was tried."""
-        tried = [trial.params for trial in history]
-        n = len(history)
-        level = COARSE if n < FILL_FROM else math.ceil(math.log2(n + 2)) + 2
-        while True:
-            points = [point for point in self.space.distinct(self._grid(min(level, FINEST))) if point not in tried]
-            if points:
-                return points
-            if level >= FINEST:
-                return [self.fresh_point(history, np.random.default_rng(n))]
-            level += 1
-
-    def _grid(self, level: int) -> Array:
-        count = 2**level
-        if len(self.space.params) == 1:
-            return np.linspace(0, 1, count + 1)[:, None]
-        return _sobol(len(self.space.params), 4 * count)
-
-    def _border(self, history: History) -> Params | None:
-        """The middle between the best point and the nearest that broke the limits, if nothing was tried between."""
-        broken = infeasible(history)
-        if not feasible(history) or not broken:
-            return None
-        inside = self._places([best(history).params])
-        outside = self._places([trial.params for trial in broken])
-        nearest = int(np.argmin(distances(inside, outside)[0]))
-        gap = float(distances(inside, outside)[0, nearest])
-        if gap <= BORDER:
-            return None
-        tried = [trial.params for trial in history]
-        middle = (inside + outside[nearest]) / 2
-        is_between = distances(middle, self._places(tried)).min() < 0.45 * gap
-        ends = self.space.to_unit(best(history).params), self.space.to_unit(broken[nearest].params)
-        point = self.space.from_unit((ends[0] + ends[1]) / 2)
-        return None if is_between or point in tried else point
-
-    def _chances(self, history: History, at: Array) -> Array:
-        if not history:
-            return np.ones(len(at))
-        kept = np.array([trial.score.feasible for trial in history])
-        return chance_feasible(self._places([trial.params for trial in history]), kept, at)
-
-    def _kept(self, history: History) -> tuple[Array, Array]:
-        """Places and scores of the trials that kept the limits."""
-        kept = feasible(history)
-        return self._places([trial.params for trial in kept]), np.array([value(trial) for trial in kept])
-
-    def _improvements(self, history: History, bets: Sequence[Params]) -> Array:
-        """Expected improvement over the best tried point."""
-        x, y = self._kept(history)
-        known, before = self._before(history, bets)
-        y = y - known
-        tried = believe(x, y, x).mean + known
-        belief = believe(x, y, self._places(bets))
-        expected = replace(belief, means=belief.means + before)
-        return expected.expected_improvement(float(tried.max()))
-
-    def _places(self, points: Sequence[Params]) -> Array:
-        """Places for distances: the unit cube, with any two words of a choice one edge apart."""
-        rows = []
-        for point in points:
-            row: list[float] = []
-            for param in self.space.params:
-                if param.choices:
-                    row += [math.sqrt(0.5) * (point[param.key] == n) for n in range(len(param.choices))]
-                else:
-                    row.append(param.to_unit(point[param.key]))
-            rows.append(row)
-        return np.array(rows)
+    def _prudent(self, history: History, count: int) -> list[Params]:
+        """Tried points by what they are worth if the validation accepts them, and the next safe one if it does not."""
+        points = _distinct(trial for trial in history if trial.score.objective is not None)
+        expected, chance = self._objective(history, points).mean, self._chance(history, points)
+        safe = max(expected[chance >= SAFE], default=float(expected.min()))
+        worth = chance * expected + (1 - chance) * (safe - PRICE * abs(safe))
+        order = [n for n in np.argsort(-worth, kind="stable") if chance[n] >= HOPELESS]
+        return [points[n] for n in order][:count] or [best(history).params]
 
 
-def _sobol(dimensions: int, count: int) -> Array:
-    """The first points of the Sobol sequence."""
-    drawn = qmc.Sobol(dimensions, scramble=False).random_base2(max(1, math.ceil(math.log2(count))))
-    return np.asarray(drawn[:count])
+def _has_margins(history: History) -> bool:
+    """Whether every trial that ran says by how much it kept or broke the limits."""
+    return all(trial.score.margin is not None for trial in history if trial.state != "fail")
+
+
+def _distinct(trials: Iterable[Trial]) -> list[Params]:
+    """The points of trials, each once."""
+    points: list[Params] = []
+    for trial in trials:
+        if trial.params not in points:
+            points.append(trial.params)
+    return points
+
+
+def _used(margin: float) -> float:
+    """How much of a limit is used up; logarithmic except near 0, because what a scheme costs grows by factors."""
+    return math.asinh((1 - margin) / LINEAR_UP_TO)

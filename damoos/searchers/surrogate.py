@@ -11,7 +11,10 @@ Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), sections
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +23,18 @@ from scipy.stats import norm
 
 Array = NDArray[np.float64]
 
-# In units of the cube's edge; each is three times the one before it.
-LENGTH_SCALES = (0.05, 0.15, 0.45)
+# In units of the cube's edge, by the number of parameters: each parameter has a scale of its own, and one that matters
+# little has a long one.
+LENGTH_SCALES: dict[int, tuple[float, ...]] = {
+    1: (0.05, 0.15, 0.45),
+    2: (0.15, 0.45, 1.35, 4.0),
+    3: (0.2, 0.7, 2.5),
+    4: (0.3, 1.0, 4.0),
+}
+# Of more parameters.
+FEW_SCALES = (0.4, 2.5)
+# Settings whose weights sum up to this share are enough to predict with, and no more than so many.
+SHARE, NR_SETTINGS = 0.999, 32
 # Variance that is not smooth over the variance that is.
 ROUGHNESS = (0.001, 0.01, 0.1, 1.0, 10.0)
 # How much of what is not smooth belongs to the point (the response is not smooth there, a second run would show it
@@ -71,43 +84,73 @@ class Belief:
         return np.asarray(self.weights @ (self.deviations * norm.pdf(z) + gain * norm.cdf(z)))
 
 
-def believe(x: Array, y: Array, at: Array) -> Belief:
-    """Belief of the scores at some points.
+def believe(x: Array, y: Array, at: Array, columns: Sequence[int] | None = None) -> Belief:
+    """Belief of a response at some points.
 
     Parameters
     ----------
     x : ndarray of shape (n, dimensions)
-        Points with a score.
+        Points where it was measured.
     y : ndarray of shape (n,)
-        Their scores.
+        What was measured.
     at : ndarray of shape (m, dimensions)
+    columns : sequence of int or None
+        The parameter that each dimension belongs to; None for one parameter.
     """
-    n, centre, spread = len(y), float(y.mean()), float(y.std()) or 1.0
+    centre, spread = float(y.mean()), float(y.std()) or 1.0
     z = (y - centre) / spread
-    within, across = distances(x, x), distances(x, at)
-    same_within, same_across = within < 1e-9, across < 1e-9
-    means, deviations, evidence = [], [], []
-    for length in LENGTH_SCALES:
-        smooth, smooth_across = matern(within, length), matern(across, length)
-        for rough in ROUGHNESS:
-            own = OWN_SHARE * rough
-            cov = smooth + own * same_within + ((rough - own) + 1e-8) * np.eye(n)
-            root = np.linalg.cholesky(cov)
-            right = np.column_stack([np.ones(n), z, smooth_across + own * same_across])
-            solved = solve_triangular(root, right, lower=True)
-            ones, seen, cross = solved[:, 0], solved[:, 1], solved[:, 2:]
-            mass = ones @ ones
-            mean = (ones @ seen) / mass
-            rest = seen - mean * ones
-            # An inverse gamma prior on the amplitude: half of the variance of the scores, weighing as one point.
-            prior = 0.5 / (1 + rough)
-            shape, rate = 1 + (n - 1) / 2, prior + (rest @ rest) / 2
-            evidence.append(-np.log(np.diag(root)).sum() - np.log(mass) / 2 - shape * np.log(rate) + np.log(prior))
-            variance = 1 + own - (cross**2).sum(axis=0) + (1 - ones @ cross) ** 2 / mass
-            means.append(centre + spread * (mean + rest @ cross))
-            deviations.append(spread * np.sqrt(np.maximum(variance, 1e-10) * rate / shape))
-    weights = np.exp(np.array(evidence) - max(evidence))
-    return Belief(np.array(means), np.array(deviations), weights / weights.sum())
+    within, across = _apart(x, x, columns), _apart(x, at, columns)
+    lengths, rough = settings(len(within))
+    n, own = len(y), OWN_SHARE * rough
+    same = (within.sum(axis=0) < 1e-18).astype(float)
+    smooth = matern(np.sqrt(np.einsum("pij,sp->sij", within, lengths**-2.0)), 1.0)
+    cov = smooth + own[:, None, None] * same + (rough - own + 1e-8)[:, None, None] * np.eye(n)
+    root = np.linalg.cholesky(cov)
+    solved = np.linalg.solve(root, np.broadcast_to(np.column_stack([np.ones(n), z]), (len(root), n, 2)))
+    ones, seen = solved[:, :, 0], solved[:, :, 1]
+    mass = (ones**2).sum(axis=1)
+    mean = (ones * seen).sum(axis=1) / mass
+    rest = seen - mean[:, None] * ones
+    # An inverse gamma prior on the amplitude: half of the variance of the scores, weighing as one point.
+    prior = 0.5 / (1 + rough)
+    shape, rate = 1 + (n - 1) / 2, prior + (rest**2).sum(axis=1) / 2
+    evidence = -np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1) - np.log(mass) / 2
+    evidence += np.log(prior) - shape * np.log(rate)
+    weights = np.exp(evidence - evidence.max())
+    chosen = _heaviest(weights)
+    same_across = (across.sum(axis=0) < 1e-18).astype(float)
+    means, deviations = [], []
+    for k in chosen:
+        correlation = matern(np.sqrt(np.tensordot(lengths[k] ** -2.0, across, axes=1)), 1.0) + own[k] * same_across
+        cross = solve_triangular(root[k], correlation, lower=True)
+        variance = 1 + own[k] - (cross**2).sum(axis=0) + (1 - ones[k] @ cross) ** 2 / mass[k]
+        means.append(centre + spread * (mean[k] + rest[k] @ cross))
+        deviations.append(spread * np.sqrt(np.maximum(variance, 1e-10) * rate[k] / shape))
+    return Belief(np.array(means), np.array(deviations), weights[chosen] / weights[chosen].sum())
+
+
+def _apart(a: Array, b: Array, columns: Sequence[int] | None) -> Array:
+    """Squared distances by parameter, shape (parameters, len(a), len(b))."""
+    squares = (a[:, None, :] - b[None, :, :]) ** 2
+    owners = np.zeros(a.shape[1], dtype=int) if columns is None else np.asarray(columns)
+    return np.array([squares[:, :, owners == number].sum(axis=2) for number in range(owners.max() + 1)])
+
+
+@cache
+def settings(nr_params: int) -> tuple[Array, Array]:
+    """All combinations: length scales of shape (settings, parameters), and roughness of shape (settings,)."""
+    scales = LENGTH_SCALES.get(nr_params, FEW_SCALES)
+    both = [(*lengths, rough) for lengths in product(scales, repeat=nr_params) for rough in ROUGHNESS]
+    return np.array(both)[:, :-1], np.array(both)[:, -1]
+
+
+def _heaviest(weights: Array) -> NDArray[np.int_]:
+    """The settings that nearly all of the weight lies on; all of them where they are few."""
+    if len(weights) <= NR_SETTINGS:
+        return np.arange(len(weights))
+    order = np.argsort(-weights, kind="stable")
+    count = int(np.searchsorted(np.cumsum(weights[order]), SHARE * weights.sum())) + 1
+    return order[: min(count, NR_SETTINGS)]
 
 
 def chance_feasible(x: Array, kept: NDArray[np.bool_], at: Array) -> Array:

@@ -22,6 +22,7 @@ from typing import Any
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, DamoosError, MachineError, NothingFeasible, from_wire, nearest, to_wire
 from damoos.machines import catalog as machines
+from damoos.statistics.limits import Standing
 from damoos.store.studies import Store
 from damoos.study.study import tuning_study
 from damoos.units import format_us
@@ -97,8 +98,10 @@ def specification(
         raise ConfigError(f"study '{name}' has no {arm} scheme to apply")
     validated = (result["validation"] or {}).get(arm)
     if not validated or not validated["feasible"]:
+        is_unclear = validated and validated["limits"] == Standing.NOT_SHOWN
+        fate = "was not shown to keep" if is_unclear else "broke"
         raise NothingFeasible(
-            f"study '{name}': in the validation the {arm} scheme broke the limits of the score, so it is not put into"
+            f"study '{name}': in the validation the {arm} scheme {fate} the limits of the score, so it is not put into"
             " service; 'damoos show' has the other arms"
         )
     if pid and pid_file:

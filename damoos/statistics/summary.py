@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from damoos.statistics.verdict import interval
+from damoos.statistics.intervals import interval
 
 Quantity = dict[str, Any]
 

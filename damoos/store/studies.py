@@ -24,7 +24,7 @@ from damoos.store.artifacts import Artifacts
 if TYPE_CHECKING:
     import optuna
 
-SCHEMA = 3
+SCHEMA = 4
 LOCK_WAIT_S = 5
 
 

@@ -13,14 +13,12 @@ from damoos.errors import ConfigError, nearest
 from damoos.model.space import Param, Params, Space, parse_param
 from damoos.policies.base import DamosPolicy
 from damoos.prediction.prior import can_predict
-from damoos.study.plan import plan
+from damoos.study.plan import least_runs, samples_within
 from damoos.study.run_config import RunConfig
 from damoos.units import format_us
 from damoos.workloads.base import Tuning
 
 PRCL = "4K max  min min  MIN_AGE max  pageout"
-# Rounds of validation that may follow the planned ones, where they can change the decision.
-MAX_EXTRA_ROUNDS = 3
 QUOTA_RESET_MS = 1000
 PRIORS = ("auto", "record", "none")
 # A recording that takes the place of one of fewer trials than this leaves too few.
@@ -50,9 +48,11 @@ class StudyConfig(RunConfig):
     seed : int
         Of the searcher.
     repeats : int
-        Rounds of validation that are always run.
+        Rounds of validation that an arm can have; a clear verdict ends it after two.
     candidates : int
-        How many of the best points are validated.
+        How many points can be validated, one after the other: the next one where one breaks the limits.
+    runs : int or None
+        The most runs of all kinds. Trials give way to the validation. None for as many as the other limits allow.
     prior : {"auto", "record", "none"}
         Whether the first of the trials is a recording that tells the searcher what to expect: where it can be had and
         is of use, always (or the study does not begin), or never.
@@ -66,8 +66,9 @@ class StudyConfig(RunConfig):
     scorer_options: dict[str, Any] = field(default_factory=dict)
     searcher: str = "auto"
     seed: int = 0
-    repeats: int = 3
-    candidates: int = 2
+    repeats: int = 6
+    candidates: int = 3
+    runs: int | None = None
     prior: str = "auto"
 
     def __post_init__(self) -> None:
@@ -81,16 +82,23 @@ class StudyConfig(RunConfig):
             raise ConfigError(f"unknown prior '{self.prior}'{nearest(self.prior, PRIORS)}")
         if self.candidates < 1:
             raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
+        if self.runs is not None and self.runs < least_runs(2):
+            raise ConfigError(f"{self.runs} runs leave no room for a validation; give {least_runs(2)} or more")
 
     @property
     def nr_steps(self) -> int:
         """How many runs are counted as its progress: its trials."""
-        return self.nr_samples
+        return self.nr_trials
+
+    @property
+    def nr_trials(self) -> int:
+        """Trials, the recording among them: as many as asked for, or as leave room for the validation."""
+        return samples_within(self.nr_samples, self.runs)
 
     @property
     def nr_runs(self) -> int:
-        """Runs of all kinds, close calls aside."""
-        return len(plan(self.nr_samples)) + self.repeats * (2 + self.candidates)
+        """Runs of all kinds, if the verdict is clear as soon as it can be."""
+        return least_runs(self.nr_trials)
 
     @property
     def direction(self) -> Literal["maximize", "minimize"]:
@@ -102,7 +110,7 @@ class StudyConfig(RunConfig):
         scorers.scorer(self.scorer, self.scorer_options)
         super().check()
         space = space_of(self, Tuning())
-        searchers.searcher(self.searcher, space, self.nr_samples, self.seed)
+        searchers.searcher(self.searcher, space, self.nr_trials, self.seed)
         for corner in space.corners:
             policy_of(self, space, corner)
         self.wants_record(space)
@@ -133,7 +141,7 @@ class StudyConfig(RunConfig):
             why = "a recording predicts min_age of a pageout scheme, for a score of runtime and RSS"
         if why and self.prior == "record":
             raise ConfigError(f"--prior record: {why}")
-        return not why and (self.nr_samples >= RECORD_FROM or self.prior == "record")
+        return not why and (self.nr_trials >= RECORD_FROM or self.prior == "record")
 
 
 def space_of(config: StudyConfig, tuning: Tuning) -> Space:

@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from damoos.errors import ConfigError
-from damoos.model.trial import Measurement, Run
+from damoos.model.trial import Measurement, Run, mean_measurement
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy
 from damoos.statistics.summary import told
-from damoos.statistics.verdict import mean_measurement
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.result import about
 from damoos.study.steps import Execution, Part, Watcher

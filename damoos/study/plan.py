@@ -6,21 +6,25 @@ import math
 from collections.abc import Sequence
 
 from damoos.model.trial import Run
+from damoos.statistics.limits import MIN_ROUNDS
 
 BLOCK = 5
+# The baseline, the manual scheme, a candidate.
+NR_ARMS = 3
 
 
 def plan(nr_samples: int, record: bool = False) -> list[Run]:
-    """Every run of a search in order: two baselines, then trials in blocks with a baseline behind each.
+    """Every run of a search in order: two baselines, then trials in blocks with a baseline between them.
 
-    Two at the start, because one tells nothing of the noise. A recording takes the place of the first trial.
+    Two at the start, because one tells nothing of the noise. None at the end, where the validation begins with one. A
+    recording takes the place of the first trial.
     """
     block = min(BLOCK, math.ceil(nr_samples / 2))
     steps = [("baseline", 0), ("baseline", 1)]
     for number in range(nr_samples):
+        if number and number % block == 0:
+            steps.append(("baseline", len(steps) - number))
         steps.append(("record", 0) if record and number == 0 else ("trial", number - record))
-        if (number + 1) % block == 0 or number + 1 == nr_samples:
-            steps.append(("baseline", len(steps) - number - 1))
     return [Run(index, kind, number) for index, (kind, number) in enumerate(steps)]
 
 
@@ -28,4 +32,16 @@ def validation_round(number: int, arms: Sequence[str], first_index: int) -> list
     """The runs of one round; the arms change places, so that none always follows the same one."""
     turn = number % len(arms)
     order = [*arms[turn:], *arms[:turn]]
-    return [Run(first_index + number * len(arms) + n, "validation", number, arm) for n, arm in enumerate(order)]
+    return [Run(first_index + number * NR_ARMS + n, "validation", number, arm) for n, arm in enumerate(order)]
+
+
+def least_runs(nr_samples: int) -> int:
+    """Runs of a study of so many trials whose verdict is clear as soon as it can be."""
+    return len(plan(nr_samples)) + MIN_ROUNDS * NR_ARMS
+
+
+def samples_within(nr_samples: int, runs: int | None) -> int:
+    """How many trials leave room for a validation among so many runs; at most ``nr_samples``."""
+    while runs is not None and nr_samples > 2 and least_runs(nr_samples) > runs:
+        nr_samples -= 1
+    return nr_samples

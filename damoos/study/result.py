@@ -9,32 +9,30 @@ from damoos import __version__
 from damoos.damon.damo_json import context_to_json
 from damoos.machines.base import Conditions
 from damoos.model.space import Params
-from damoos.model.trial import History, Run, Trial, orientation
+from damoos.model.trial import History, Run, Trial, mean_measurement, orientation
 from damoos.policies.base import DamosPolicy
 from damoos.scorers.terms import term
-from damoos.statistics import verdict
-from damoos.statistics.verdict import mean_measurement
+from damoos.statistics.arms import BASELINE, TUNED, Arm
+from damoos.study.course import candidates
 from damoos.study.scoring import feasible_scores
 from damoos.study.study import EvaluationStudy, Study
 
 _PROVENANCE = ("emulation", "image", "packages", "overlays", "kernel_id", "cmdline")
 
 
-def result_of(study: Study, shortlist: Sequence[Params], elapsed_s: float) -> dict[str, Any]:
+def result_of(study: Study, elapsed_s: float) -> dict[str, Any]:
     """Everything that a finished study has to say; what ``--format json`` prints (docs/studies.md has the keys).
 
     Parameters
     ----------
     study : Study
-    shortlist : sequence of Params
-        The points that were validated, as the search ranked them; empty if no trial was feasible.
     elapsed_s : float, seconds
         Wall time that the study took.
     """
     config, trials = study.config, study.trials()
     best, validation = None, _NOT_VALIDATED
-    if shortlist:
-        best, validation = _validation(study, trials, shortlist)
+    if points := candidates(study.runs()):
+        best, validation = _validation(study, trials, points)
     return {
         **about(study),
         "searcher": config.searcher,
@@ -100,7 +98,7 @@ def write(study: Study | EvaluationStudy, result: Mapping[str, Any]) -> None:
 _NOT_VALIDATED = {
     "validation": None,
     "shrinkage": None,
-    "verdict": verdict.BASELINE,
+    "verdict": BASELINE,
     "verdict_text": "nothing beats leaving it alone: no trial kept the score's limits",
 }
 
@@ -185,33 +183,33 @@ def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any
     }
 
 
-def _validation(study: Study, trials: History, shortlist: Sequence[Params]) -> tuple[Params, dict[str, Any]]:
+def _validation(study: Study, trials: History, points: Mapping[str, Params]) -> tuple[Params, dict[str, Any]]:
     """The point that is recommended after the validation, and the keys that the validation adds to the result."""
     arms, names = study.arms()
-    candidates = {f"{verdict.CANDIDATE}{rank}": point for rank, point in enumerate(shortlist, start=1)}
-    places = {names[candidate]: point for candidate, point in candidates.items() if candidate in names}
-    best = places.get(verdict.TUNED, shortlist[0])
-    outcome = verdict.judge(arms, study.scorer.direction, study.policy(best) == study.manual_policy)
+    places = {names[candidate]: point for candidate, point in points.items() if candidate in names}
+    best = places.get(TUNED, next(iter(points.values())))
+    outcome = study.judge(study.runs()).verdict(arms, study.policy(best) == study.manual_policy)
     table = {name: _arm_json(arm, study.setting.reports) for name, arm in arms.items()}
     for name, point in places.items():
         table[name]["params"] = study.space.readable(point)
     searched = feasible_scores(tuple(trial for trial in trials if trial.params == best))
     shrinkage = None
-    if searched and table.get(verdict.TUNED, {}).get("score") is not None:
-        in_search, validated = sum(searched) / len(searched), arms[verdict.TUNED].score
+    if searched and table.get(TUNED, {}).get("score") is not None:
+        in_search, validated = sum(searched) / len(searched), arms[TUNED].score
         lost = orientation(study.scorer.direction) * (in_search - validated)
         shrinkage = {"searched": in_search, "validated": validated, "shrinkage": lost}
     said_as = {"verdict": outcome.best, "verdict_text": outcome.text}
     return best, {"validation": table, "shrinkage": shrinkage, **said_as}
 
 
-def _arm_json(arm: verdict.Arm, reports: Sequence[str]) -> dict[str, Any]:
+def _arm_json(arm: Arm, reports: Sequence[str]) -> dict[str, Any]:
     mean = mean_measurement(list(arm.runs.values()))
     return {
         "score": arm.score if arm.scores else None,
-        "score_ci95": list(arm.interval) if arm.scores else None,
+        "score_ci95": list(arm.interval) if len(arm.scores) > 1 else None,
         "scores": list(arm.scores.values()),
         "feasible": arm.feasible,
+        "limits": arm.standing.value,
         **{name: mean.metric(name) for name in ("runtime_s", "rss_avg_bytes", "net_avg_bytes")},
         "kdamond_cpu": mean.metric("kdamond_cpu_s") / mean.metric("runtime_s"),
         "reports": {name: mean.metric(name) for name in reports},

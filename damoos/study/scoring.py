@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from damoos.errors import MeasurementError
-from damoos.model.trial import History, Measurement, Run, Score, Trial, orientation
+from damoos.model.trial import History, Measurement, Run, Score, Trial, mean_measurement, orientation
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import feasible, value
-from damoos.statistics.verdict import mean_measurement
+from damoos.statistics.arms import BASELINE, CANDIDATE
 
 
 def score_trials(runs: Sequence[Run], scorer: Scorer) -> History:
@@ -20,7 +20,7 @@ def score_trials(runs: Sequence[Run], scorer: Scorer) -> History:
     against another's.
     """
     runs = sorted(runs, key=lambda run: run.index)
-    baselines = [run for run in runs if run.kind == "baseline" and run.measurement]
+    baselines = [run for run in runs if is_baseline(run) and run.measurement]
     trials: list[Trial] = []
     previous: list[float] = []
     for run in (other for other in runs if other.kind == "trial"):
@@ -39,6 +39,26 @@ def score_trials(runs: Sequence[Run], scorer: Scorer) -> History:
             if score.feasible and score.value is not None:
                 previous.append(score.value)
         trials.append(Trial(run.number, run.params or {}, state, score, run.measurement, error))
+    return tuple(trials)
+
+
+def is_baseline(run: Run) -> bool:
+    """Whether the workload was left alone in a run, in the search or in a round of the validation."""
+    return run.kind == "baseline" or (run.kind == "validation" and run.arm == BASELINE)
+
+
+def score_validation(runs: Sequence[Run], scorer: Scorer, first_number: int) -> History:
+    """What a validation measured of its candidates, each run against the baseline of its round, as further trials."""
+    base = {run.number: run.measurement for run in runs if run.kind == "validation" and run.arm == BASELINE}
+    trials: list[Trial] = []
+    for run in sorted(runs, key=lambda run: run.index):
+        beside = base.get(run.number)
+        if run.kind != "validation" or not run.arm.startswith(CANDIDATE) or beside is None:
+            continue
+        score = scorer.score(run.measurement, beside, ()) if run.measurement else Score(None, feasible=False)
+        state = "complete" if run.measurement else "fail"
+        number = first_number + len(trials)
+        trials.append(Trial(number, run.params or {}, state, score, run.measurement, run.error))
     return tuple(trials)
 
 

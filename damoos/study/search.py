@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,19 +17,21 @@ from damoos.errors import (
     UnsupportedError,
     nearest,
 )
-from damoos.model.space import Param, Params
+from damoos.model.space import Param
 from damoos.model.trial import Measurement, RawSamples, Run, Score, Trial
-from damoos.policies.base import NonePolicy, Policy, RecordPolicy
+from damoos.policies.base import NonePolicy, RecordPolicy
 from damoos.prediction.prior import Prediction
 from damoos.prediction.reclaim import Cost
 from damoos.recordings import files as records
 from damoos.recordings.recording import Recording
-from damoos.statistics import verdict
+from damoos.statistics.arms import BASELINE
+from damoos.statistics.intervals import student
 from damoos.study import jobs
-from damoos.study.config import MAX_EXTRA_ROUNDS, StudyConfig, space_of
-from damoos.study.plan import plan, validation_round
+from damoos.study.config import StudyConfig, space_of
+from damoos.study.course import Course
+from damoos.study.plan import plan
 from damoos.study.result import result_of
-from damoos.study.scoring import score_trials
+from damoos.study.scoring import is_baseline, score_trials
 from damoos.study.steps import Execution, Part, Watcher
 from damoos.study.study import Study
 
@@ -46,21 +47,18 @@ class Search(Execution):
     _config: StudyConfig
 
     def __init__(self, study: Study, watcher: Watcher) -> None:
-        self._plan = plan(study.config.nr_samples)
+        self._plan = plan(study.config.nr_trials)
         super().__init__(study, watcher, study.config.nr_runs)
-        self._best: list[Params] = []
 
     def _work(self) -> Part:
         yield from self._search()
-        self._best = self._shortlist()
-        if self._best:
-            yield from self._validate(self._best)
+        yield from self._validate()
 
     def _result(self, elapsed_s: float) -> dict[str, Any]:
-        return result_of(self._study, self._best, elapsed_s)
+        return result_of(self._study, elapsed_s)
 
     def _is_baseline(self, run: Run) -> bool:
-        return run.kind == "baseline"
+        return is_baseline(run)
 
     def _needs(self) -> tuple[str, ...]:
         return tuple(self._study.scorer.needs)
@@ -124,7 +122,7 @@ class Search(Execution):
 
     def _search(self) -> Part:
         study, failures = self._study, 0
-        self._plan = plan(self._config.nr_samples, study.setting.record)
+        self._plan = plan(self._config.nr_trials, study.setting.record)
         for step in self._left(self._plan):
             if step.kind == "baseline":
                 yield from self._execute(step, NonePolicy(), must_succeed=True)
@@ -155,59 +153,13 @@ class Search(Execution):
         history = score_trials(list(self._done.values()), self._study.scorer)
         return next(trial for trial in history if trial.number == step.number)
 
-    def _shortlist(self) -> list[Params]:
-        """The points to validate, best first; a second one that is the manual scheme is validated as that."""
-        study = self._study
-        history = study.known(score_trials(list(self._done.values()), study.scorer))
-        if not any(trial.score.feasible for trial in history):
-            return []
-        first, *others = study.searcher.shortlist(history, self._config.candidates)
-        return [first, *(point for point in others if study.policy(point) != study.manual_policy)]
-
-    def _validate(self, shortlist: list[Params]) -> Part:
-        """The planned rounds, then those that can still change the decision."""
-        study, planned = self._study, self._config.repeats
-        arms: dict[str, tuple[Params | None, Policy]] = {
-            verdict.BASELINE: (None, NonePolicy()),
-            verdict.MANUAL: (study.manual, study.manual_policy),
-        }
-        for rank, point in enumerate(shortlist, start=1):
-            arms[f"{verdict.CANDIDATE}{rank}"] = (point, study.policy(point))
-
-        def run_round(number: int, names: Sequence[str]) -> Part:
-            for step in self._left(validation_round(number, names, len(self._plan) + number * len(arms))):
-                point, policy = arms[step.arm]
-                yield from self._execute(replace(step, params=point), policy, must_succeed=point is None)
-
-        for number in range(planned):
-            yield from run_round(number, list(arms))
-        done = planned
-        while names := self._in_question(shortlist, done):
-            self._watcher.say(f"{' and '.join(names)} are too close to call; up to {MAX_EXTRA_ROUNDS} more rounds")
-            tuned = self._settled(done)[1].get(verdict.TUNED)
-            for _ in range(MAX_EXTRA_ROUNDS):
-                yield from run_round(done, [verdict.BASELINE, *(name for name in names if name != verdict.BASELINE)])
-                done += 1
-                if self._settled(done)[1].get(verdict.TUNED) != tuned:
-                    break  # it has broken the limits, and another candidate takes its place
-
-    def _settled(self, rounds: int) -> tuple[dict[str, verdict.Arm], dict[str, str]]:
-        """Arms after some rounds, and the names that their runs have, by the names that people read."""
-        runs = [run for run in self._done.values() if run.kind != "validation" or run.number < rounds]
-        arms, names = self._study.arms(runs)
-        return arms, {name: raw for raw, name in names.items()}
-
-    def _in_question(self, shortlist: list[Params], rounds: int) -> list[str]:
-        """Arms between which the rounds so far could not decide, and more might; no arm gets more of them twice."""
-        study = self._study
-        arms, raw_of = self._settled(rounds)
-        best = shortlist[int(raw_of.get(verdict.TUNED, "1").removeprefix(verdict.CANDIDATE)) - 1]
-        same_scheme = study.policy(best) == study.manual_policy
-        open_arms = verdict.in_question(arms, study.scorer.direction, MAX_EXTRA_ROUNDS, same_scheme)
-        names = [raw_of.get(name, name) for name in open_arms]
-        later = [run for run in self._done.values() if self._config.repeats <= run.number < rounds]
-        had = {run.arm for run in later if run.kind == "validation"}
-        return [] if set(names) <= had else names
+    def _validate(self) -> Part:
+        """Round after round, until the verdict stands."""
+        course, number = Course(self._study), 0
+        while steps := course.round(number, list(self._done.values()), len(self._plan)):
+            for step in self._left(steps):
+                yield from self._execute(step, course.policy(step), must_succeed=step.arm == BASELINE)
+            number += 1
 
     def _store(self, run: Run) -> Score | None:
         score = self._trial(run).score if run.kind == "trial" else None
@@ -225,5 +177,5 @@ class Search(Execution):
         if len(known) < 2 or math.isinf(allowed):
             return None
         spread = float(np.std(known, ddof=1)) * math.sqrt(1 / len(known) + 1 / 2)
-        highest = float(np.mean(known)) + verdict.student(0.95, len(known) - 1) * spread
+        highest = float(np.mean(known)) + student(0.95, len(known) - 1) * spread
         return highest * (1 + allowed)

@@ -10,17 +10,17 @@ from typing import Any
 from damoos import scorers, searchers
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Params, Space
-from damoos.model.trial import History, Run, orientation
+from damoos.model.trial import History, Run, mean_measurement, orientation
 from damoos.policies.base import DamosPolicy
 from damoos.prediction.prior import Prediction, RecordedPrior
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher
-from damoos.statistics import verdict
-from damoos.statistics.verdict import mean_measurement
+from damoos.statistics.arms import Arm, rounds_of, scheme_noise
+from damoos.statistics.verdict import Judge, settle
 from damoos.store.studies import StudyRecord
 from damoos.study.config import StudyConfig, manual_policy, policy_of
 from damoos.study.evaluation_config import EvaluationConfig
-from damoos.study.scoring import feasible_scores, oriented, score_trials
+from damoos.study.scoring import feasible_scores, is_baseline, oriented, score_trials
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Study(StoredStudy):
     @property
     def manual_policy(self) -> DamosPolicy:
         """The manual scheme that the tuned one is compared with: the paper's prcl."""
-        return manual_policy(self.setting.manual_us, self.config.operations)
+        return manual_policy(self.manual["min_age_us"], self.config.operations)
 
     @property
     def searcher(self) -> Searcher:
@@ -129,7 +129,7 @@ class Study(StoredStudy):
     @cached_property
     def _searcher(self) -> Searcher:
         """Kept, because some are quicker when they are asked again."""
-        return searchers.searcher(self.config.searcher, self.space, self.config.nr_samples, self.config.seed)
+        return searchers.searcher(self.config.searcher, self.space, self.config.nr_trials, self.config.seed)
 
     @property
     def prior(self) -> RecordedPrior | None:
@@ -148,7 +148,7 @@ class Study(StoredStudy):
         """Finished trials with their scores, and with intervals as soon as repeated runs tell the noise."""
         runs = self.runs()
         history = self.trials_of(runs)
-        noise = verdict.scheme_noise(verdict.rounds_of(runs), self.scorer, feasible_scores(history))
+        noise = scheme_noise(self.judge(runs).arms(rounds_of(runs)))
         if noise is None:
             return history
         return tuple(
@@ -158,17 +158,19 @@ class Study(StoredStudy):
             for trial in history
         )
 
-    def arms(self, runs: Sequence[Run] | None = None) -> tuple[dict[str, verdict.Arm], dict[str, str]]:
-        """The arms of the validation by the names that people read, and these names by those of the runs.
+    def judge(self, runs: Sequence[Run]) -> Judge:
+        """Who judges a validation, with the noise that some runs tell."""
+        baselines = [run.measurement for run in runs if is_baseline(run) and run.measurement]
+        previous = feasible_scores(self.trials_of(runs))
+        return Judge(self.scorer, baselines, previous, self.config.repeats)
 
-        Parameters
-        ----------
-        runs : sequence of Run or None
-            Those that count; None for all.
-        """
-        counted = self.runs() if runs is None else runs
-        previous = feasible_scores(self.trials_of(counted))
-        return verdict.settle(verdict.rounds_of(counted), self.scorer, previous, self.config.repeats)
+    def arms(self) -> tuple[dict[str, Arm], dict[str, str]]:
+        """The arms of the validation by the names that people read, and these names by those of the runs."""
+        return self.settled(self.runs())
+
+    def settled(self, runs: Sequence[Run]) -> tuple[dict[str, Arm], dict[str, str]]:
+        """The same after some runs."""
+        return settle(self.judge(runs).arms(rounds_of(runs)))
 
     def known(self, history: History) -> History:
         """What the searcher is shown of a history."""

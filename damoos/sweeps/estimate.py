@@ -13,7 +13,8 @@ def estimate(config: SweepConfig) -> list[dict[str, Any]]:
     """What a sweep will take, by machine, before it starts: runs, hours, money.
 
     Hours count each run at its workload's unit work time, the model's where there is a model (``hours``) and the real
-    program's (``hours_real``); set-ups and close calls come on top. Money is None where nobody said a price.
+    program's (``hours_real``); set-ups and rounds beyond the second come on top. Money is None where nobody said a
+    price.
 
     Returns
     -------

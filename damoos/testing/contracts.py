@@ -209,6 +209,7 @@ class ScorerContract:
         for name, factor in itertools.product(scorer.needs, (0.3, 0.97, 1.0, 1.07, 4.0)):
             score = scorer.score(self._measured(**{name: 100.0 * factor}), self._measured(), [])
             assert all(map(math.isfinite, score.margins.values()))
+            assert not score.margins or scorer.every <= set(score.margins)
             if score.feasible:
                 assert score.margin is None or score.margin >= 0
                 assert not score.parts or score.value == pytest.approx(score.objective)

@@ -25,7 +25,7 @@ from damoos.bench.curves import Curve, generate, load
 from damoos.bench.searchers import names, search, table
 from damoos.model import space
 from damoos.report.charts.style import BLUE, GREEN, GREY, RED
-from damoos.searchers import auto, searcher, surrogate
+from damoos.searchers import border, searcher, surrogate
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/searchers.md"
@@ -73,11 +73,13 @@ def regrets(curves: Sequence[Curve]) -> np.ndarray:
 def setting(scales: tuple[float, ...], own_share: float, fill_from: int) -> Iterator[None]:
     """`auto` with other constants."""
     with (
-        mock.patch.object(surrogate, "LENGTH_SCALES", scales),
+        mock.patch.dict(surrogate.LENGTH_SCALES, {1: scales}),
         mock.patch.object(surrogate, "OWN_SHARE", own_share),
-        mock.patch.object(auto, "FILL_FROM", fill_from),
+        mock.patch.object(border, "FILL_FROM", fill_from),
     ):
+        surrogate.settings.cache_clear()
         yield
+    surrogate.settings.cache_clear()
 
 
 def left_out(curves: Sequence[Curve]) -> np.ndarray:
@@ -178,7 +180,7 @@ def main() -> None:
         return
     block = f"<!-- make bench writes from here -->\n{text}\n<!-- to here -->"
     page = PAGE.read_text()
-    PAGE.write_text(re.sub(r"<!-- make bench writes.*<!-- to here -->", lambda _: block, page, flags=re.DOTALL))
+    PAGE.write_text(re.sub(r"<!-- make bench writes.*?<!-- to here -->", lambda _: block, page, flags=re.DOTALL))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from damoos.machines.guest import GuestSession
-from tests.conftest import BRIEFLY, damoos, shell, short_workload
+from tests.conftest import DAMOOS, damoos, shell, short_workload
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 HOST_KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
@@ -31,7 +31,7 @@ def qemus_of(pid: int) -> list[int]:
 
 def start_tune(short: Path, results: Path) -> subprocess.Popen[str]:
     argv = [
-        *BRIEFLY,
+        DAMOOS,
         "tune",
         "--workload",
         short,
@@ -39,6 +39,13 @@ def start_tune(short: Path, results: Path) -> subprocess.Popen[str]:
         "4",
         "--repeats",
         "2",
+        "--candidates",
+        "1",
+        # So short a run cannot keep the paper's 10 %: a limit that it keeps.
+        "--score",
+        "sla",
+        "--limit",
+        "slowdown<=1",
         "--results",
         results,
         "--format",
@@ -92,7 +99,7 @@ def test_tune_survives_everything_and_its_result_holds_together(short: Path, tmp
     assert study["state"] == "unfinished"
     assert study["trials"] >= 2
 
-    argv = [*BRIEFLY, "resume", study["study"], "--results", results, "--format", "json"]
+    argv = [DAMOOS, "resume", study["study"], "--results", results, "--format", "json"]
     resumed = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for_line(resumed, "runs, ")
     (qemu,) = qemus_of(resumed.pid)
@@ -111,7 +118,7 @@ def check_result(result: dict, results: Path) -> None:
     assert result["machine"]["kernel"].startswith("6.12.")
     assert result["machine"]["accel"] in ("kvm", "tcg")
     assert [trial["number"] for trial in result["trials"]] == [0, 1, 2]  # the recording was the first of four
-    assert len(result["baselines"]) == 4
+    assert len(result["baselines"]) == 3
     assert max(trial["damos"]["sz_applied_bytes"] for trial in result["trials"]) > 1 << 20
     for trial in result["trials"]:
         if trial["state"] == "censored":
@@ -121,8 +128,8 @@ def check_result(result: dict, results: Path) -> None:
         assert trial["metrics"]["runtime_s"] > 1
         assert trial["metrics"]["rss_avg_bytes"] > 1 << 20
     arms = result["validation"]
-    assert set(arms) - {"runner-up"} == {"baseline", "manual", "tuned"}
-    assert all(arm["repeats"] >= 2 for arm in arms.values())
+    assert set(arms) == {"baseline", "manual", "tuned"}
+    assert all(arm["repeats"] == 2 for arm in arms.values())
     if result["verdict"] in arms:
         best = arms[result["verdict"]]
         assert best["feasible"]
@@ -137,11 +144,6 @@ def check_result(result: dict, results: Path) -> None:
 
 def check_apply_and_stop(result: dict, results: Path) -> None:
     study = result["study"]
-    # The hand-made scheme never matches in so short a run, so it keeps the limit; the tuned one may not.
-    for arm, validated in result["validation"].items():
-        if arm in ("manual", "tuned") and not validated["feasible"]:
-            refused = damoos("apply", study, "--arm", arm, "--results", results)
-            assert (refused.returncode, "broke the limits" in refused.stderr) == (4, True)
     applied = damoos("apply", study, "--arm", "manual", "--results", results, "--format", "json", timeout=600)
     assert applied.returncode == 0, applied.stderr
     state = json.loads(applied.stdout)
@@ -161,7 +163,7 @@ def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession,
     words = ["--trials", "2", "--repeats", "2", "--candidates", "1", "--results", results, "--format", "json"]
     # So short a run cannot keep the paper's 10 %: a score of its owner's own.
     score = ["--score", "sla", "--maximize", "net_saving", "--limit", "slowdown<=1"]
-    tuned = damoos("tune", "--workload", short, *score, *words, program=BRIEFLY, timeout=900)
+    tuned = damoos("tune", "--workload", short, *score, *words, timeout=900)
     assert tuned.returncode == 0, tuned.stderr
     study = json.loads(tuned.stdout)["study"]
 

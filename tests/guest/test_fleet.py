@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BRIEFLY, DAMOOS, short_workload
+from tests.conftest import DAMOOS, short_workload
 
 MACHINES = "i3,m5d,z1d"
 
@@ -38,7 +38,7 @@ def test_a_sweep_on_three_machines_and_a_guest_that_is_killed(cluster: dict[str,
     words = ["--trials", "2", "--repeats", "2", "--candidates", "1", "--results", results, "--format", "jsonl"]
     # Each study has to end with a scheme, and a slowdown of 0.3 s is more than a tenth of such a short workload's time.
     words += ["--score", "sla", "--minimize", "rss_avg_bytes", "--limit", "slowdown<=0.5"]
-    argv = [*BRIEFLY, "sweep", "--workloads", workload, "--machines", MACHINES, *words, "--ray", "auto"]
+    argv = [DAMOOS, "sweep", "--workloads", workload, "--machines", MACHINES, *words, "--ray", "auto"]
     sweep = subprocess.Popen(argv, env=cluster, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert sweep.stdout
     events = []

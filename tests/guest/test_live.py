@@ -11,7 +11,7 @@ import pytest
 from damoos.machines import catalog as machines
 from damoos.machines.guest import GuestSession
 from damoos.workloads.base import tool
-from tests.conftest import BRIEFLY, damoos, shell
+from tests.conftest import damoos, shell
 
 KEYS, VALUE_BYTES = 10_000, 1024
 
@@ -54,7 +54,7 @@ def test_an_idle_heavy_server_loses_half_of_its_memory_within_its_latency_limit(
         "--score", "sla", "--minimize", "rss_avg_bytes", "--limit", "p99_ms<=10", "--tune", "min_age=500ms:2s",
         "--trials", "3", "--repeats", "2", "--candidates", "1", "--unit-work", "3s", "--settle", "2s",
         "--format", "json",
-        program=BRIEFLY, cwd=tmp_path,
+        cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)

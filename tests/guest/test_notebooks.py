@@ -1,7 +1,7 @@
 """Every notebook runs from its first cell to its last, on real guests; what it asserts of them holds.
 
-`make notebooks` runs them as they are, for their pages. Here they are made smaller: fewer trials and machines, no
-rounds for close calls, and workloads that wait between their accesses, which costs an emulated guest little.
+`make notebooks` runs them as they are, for their pages. Here they are made smaller: fewer trials and machines, and
+workloads that wait between their accesses, which costs an emulated guest little.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nbformat.v4 import new_code_cell
 
 from notebooks.render import execute, notebooks, read
 from tests.conftest import short_workload, small_redis
@@ -40,7 +39,6 @@ def test_a_notebook_runs(tmp_path: Path, notebook: Path) -> None:
     short_workload(tmp_path, manual_min_age="500ms")
     small_redis(tmp_path)
     found = read(notebook)
-    found.cells.insert(0, new_code_cell("from damoos.study import search\n\nsearch.MAX_EXTRA_ROUNDS = 0"))
     for before, after in SMALLER[notebook.stem].items():
         assert any(before in cell.source for cell in found.cells)
         for cell in found.cells:

@@ -24,7 +24,7 @@ from damoos.recordings.heatmap import heatmap
 from damoos.recordings.journal import Journal
 from damoos.workloads import catalog
 from damoos.workloads.base import Tuning
-from tests.conftest import BRIEFLY, DAMOOS, HOT_COLD, HOT_COLD_RATE, damoos, short_workload
+from tests.conftest import DAMOOS, HOT_COLD, HOT_COLD_RATE, damoos, short_workload
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_a_recording_tells_the_search_what_to_expect(guest_image: None, tmp_path
     workload = short_workload(tmp_path, manual_min_age="1s", work_ms=7000)
     words = ["--trials", "4", "--repeats", "2", "--candidates", "1", "--prior", "record", "--format", "json"]
     words += ["--score", "sla", "--minimize", "rss_avg_bytes", "--limit", "slowdown<=0.5"]
-    done = damoos("tune", "--workload", workload, *words, program=BRIEFLY, cwd=tmp_path)
+    done = damoos("tune", "--workload", workload, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert len(result["trials"]) == 3

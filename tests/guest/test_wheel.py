@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import BRIEFLY
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -37,7 +35,7 @@ def test_a_synthetic_workload_is_tuned(guest_image: None, installed: Path, tmp_p
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [
-            installed / "python", *BRIEFLY[1:], "tune", "--workload", "synthetic/hot-cold", "--trials", "2",
+            installed / "damoos", "tune", "--workload", "synthetic/hot-cold", "--trials", "2",
             "--repeats", "2", "--candidates", "1", "--prior", "none", "--format", "json",
         ],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,

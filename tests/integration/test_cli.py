@@ -100,7 +100,7 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
         (["bench", "searchers", "--trials", "5,many"], "'many' is not a number"),
         (["bench", "searchers", "--noise", "0.1:0.01"], "noise is LOW:HIGH"),
         (["bench", "searchers", "--generate", "0"], "--generate must be 1 or more"),
-        (["bench", "aa", "--command", "true", "--rounds", "5"], "--rounds 5 are too few for --repeats 3; give 6"),
+        (["bench", "aa", "--command", "true", "--rounds", "5"], "--rounds 5 are too few for --repeats 6; give 6"),
     ],
 )  # fmt: skip
 def test_wrong_words_get_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:
@@ -158,8 +158,8 @@ def test_a_scheme_that_broke_the_limits_is_not_put_into_service(
     from damoos.machines import catalog
     from damoos.testing.fake import FakeMachine
 
-    # Every trial is feasible in the search; in the validation, which comes after run 7, all schemes thrash.
-    machine = FakeMachine(curve=lambda age_s: (0.05 if machine.nr_runs <= 7 else 0.5, 0.3))
+    # Every trial is feasible in the search; in the validation, which comes after run 6, all schemes thrash.
+    machine = FakeMachine(curve=lambda age_s: (0.05 if machine.nr_runs <= 6 else 0.5, 0.3))
     monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: machine)
     study = api.tune(command="true", machine="guest", trials=3, results=tmp_path)
     assert study.result["validation"]["tuned"]["feasible"] is False

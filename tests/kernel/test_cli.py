@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from damoos.machines.guest import kernels
-from tests.conftest import BRIEFLY, damoos, short_workload
+from tests.conftest import damoos, short_workload
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_study_on_two_kernels_and_how_they_differ(guest_image: None, tmp_path:
         "1",
     ]
     limits = ["--score", "weighted", "--weight", "memory_saving=1", "--limit", "slowdown<=0.5"]
-    done = damoos("tune", *words, *limits, "--results", tmp_path, "--format", "json", program=BRIEFLY)
+    done = damoos("tune", *words, *limits, "--results", tmp_path, "--format", "json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     old, new = found["studies"]

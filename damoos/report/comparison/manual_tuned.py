@@ -13,8 +13,9 @@ from damoos.comparison.manual_tuned import rows
 from damoos.report.charts import Axis, Bars, Chart, Panel
 from damoos.report.charts.style import nth
 from damoos.report.names import short
-from damoos.report.tables import change, percent, to_csv
-from damoos.statistics.verdict import MANUAL, TUNED
+from damoos.report.tables import STANDINGS, change, percent, to_csv
+from damoos.statistics.arms import MANUAL, TUNED
+from damoos.statistics.limits import Standing
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import slug
 from damoos.units import show_score
@@ -51,7 +52,7 @@ def _section(machine: Machine) -> str:
     columns = ("workload", "scheme", "slowdown", "RSS saving", "score", "")
     good = [(_name(pair), pair) for pair in machine["studies"] if not pair["error"]]
     cells = [
-        (name, arm, *_words(pair[arm]), "" if pair[arm]["feasible"] else "breaks the limit")
+        (name, arm, *_words(pair[arm]), STANDINGS[pair[arm]["limits"]])
         for name, pair in good
         for arm in (MANUAL, TUNED)
     ]
@@ -69,9 +70,8 @@ def _machine(machine: Machine) -> Iterator[str]:
         yield f"  {'workload':<{width}}  {'scheme':<6}  {'slowdown':<22}  {'RSS saving':<22}  score"
     for pair in good:
         for arm in (MANUAL, TUNED):
-            yield f"  {_name(pair):<{width}}  {arm:<6}  {_cells(pair[arm])}" + (
-                "" if pair[arm]["feasible"] else "  breaks the limit"
-            )
+            line = f"  {_name(pair):<{width}}  {arm:<6}  {_cells(pair[arm])}  {STANDINGS[pair[arm]['limits']]}"
+            yield line.rstrip()
     if machine["average"]:
         yield from _average(machine["average"], machine["paper"], width)
     for pair in machine["studies"]:
@@ -129,7 +129,7 @@ def chart(found: Sequence[Machine]) -> Chart | None:
         return None
     good = [pair for machine in found for pair in machine["studies"] if not pair["error"]]
     models = " (models)" if any(pair["variant"] == "model" for pair in good) else ""
-    crosses = any(not pair[arm]["feasible"] for pair in good for arm in (MANUAL, TUNED))
+    crosses = any(pair[arm]["limits"] == Standing.BROKEN for pair in good for arm in (MANUAL, TUNED))
     where = ", ".join(machine["machine"] for machine in found)
     return Chart(
         f"{where}: manual and tuned schemes, validated{models}"
@@ -148,7 +148,9 @@ def _panel(machine: Machine, key: str, is_named: bool) -> Panel:
         groups.append("average")
     layers = []
     for number, arm in enumerate((MANUAL, TUNED)):
-        cells = [pair[arm][key] and {**pair[arm][key], "broken": not pair[arm]["feasible"]} for pair in good]
+        cells = [
+            pair[arm][key] and {**pair[arm][key], "broken": pair[arm]["limits"] == Standing.BROKEN} for pair in good
+        ]
         cells += [machine["average"][arm][key]] if len(good) > 1 else []
         layers.append(Bars(arm, cells, 0.0, nth(number)[0]))
     y = Axis(_TITLES[key], key, is_share=key != "score")

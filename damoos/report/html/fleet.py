@@ -12,7 +12,8 @@ from damoos.model.trial import Measurement, orientation
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.scorers import terms
-from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
+from damoos.statistics.arms import BASELINE, MANUAL, TUNED
+from damoos.statistics.limits import Standing
 from damoos.study.study import EvaluationStudy, Study, open_study
 from damoos.sweeps.sweep import Sweep
 
@@ -106,8 +107,8 @@ class Fleet:
             saved_bytes=sum(base["rss_avg_bytes"] - tuned["rss_avg_bytes"] for tuned, base in arms),
             whole_bytes=sum(base["rss_avg_bytes"] for _, base in arms),
             slowdown=sum(slower) / len(slower) if slower else None,
-            broken_tuned=len(judged) - len(kept),
-            broken_manual=sum(not arm["feasible"] for arm in manual),
+            broken_tuned=sum(result["validation"][TUNED]["limits"] == Standing.BROKEN for result in judged),
+            broken_manual=sum(arm["limits"] == Standing.BROKEN for arm in manual),
             models=sum(result["variant"] == "model" for result in kept),
         )
 

@@ -15,12 +15,12 @@ from damoos.report.html import document, fleet, provenance, shown, trials
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.report.recording import charts, forecasts
 from damoos.report.study import memory, tuning
-from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
+from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.study.study import Study
 from damoos.units import show_bytes, show_score
 
 Result = Mapping[str, Any]
-ARMS = {BASELINE: "no scheme", MANUAL: "manual", TUNED: "tuned", "runner-up": "runner-up"}
+ARMS = {BASELINE: "no scheme", MANUAL: "manual", TUNED: "tuned"}
 
 
 def write(study: Study, path: Path) -> list[Path]:
@@ -170,5 +170,5 @@ def _arm(study: Study, result: Result, name: str, arm: Mapping[str, Any]) -> lis
         shown.score(arm["score"], arm["score_ci95"], won), shown.seconds(arm["runtime_s"]),
         shown.change(slower), shown.size(arm["rss_avg_bytes"]), shown.share(saved), shown.size(arm["net_avg_bytes"]),
         shown.share(arm["kdamond_cpu"]), shown.count(arm["repeats"]),
-        shown.word("kept") if arm["feasible"] else shown.word("broken", "bad"),
+        shown.word(arm["limits"], "" if arm["feasible"] else "bad"),
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.report.sweep import overview as matrices
 from damoos.report.sweep import spread
 from damoos.scorers.cost import Prices
-from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
+from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.store.studies import slug
 from damoos.sweeps.sweep import Sweep
 from damoos.units import show_bytes
@@ -175,7 +175,7 @@ def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
     tuned, manual, base = (arms.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
     best = (result["recommended"] or {}).get("params", {})
     won = result["verdict"] == TUNED
-    limits = shown.word("kept") if tuned.get("feasible") else shown.word("broken" if tuned else "none kept", "bad")
+    limits = shown.word(tuned["limits"] if tuned else "none kept", "" if tuned.get("feasible") else "bad")
     return [
         *head, shown.word(VERDICTS.get(result["verdict"], "cannot be told apart"), "good" if won else ""),
         shown.score(tuned.get("score"), tuned.get("score_ci95"), "good" if won else ""),

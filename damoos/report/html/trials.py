@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from damoos.model.space import Param
-from damoos.model.trial import Run, Trial, orientation
+from damoos.model.trial import Run, Trial, mean_measurement, orientation
 from damoos.report.html import shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
-from damoos.statistics.verdict import mean_measurement
 from damoos.study.study import Study
 from damoos.units import format_us
 

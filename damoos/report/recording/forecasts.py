@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from damoos.model.trial import Trial
+from damoos.model.trial import Trial, mean_measurement
 from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Points
 from damoos.report.charts.style import BLUE, ORANGE, RED
 from damoos.scorers.terms import term
-from damoos.statistics.verdict import mean_measurement
 from damoos.study.study import Study
 
 if TYPE_CHECKING:

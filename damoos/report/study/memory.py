@@ -11,7 +11,7 @@ from damoos.model.trial import Run
 from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Steps
 from damoos.report.charts.style import BLUE, GREY, ORANGE
 from damoos.report.study.tuning import title
-from damoos.statistics.verdict import BASELINE, MANUAL, TUNED
+from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.study.study import Study
 from damoos.units import MIB
 
@@ -22,8 +22,14 @@ _TIME = Axis("time since the run began [s]", "t_s")
 _STYLES = {BASELINE: (GREY, "solid"), MANUAL: (ORANGE, "dash"), TUNED: (BLUE, "solid")}
 
 
-def chart(study: Study, number: int = 0) -> Chart:
-    """RSS and memory pressure of one round of the validation; of the first baseline where nothing was validated."""
+def chart(study: Study, number: int | None = None) -> Chart:
+    """RSS and memory pressure of one round of the validation; of the first baseline where nothing was validated.
+
+    Parameters
+    ----------
+    number : int or None
+        The round; None for the first one that the recommended candidate had.
+    """
     rss: list[Layer] = []
     pressure: list[Layer] = []
     for arm, run in _round(study, number).items():
@@ -47,12 +53,15 @@ def _read(path: Path) -> pd.DataFrame:
     return pd.read_parquet(path)
 
 
-def _round(study: Study, number: int) -> dict[str, Run]:
+def _round(study: Study, number: int | None) -> dict[str, Run]:
     """Runs of a round by their arm; the recommended candidate is ``tuned``."""
     runs = study.runs()
-    _, names = study.arms(runs)
-    arms = {names.get(run.arm, run.arm): run for run in runs if run.kind == "validation" and run.number == number}
-    if any(run.kind == "validation" for run in runs):
+    _, names = study.arms()
+    validation = [(names.get(run.arm, run.arm), run) for run in runs if run.kind == "validation"]
+    if number is None:
+        number = min((run.number for arm, run in validation if arm == TUNED), default=0)
+    arms = {arm: run for arm, run in validation if run.number == number}
+    if validation:
         return {arm: arms[arm] for arm in _STYLES if arm in arms}
     first = [run for run in runs if run.kind == "baseline"][:1]
     return {BASELINE: first[0]} if first else {}

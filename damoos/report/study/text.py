@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from damoos.common import html
+from damoos.report.tables import STANDINGS
 from damoos.units import show_bytes, show_score
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ def summary(result: dict[str, Any]) -> str:
     for name, arm in (result["validation"] or {}).items():
         score = f"{'-':>23}"
         if arm["score"] is not None:
-            score = "{} [{}, {}]".format(*map(show_score, (arm["score"], *arm["score_ci95"])))
-        limit = "" if arm["feasible"] else "  breaks the limit"
+            score = f"{show_score(arm['score'])} {_ends(arm, '[{}, {}]') or '[-, -]'}"
+        limit = STANDINGS[arm["limits"]]
         lines.append(
-            f"  {name:<9} score {score}  runtime {arm['runtime_s']:.2f} s  RSS {show_bytes(arm['rss_avg_bytes'])}"
-            f"  net {show_bytes(arm['net_avg_bytes'])}  ({arm['repeats']} runs){limit}"
+            f"  {name:<10} score {score}  runtime {arm['runtime_s']:.2f} s  RSS {show_bytes(arm['rss_avg_bytes'])}"
+            f"  net {show_bytes(arm['net_avg_bytes'])}  ({arm['repeats']} runs)  {limit}".rstrip()
         )
         reported = arm.get("reports", {})
         if set(reported) - {"ops", "ops_per_s"}:  # a fixed number of operations says no more than the runtime
@@ -90,7 +91,11 @@ def to_html(result: dict[str, Any], trials: pd.DataFrame) -> str:
 def _arm(name: str, arm: dict[str, Any]) -> tuple[str, ...]:
     score, interval = "", ""
     if arm["score"] is not None:
-        score, interval = show_score(arm["score"]), "{} to {}".format(*map(show_score, arm["score_ci95"]))
-    limit = "" if arm["feasible"] else "breaks the limit"
+        score, interval = show_score(arm["score"]), _ends(arm, "{} to {}")
     rss = show_bytes(arm["rss_avg_bytes"])
-    return name, score, interval, f"{arm['runtime_s']:.2f} s", rss, str(arm["repeats"]), limit
+    return name, score, interval, f"{arm['runtime_s']:.2f} s", rss, str(arm["repeats"]), STANDINGS[arm["limits"]]
+
+
+def _ends(arm: dict[str, Any], form: str) -> str:
+    """The interval of an arm's score; nothing where one round gives none."""
+    return "" if arm["score_ci95"] is None else form.format(*map(show_score, arm["score_ci95"]))

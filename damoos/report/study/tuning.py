@@ -14,6 +14,7 @@ from damoos.model.trial import History, Trial
 from damoos.report.charts import Axis, Chart, Layer, Level, Line, Panel, Points, Span, Upright
 from damoos.report.charts.layers import NONE
 from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, RED
+from damoos.report.tables import STANDINGS
 from damoos.searchers.base import feasible, value
 from damoos.study.study import Study
 from damoos.units import MIB
@@ -187,9 +188,10 @@ def _validated(study: Study, param: Param, chosen: Params, result: Result) -> li
             continue
         at, score = [places[arm]], [validated["score"]]
         if not validated["feasible"]:
-            layers.append(Points(f"{arm}, validated: limit broken", at, score, colour=RED, marker="x-thick"))
+            words = f"{arm}, validated: {STANDINGS[validated['limits']]}"
+            layers.append(Points(words, at, score, colour=RED, marker="x-thick"))
             continue
-        low, high = validated["score_ci95"]
+        low, high = validated["score_ci95"] or NONE
         words = f"{arm}, validated ({validated['repeats']} runs, 95 %)"
         layers.append(Points(words, at, score, [low], [high], colour, marker))
     return layers

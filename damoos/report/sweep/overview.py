@@ -13,7 +13,8 @@ from damoos.report.charts.layers import Floats
 from damoos.report.charts.style import nth
 from damoos.report.names import short
 from damoos.report.study.tuning import axis, estimate, measured
-from damoos.statistics.verdict import MANUAL, TUNED
+from damoos.statistics.arms import MANUAL, TUNED
+from damoos.statistics.limits import Standing
 from damoos.study.study import Study
 
 Machine = Mapping[str, Any]
@@ -58,9 +59,9 @@ def _gain(pair: Mapping[str, Any] | None, sign: float) -> tuple[float, str]:
     if pair["error"]:
         return np.nan, "no result"
     manual, tuned = pair[MANUAL], pair[TUNED]
-    if not tuned["feasible"]:
+    if tuned["limits"] == Standing.BROKEN:
         return np.nan, "tuned breaks limit"
-    if not manual["feasible"]:
+    if manual["limits"] == Standing.BROKEN:
         return np.nan, "manual breaks limit"
     if not manual["score"] or not tuned["score"]:
         return np.nan, "no score"

@@ -14,7 +14,8 @@ from damoos.report.charts.style import BLUE
 from damoos.report.names import short
 from damoos.report.study.tuning import axis, place, score_axis
 from damoos.searchers.base import feasible, value
-from damoos.statistics.verdict import MANUAL, TUNED
+from damoos.statistics.arms import MANUAL, TUNED
+from damoos.statistics.limits import Standing
 from damoos.study.study import Study
 
 Machine = Mapping[str, Any]
@@ -58,8 +59,8 @@ def averages(found: Sequence[Machine], direction: str) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        One entry of the form of `damoos.comparison.manual_tuned.compare`; an arm that broke a limit once is not
-        ``feasible``.
+        One entry of the form of `damoos.comparison.manual_tuned.compare`; the ``limits`` of an arm
+        that broke one once are broken.
     """
     pairs = [(machine["machine"], pair) for machine in found for pair in machine["studies"] if not pair["error"]]
     workloads = {pair["workload"] for _, pair in pairs}
@@ -72,7 +73,12 @@ def averages(found: Sequence[Machine], direction: str) -> list[dict[str, Any]]:
         average = manual_tuned.summary(group, direction)
         assert average
         arms = {
-            arm: {**average[arm], "feasible": not average[arm]["broken"], "scheme": None} for arm in (MANUAL, TUNED)
+            arm: {
+                **average[arm],
+                "limits": Standing.BROKEN if average[arm]["broken"] else Standing.KEPT,
+                "scheme": None,
+            }
+            for arm in (MANUAL, TUNED)
         }
         studies.append({"study": None, "workload": name, "variant": group[0]["variant"], "error": "", **arms})
     title = f"means over {len(found)} machines" if by_workload else f"means over {len(workloads)} workloads"

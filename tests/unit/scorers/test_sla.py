@@ -26,6 +26,13 @@ def test_a_broken_limit_says_by_how_much_and_leaves_the_objective_known() -> Non
     assert (score.value, score.objective) == (None, 0.5)
 
 
+def test_limits_for_every_run_are_told_apart() -> None:
+    words = {"limits": ["slowdown<=0.05", "p99_ms<=1.2x  every"]}
+    assert scorer("sla", words).every == {"p99_ms<=1.2x every"}
+    assert set(scored("sla", run(p99_ms=9.0), **words).margins) == {"slowdown<=0.05", "p99_ms<=1.2x every"}
+    assert scorer("sla", {}).every == frozenset()
+
+
 def test_a_goal_to_be_minimised() -> None:
     made = scorer("sla", {"minimize": "p99_ms", "limits": ["net_saving>=10%"]})
     assert made.direction == "minimize"

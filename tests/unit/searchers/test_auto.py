@@ -5,10 +5,12 @@ import pytest
 
 from damoos.bench.curves import Curve, generate, load
 from damoos.bench.searchers import search, table
+from damoos.bench.simulated import play
+from damoos.bench.surfaces import generate as generate_surfaces
 from damoos.model.space import Space, parse_param
 from damoos.model.trial import Score, Trial
 from damoos.searchers.auto import AutoSearcher
-from damoos.searchers.surrogate import believe, chance_feasible
+from damoos.searchers.surrogate import NR_SETTINGS, believe, chance_feasible
 from damoos.testing.contracts import SPACE
 
 
@@ -185,3 +187,61 @@ def test_made_curves_have_the_six_shapes() -> None:
     # Shape 1 is best where the scheme is most aggressive, its mirror image 4 where it does nothing.
     assert all(curve.truth[0] > curve.truth[-1] for curve in rising)
     assert all(curve.truth[0] < curve.truth[-1] for curve in plain if curve.name.startswith("shape-4/"))
+
+
+def told(points: dict[int, tuple[float | None, float]]) -> tuple[Trial, ...]:
+    """Trials that say by how much they kept the limit: age in seconds to objective and margin."""
+    return tuple(
+        Trial(
+            n, {"min_age_us": age * 1_000_000}, "censored" if objective is None else "complete",
+            Score(objective if margin >= 0 else None, margin >= 0, {"slowdown<=0.1": margin},
+                  {} if objective is None else {"memory": objective}),
+        )
+        for n, (age, (objective, margin)) in enumerate(points.items())
+    )  # fmt: skip
+
+
+def test_margins_tell_where_the_limit_lies() -> None:
+    """The saving rises and the margin falls towards small ages: the next point lies near the limit."""
+    trials = told({7: (0.30, 0.60), 21: (0.20, 0.85), 2: (0.40, -0.30), 60: (0.05, 0.95)})
+    age_s = AutoSearcher(SPACE, 10, 0).ask(trials)["min_age_us"] / 1e6
+    assert 2 < age_s < 7
+
+
+def test_what_the_validation_will_refuse_is_not_recommended() -> None:
+    trials = told({3: (0.41, -0.1), 4: (0.39, 0.15), 7: (0.30, 0.40), 21: (0.20, 0.80), 2: (None, -0.4)})
+    ranked = [point["min_age_us"] // 1_000_000 for point in AutoSearcher(SPACE, 10, 0).shortlist(trials, 4)]
+    assert ranked[0] == 4
+    assert 2 not in ranked
+
+
+def test_a_candidate_that_broke_the_limit_on_fresh_runs_gives_way() -> None:
+    trials = told({3: (0.41, 0.05), 4: (0.39, 0.10), 7: (0.30, 0.40), 21: (0.20, 0.80), 2: (None, -0.4)})
+    assert AutoSearcher(SPACE, 10, 0).recommend(trials)["min_age_us"] <= 4_000_000
+    fresh = (*told({3: (0.41, -0.15)}), *told({3: (0.40, -0.20)}), *told({4: (0.39, -0.2)}), *told({4: (0.39, -0.15)}))
+    assert AutoSearcher(SPACE, 10, 0).recommend((*trials, *fresh))["min_age_us"] == 7_000_000
+
+
+def test_a_parameter_that_does_not_matter_is_not_in_the_way() -> None:
+    random = np.random.default_rng(3)
+    x = random.random((14, 3))
+    y = np.sin(4 * x[:, 1])
+    at = random.random((50, 3))
+    own, common = (np.abs(believe(x, y, at, words).mean - np.sin(4 * at[:, 1])).mean() for words in ((0, 1, 2), None))
+    assert own < 0.1
+    assert own < common / 3
+
+
+@pytest.mark.parametrize("nr_params", [1, 2, 3])
+def test_whole_studies_lose_little(nr_params: int) -> None:
+    """After the validation, on made workloads; the bars are measured by `make bench-search` on many more."""
+    endings = [play(surface, "auto", 12) for surface in generate_surfaces(8, 2026, nr_params)]
+    assert np.mean([ending.lost for ending in endings]) <= 0.08
+    assert not any(ending.broken for ending in endings)
+
+
+def test_an_ask_is_quick() -> None:
+    """Counted in settings that are predicted with, as seconds depend on the machine."""
+    random = np.random.default_rng(5)
+    belief = believe(random.random((40, 4)), random.random(40), random.random((300, 4)), columns=range(4))
+    assert len(belief.weights) <= NR_SETTINGS

@@ -16,8 +16,8 @@ from damoos.machines import catalog
 from damoos.model.trial import Measurement, Run
 from damoos.policies import named
 from damoos.report.comparison.configurations import text
+from damoos.statistics.intervals import interval, interval_of_average
 from damoos.statistics.summary import told
-from damoos.statistics.verdict import interval, interval_of_average
 from damoos.study.configurations import config_json, plan
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.sweeps.driver import drive

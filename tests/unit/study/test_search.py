@@ -18,7 +18,7 @@ from damoos.errors import (
     WorkloadError,
 )
 from damoos.machines import catalog
-from damoos.statistics.verdict import mean_measurement
+from damoos.model.trial import mean_measurement
 from damoos.study.plan import plan, validation_round
 from damoos.testing.fake import FakeMachine
 
@@ -36,11 +36,13 @@ def tune(results: Path, **words) -> api.TunedStudy:
     return api.tune(command="true", machine="fake", results=results, **{"trials": 10, "seed": 1, **words})
 
 
-def test_baselines_stand_before_between_and_after_the_trials() -> None:
+def test_baselines_stand_before_and_between_the_trials() -> None:
+    """The one behind them is the first run of the validation."""
     for nr_samples in (2, 3, 5, 10, 11, 24):
         runs = plan(nr_samples)
         search = [run.kind for run in runs]
-        assert search[0] == search[1] == search[-1] == "baseline"
+        assert search[0] == search[1] == "baseline"
+        assert search[-1] == "trial"
         assert "baseline" in search[3:-1]
         assert search.count("trial") == nr_samples
         assert len({run.key for run in runs}) == len(runs)
@@ -50,11 +52,11 @@ def test_baselines_stand_before_between_and_after_the_trials() -> None:
 
 
 def test_validation_alternates() -> None:
-    names = ["baseline", "manual", "candidate-1", "candidate-2"]
+    names = ["baseline", "manual", "candidate-1"]
     rounds = [validation_round(number, names, 10) for number in range(3)]
     assert [sorted(run.arm for run in one) for one in rounds] == [sorted(names)] * 3
     assert len({one[0].arm for one in rounds}) == 3
-    assert [run.index for one in rounds for run in one] == list(range(10, 22))
+    assert [run.index for one in rounds for run in one] == list(range(10, 19))
 
 
 @pytest.mark.figures
@@ -62,12 +64,13 @@ def test_a_whole_study(fake, tmp_path: Path) -> None:
     machine = fake(FakeMachine(noise=0.002))
     found = tune(tmp_path)
     result = found.result
-    assert machine.nr_runs >= 10 + 4 + 3 * 4
+    assert machine.nr_runs == 10 + 3 + 2 * 3
     assert machine.nr_opened == machine.nr_closed == 1
     assert [t["number"] for t in result["trials"]] == list(range(10))
     assert result["verdict"] in ("tuned", "manual", "indistinguishable")
     assert result["recommended"]["scheme"].startswith("4K max  min min  ")
-    assert list(result["validation"]) == ["baseline", "manual", "tuned", "runner-up"]
+    assert list(result["validation"]) == ["baseline", "manual", "tuned"]
+    assert [arm["repeats"] for arm in result["validation"].values()] == [2, 2, 2]
     for trial in result["trials"]:
         assert trial["feasible"] == (trial["params"]["min_age_us"] >= 3_000_000)
         assert trial["state"] == ("complete" if trial["feasible"] else "censored")
@@ -78,7 +81,6 @@ def test_a_whole_study(fake, tmp_path: Path) -> None:
             assert low < trial["score"] < high
     tuned = result["validation"]["tuned"]
     assert tuned["params"] == result["recommended"]["params"]
-    assert tuned["score"] >= result["validation"]["runner-up"]["score"]
     shrinkage = result["shrinkage"]
     assert shrinkage["validated"] == tuned["score"]
     assert shrinkage["searched"] in [trial["score"] for trial in result["trials"]]
@@ -139,7 +141,7 @@ WHOLE: dict[str, tuple[int, dict]] = {}
 @pytest.mark.parametrize(
     ("searcher", "at"),
     [
-        *(("auto", at) for at in (0, 1, 2, 4, 8, 13, 14, 20, 25, 26, 30, 34)),
+        *(("auto", at) for at in (0, 1, 2, 4, 8, 12, 13, 14, 16, 19, 20)),
         *(("optuna:cmaes", at) for at in (4, 9, 13)),
         ("daos", 9),
     ],
@@ -147,7 +149,7 @@ WHOLE: dict[str, tuple[int, dict]] = {}
 def test_a_resumed_study_equals_an_unbroken_one(fake, unbroken, tmp_path: Path, at: int, searcher: str) -> None:
     words = {"searcher": searcher}
     nr_runs, whole = unbroken(searcher)
-    assert nr_runs > 26 or searcher == "daos"  # rounds beyond the planned ones are part of it
+    assert nr_runs > 19 or searcher == "daos"  # rounds beyond the first two are part of it
 
     class Breaking(FakeMachine):
         pass
@@ -197,7 +199,7 @@ def test_a_broken_baseline_ends_the_study(fake, tmp_path: Path) -> None:
         tune(tmp_path)
 
 
-@pytest.mark.parametrize("at", [0, 7, 13, 14])
+@pytest.mark.parametrize("at", [0, 7, 13, 18])
 def test_a_broken_baseline_is_tried_again_by_a_resumed_study(fake, tmp_path: Path, at: int) -> None:
     machine = fake(FakeMachine(failures={at: WorkloadError("it crashed")}))
     with pytest.raises(WorkloadError):
@@ -206,7 +208,7 @@ def test_a_broken_baseline_is_tried_again_by_a_resumed_study(fake, tmp_path: Pat
     result = tune(tmp_path).result
     stored = 10 + len(result["baselines"]) + sum(arm["repeats"] for arm in result["validation"].values())
     assert machine.nr_runs == stored + 1
-    assert len(result["baselines"]) == 4
+    assert len(result["baselines"]) == 3
 
 
 @pytest.mark.figures
@@ -308,7 +310,7 @@ def test_a_score_to_be_minimised(fake, tmp_path: Path) -> None:
     words = {"scorer": "sla", "scorer_options": {"minimize": "rss_avg_bytes", "limits": ["slowdown<=0.1"]}}
     found = tune(tmp_path, **words)
     scores = [trial["score"] for trial in found.result["trials"] if trial["feasible"]]
-    assert 3_000_000 <= found.best["params"]["min_age_us"] <= 3_200_000
+    assert 3_000_000 <= found.best["params"]["min_age_us"] <= 3_500_000
     assert found.result["shrinkage"]["searched"] == min(scores)
     assert found.result["verdict"] == "tuned"
     assert found.result["score"] == {"direction": "minimize", "unit": "rss_avg_bytes: as the run reports it",
@@ -335,32 +337,6 @@ def test_a_score_that_fails_is_a_failed_trial(fake, tmp_path: Path) -> None:
     file.write_text("def score(run, baseline):\n    return run['no_such']\n")
     with pytest.raises(TooManyFailures, match=r"mine\.py:score: KeyError: 'no_such'"):
         tune(tmp_path, scorer=f"{file}:score")
-
-
-def test_the_extra_rounds_are_of_those_in_question_only(fake, tmp_path: Path) -> None:
-    machine = fake(FakeMachine(noise=0.01, seed=7))
-    result = tune(tmp_path).result
-    repeats = {name: arm["repeats"] for name, arm in result["validation"].items()}
-    assert repeats == {"baseline": 6, "manual": 6, "tuned": 6, "runner-up": 3}
-    assert result["verdict"] == "tuned"
-    assert machine.nr_runs == 14 + sum(repeats.values())
-
-
-def test_a_candidate_that_breaks_the_limit_in_an_extra_round_gives_way(fake, tmp_path: Path) -> None:
-    # In the search and the planned rounds 3.1 s keeps the limit; from the first extra round on it does not.
-    machine = FakeMachine(noise=0.01, seed=12)
-    machine.curve = lambda age_s: (
-        0.5 if age_s < 3 or (age_s < 3.3 and machine.nr_runs > 26) else 0.02,
-        max(0.0, 0.6 - age_s / 60),
-    )
-    fake(machine)
-    found = tune(tmp_path)
-    validation = found.result["validation"]
-    assert validation["runner-up"]["params"] == {"min_age_us": 3_100_000}
-    assert (validation["runner-up"]["repeats"], validation["runner-up"]["feasible"]) == (4, False)
-    assert (validation["tuned"]["repeats"], validation["tuned"]["feasible"]) == (6, True)
-    assert found.best["params"] == validation["tuned"]["params"]
-    assert found.result["verdict"] == "tuned"
 
 
 def test_a_study_stays_on_its_kernel(fake, tmp_path: Path) -> None:

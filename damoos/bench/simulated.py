@@ -1,0 +1,223 @@
+"""Whole studies on surfaces: what comes out at the end, after the validation, by damoos's own code.
+
+Only the store and the machine are not there. A search that finds the best point is worth nothing if the validation
+throws it away, so what counts is what is put into service.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import product
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+
+from damoos import searchers
+from damoos.bench.surfaces import Surface, generate
+from damoos.model.space import Params
+from damoos.model.trial import Measurement, Run, orientation
+from damoos.scorers import scorer as scorer_of
+from damoos.searchers.base import Searcher, feasible
+from damoos.statistics.arms import BASELINE, MANUAL, TUNED
+from damoos.study.config import StudyConfig
+from damoos.study.course import Course, candidates
+from damoos.study.plan import plan
+from damoos.study.scoring import score_trials
+from damoos.study.study import Study
+
+MANUAL_US = 5_000_000
+# A run is stopped this share of the baseline beyond the limit.
+STOPPED_BEYOND = 0.01
+# Beyond this share of a limit a scheme in service breaks it.
+BROKEN_FROM = 0.1
+
+
+class SimulatedStudy(Study):
+    """A study on a surface: damoos's own but for its store and its machine."""
+
+    def __init__(self, surface: Surface, config: StudyConfig, searcher: Searcher) -> None:
+        self.name, self.config = surface.name, config
+        self.__dict__ |= {"scorer": scorer_of(config.scorer, config.scorer_options), "space": surface.space}
+        self._given = searcher
+
+    @property
+    def searcher(self) -> Searcher:
+        """As it was given."""
+        return self._given
+
+    @property
+    def manual(self) -> Params:
+        """The paper's 5 s."""
+        return {"min_age_us": MANUAL_US}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a study of a surface came to.
+
+    Parameters
+    ----------
+    lost : float
+        Share of the best possible score that is lost with what is put into service. Leaving it alone gains nothing.
+        What truly breaks a limit by more than a tenth of it loses all.
+    lost_before : float
+        The same with what the search recommends, before the validation.
+    broken : bool
+        Whether what is put into service truly breaks a limit by more than a tenth of it.
+    runs : int
+    verdict : str
+    """
+
+    lost: float
+    lost_before: float
+    broken: bool
+    runs: int
+    verdict: str
+
+
+def play(surface: Surface, which: str | type[Searcher], nr_samples: int, seed: int = 0, **words: Any) -> Ending:
+    """A whole study of a surface: baselines, trials, validation, verdict.
+
+    Parameters
+    ----------
+    words : dict
+        Further fields of `damoos.study.config.StudyConfig`.
+    """
+    setting: dict[str, Any] = {"command": "simulated", "machine": "none", "scheme": surface.space.template, **words}
+    config = StudyConfig(nr_samples=nr_samples, seed=seed, **setting)
+    given = (surface.space, config.nr_trials, seed)
+    study = SimulatedStudy(
+        surface, config, searchers.searcher(which, *given) if isinstance(which, str) else which(*given)
+    )
+    random = np.random.default_rng([seed, nr_samples])
+    done = list(_search(surface, study, random))
+    course, number, first_index = Course(study), 0, len(done)
+    while asked := course.round(number, done, first_index):
+        done += [replace(run, measurement=surface.run(run.params, random)) for run in asked]
+        number += 1
+    return _ending(surface, study, done)
+
+
+def _search(surface: Surface, study: SimulatedStudy, random: np.random.Generator) -> Iterator[Run]:
+    done: list[Run] = []
+    for step in plan(study.config.nr_trials):
+        point = study.searcher.ask(study.known(score_trials(done, study.scorer))) if step.kind == "trial" else None
+        measurement = _stopped(surface.run(point, random), done, study.scorer.max_slowdown)
+        done.append(replace(step, params=point, measurement=measurement))
+        yield done[-1]
+
+
+def _stopped(measurement: Measurement, done: Sequence[Run], allowed: float) -> Measurement:
+    """What is measured of a run, which is stopped where it is too slow."""
+    base = [run.measurement.metric("runtime_s") for run in done if run.kind == "baseline" and run.measurement]
+    if not base or math.isinf(allowed):
+        return measurement
+    end_s = (1 + allowed + STOPPED_BEYOND) * float(np.mean(base))
+    if measurement.metric("runtime_s") <= end_s:
+        return measurement
+    return Measurement({"elapsed_s": end_s}, censored=True)
+
+
+def _ending(surface: Surface, study: SimulatedStudy, done: list[Run]) -> Ending:
+    without = surface.mean(None)
+    usual = study.scorer.score(without, without, []).objective or 0.0
+
+    def worth(point: Params | None) -> tuple[float, float]:
+        """True gain over leaving it alone, and the true margin."""
+        if point is None:
+            return 0.0, math.inf
+        score = study.scorer.score(surface.mean(point), without, [])
+        margin = score.margin if score.margin is not None else math.inf if score.feasible else -math.inf
+        return orientation(study.scorer.direction) * ((score.objective or 0.0) - usual), margin
+
+    best = max([0.0, *(gain for gain, margin in map(worth, surface.grid()) if margin >= 0)])
+
+    def lost(point: Params | None) -> float:
+        gain, margin = worth(point)
+        # Between the points of the grid, and within the tolerance of a limit, a scheme may be better than the best.
+        return 1.0 if margin < -BROKEN_FROM else max(0.0, best - gain) / best if best else 0.0
+
+    chosen, verdict = _in_service(study, done)
+    history = study.known(score_trials(done, study.scorer))
+    before = study.searcher.recommend(history) if feasible(history) else None
+    return Ending(lost(chosen), lost(before), worth(chosen)[1] < -BROKEN_FROM, len(done), verdict)
+
+
+def _in_service(study: SimulatedStudy, done: list[Run]) -> tuple[Params | None, str]:
+    """The point that is put into service, None for leaving it alone, and the verdict.
+
+    Of arms that cannot be told apart it is the tuned one, if that is shown to keep the limits and gains something.
+    """
+    points = candidates(done)
+    if not points:
+        return None, BASELINE
+    arms, names = study.settled(done)
+    tuned = next((points[raw] for raw, name in names.items() if name == TUNED), None)
+    same_scheme = tuned is not None and study.policy(tuned) == study.manual_policy
+    best = study.judge(done).verdict(arms, same_scheme).best
+    if best == MANUAL:
+        return study.manual, best
+    is_fit = TUNED in arms and arms[TUNED].feasible and arms[TUNED].gain > 0
+    return (tuned if best == TUNED or (best != BASELINE and is_fit) else None), best
+
+
+def table(
+    surfaces: Sequence[Surface], names: Sequence[str], trials: Sequence[int], scorer: str = "daos"
+) -> list[dict[str, Any]]:
+    """One row per searcher and number of trials.
+
+    Made surfaces are spread over all CPUs; a simulator of somebody's own runs in this process.
+
+    Raises
+    ------
+    ConfigError : a searcher does not exist, or cannot search this space
+
+    Returns
+    -------
+    list of dict
+        ``searcher, params, trials, lost, lost_ci95`` (normal, over the surfaces), ``lost_before, broken`` (a share),
+        ``runs`` (median), ``tuned`` (share of studies whose verdict that is).
+    """
+    jobs = list(product(names, trials, range(len(surfaces))))
+    for name in names:
+        searchers.searcher(name, surfaces[0].space, max(trials), 0)
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        if surfaces[0].name.count("/") == 2:  # made: its name is enough to make it again
+            words = [(name, count, surfaces[number].name, scorer) for name, count, number in jobs]
+            endings = list(pool.map(_play_made, words, chunksize=4))
+        else:
+            endings = [play(surfaces[number], name, count, number, scorer=scorer) for name, count, number in jobs]
+    found: dict[tuple[str, int], list[Ending]] = {}
+    for (name, count, _), ending in zip(jobs, endings, strict=True):
+        found.setdefault((name, count), []).append(ending)
+    return [_row(name, len(surfaces[0].space.params), count, group) for (name, count), group in found.items()]
+
+
+def _play_made(words: tuple[str, int, str, str]) -> Ending:
+    from threadpoolctl import threadpool_limits
+
+    name, count, surface, scorer = words
+    nr_params, seed, number = map(int, surface.split("/"))
+    with threadpool_limits(1):
+        return play(generate(number + 1, seed, nr_params)[number], name, count, seed=number, scorer=scorer)
+
+
+def _row(name: str, nr_params: int, count: int, endings: Sequence[Ending]) -> dict[str, Any]:
+    lost = np.array([ending.lost for ending in endings])
+    half = 1.96 * float(lost.std(ddof=1)) / math.sqrt(len(lost)) if len(lost) > 1 else math.inf
+    return {
+        "searcher": name,
+        "params": nr_params,
+        "trials": count,
+        "lost": float(lost.mean()),
+        "lost_ci95": [float(lost.mean()) - half, float(lost.mean()) + half] if len(lost) > 1 else None,
+        "lost_before": float(np.mean([ending.lost_before for ending in endings])),
+        "broken": float(np.mean([ending.broken for ending in endings])),
+        "runs": float(np.median([ending.runs for ending in endings])),
+        "tuned": float(np.mean([ending.verdict == TUNED for ending in endings])),
+    }

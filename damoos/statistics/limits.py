@@ -1,0 +1,68 @@
+"""Whether limits are kept, from several runs: what a limit means is said here, for search, verdict and report alike.
+
+A limit on what a scheme does on the average is judged by the mean of its margins: it is kept if the mean is not
+negative and, at a risk of 5 %, the limit is not broken by more than a tenth of it (non-inferiority). A limit that every
+run must keep is broken by one that does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+
+from damoos.model.trial import Score
+from damoos.statistics.intervals import Noise, moderated
+
+# How far beyond a limit the mean may truly lie, in units of the limit, at the stated risk.
+TOLERANCE = 0.1
+# Of fewer runs no mean is judged: their noise is not known from them.
+MIN_ROUNDS = 2
+# From so many runs on, a mean beyond the limit is believed, whatever its interval.
+ENOUGH = 3
+
+
+class Standing(StrEnum):
+    """How a scheme stands to the limits; ``not shown`` is that its runs are too few or too far apart to say."""
+
+    KEPT = "kept"
+    NOT_SHOWN = "not shown"
+    BROKEN = "broken"
+
+
+def standing(scores: Sequence[Score], every: Collection[str], noise: Mapping[str, Noise], risk: float) -> Standing:
+    """How a scheme stands to all limits of its score.
+
+    Parameters
+    ----------
+    scores : sequence of Score
+        One for each run.
+    every : collection of str
+        Limits that each run must keep.
+    noise : mapping of str to Noise
+        That of the margins, by limit, as far as it is known from elsewhere.
+    risk : float
+        Chance of one look to call a limit kept that is broken by more than `TOLERANCE`, or the other way round. The
+        interval has both of its ends at it, which leaves room for noise that is not normal.
+    """
+    if any(_breaks_alone(score, every) for score in scores):
+        return Standing.BROKEN
+    limits = [limit for limit in scores[0].margins if limit not in every]
+    found = [_of_mean([score.margins[limit] for score in scores], noise.get(limit), risk) for limit in limits]
+    return max(found, key=list(Standing).index, default=Standing.KEPT)
+
+
+def _breaks_alone(score: Score, every: Collection[str]) -> bool:
+    """Whether a single run has broken a limit of which no mean is taken."""
+    if any(margin < 0 for limit, margin in score.margins.items() if limit in every):
+        return True
+    return not score.feasible and (score.margin is None or score.margin >= 0)
+
+
+def _of_mean(margins: Sequence[float], noise: Noise | None, risk: float) -> Standing:
+    mean = moderated(margins, noise)
+    if mean.count < MIN_ROUNDS:
+        return Standing.NOT_SHOWN
+    half = mean.half(1 - risk)
+    if mean.mean < 0:
+        return Standing.BROKEN if mean.count >= ENOUGH or mean.mean + half < 0 else Standing.NOT_SHOWN
+    return Standing.KEPT if mean.mean - half >= -TOLERANCE else Standing.NOT_SHOWN

@@ -1,0 +1,108 @@
+"""What the validation of a study does next: a function of the runs that have finished, so that it can go on anywhere.
+
+The best point of the search is validated first. If it is shown to break the limits, the validation retreats: what it
+measured is told to the searcher, and the next point, which the searcher now believes to be the best that keeps them,
+takes its place. Rounds go on until the verdict is clear, and no longer than they can change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from damoos.model.space import Params
+from damoos.model.trial import Run
+from damoos.policies.base import NonePolicy, Policy
+from damoos.searchers.base import feasible
+from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, TUNED, rounds_of
+from damoos.statistics.limits import MIN_ROUNDS
+from damoos.statistics.verdict import settle
+from damoos.study.plan import validation_round
+from damoos.study.scoring import score_validation
+from damoos.study.study import Study
+
+
+class Course:
+    """The course of a study's validation.
+
+    Parameters
+    ----------
+    study : Study
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+
+    def round(self, number: int, runs: Sequence[Run], first_index: int) -> list[Run]:
+        """The runs of a round of the validation, in their order; empty where the verdict stands, or none can.
+
+        Parameters
+        ----------
+        runs : sequence of Run
+            All that have finished. Of the validation, those of the rounds before this one count.
+        first_index : int
+            Place of the validation in the plan.
+        """
+        before = [run for run in runs if run.kind != "validation" or run.number < number]
+        points = candidates(before)
+        names = self._names(before, points)
+        limit = self._study.config.runs
+        if not names or (limit is not None and len(before) + len(names) > limit):
+            return []
+        asked = validation_round(number, names, first_index)
+        return [replace(run, params=self._params(run.arm, points)) for run in asked]
+
+    def policy(self, run: Run) -> Policy:
+        """What a run of the validation is done under."""
+        if run.arm == BASELINE:
+            return NonePolicy()
+        if run.arm == MANUAL:
+            return self._study.manual_policy
+        assert run.params is not None
+        return self._study.policy(run.params)
+
+    def _names(self, runs: Sequence[Run], points: dict[str, Params]) -> list[str]:
+        """Arms of the next round; a candidate that begins with it is added to ``points``."""
+        judge = self._study.judge(runs)
+        arms = judge.arms(rounds_of(runs))
+        last = next(reversed(points), None)
+        rejected = last is None or last not in arms or judge.is_rejected(arms[last])
+        if rejected and len(points) < self._study.config.candidates and (name := self._begin(runs, points)):
+            return [BASELINE, *([MANUAL] if judge.is_live(arms, MANUAL) else []), name]
+        if last is None:
+            return []
+        if not rejected and len(arms[last].runs) < MIN_ROUNDS:
+            return [name for name in (BASELINE, MANUAL, last) if name in rounds_of(runs)[-1]]
+        named, names = settle(arms)
+        raw_of = {name: raw for raw, name in names.items()}
+        tuned = points.get(raw_of.get(TUNED, ""))
+        same_scheme = tuned is not None and self._study.policy(tuned) == self._study.manual_policy
+        open_arms = judge.in_question(named, same_scheme)
+        return [BASELINE, *(raw_of.get(name, name) for name in open_arms if name != BASELINE)] if open_arms else []
+
+    def _begin(self, runs: Sequence[Run], points: dict[str, Params]) -> str | None:
+        """Add the point that the searcher would have validated next; None where it has none."""
+        history = self._study.known(self._study.trials_of(runs))
+        if not feasible(history):
+            return None
+        measured = self._study.known(score_validation(runs, self._study.scorer, first_number=len(history)))
+        listed = self._study.searcher.shortlist((*history, *measured), 1 + len(points))
+        fresh = [point for point in listed if point not in points.values()]
+        if not fresh:
+            return None
+        name = f"{CANDIDATE}{len(points) + 1}"
+        points[name] = fresh[0]
+        return name
+
+    def _params(self, arm: str, points: dict[str, Params]) -> Params | None:
+        return points.get(arm, self._study.manual if arm == MANUAL else None)
+
+
+def candidates(runs: Sequence[Run]) -> dict[str, Params]:
+    """The points that were validated, by the names of their arms, in the order in which they began."""
+    begun = {
+        run.arm: run.params
+        for run in sorted(runs, key=lambda run: run.index)
+        if run.kind == "validation" and run.arm.startswith(CANDIDATE) and run.params is not None
+    }
+    return dict(sorted(begun.items(), key=lambda item: int(item[0].removeprefix(CANDIDATE))))

@@ -1,0 +1,133 @@
+"""What the validation of a study does next: rounds until the verdict is clear, retreat, the budget of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from damoos import api
+from damoos.errors import ConfigError, WorkloadError
+from damoos.machines import catalog
+from damoos.study.plan import least_runs, plan, samples_within
+from damoos.testing.fake import FakeMachine
+
+Use = Callable[[FakeMachine], FakeMachine]
+NR_SEARCH = len(plan(10))
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Use:
+    def use(machine: FakeMachine) -> FakeMachine:
+        monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: machine)
+        return machine
+
+    return use
+
+
+def tune(results: Path, **words: Any) -> api.TunedStudy:
+    return api.tune(command="true", machine="fake", results=results, **{"trials": 10, "seed": 1, **words})
+
+
+def rounds(found: api.TunedStudy) -> list[list[str]]:
+    """The arms of each round of the validation, in their order."""
+    runs = [run for run in found.study.runs() if run.kind == "validation"]
+    return [[run.arm for run in runs if run.number == number] for number in range(runs[-1].number + 1)]
+
+
+def later(machine: FakeMachine, slowdown: float, below_s: float) -> FakeMachine:
+    """A machine on which schemes below an age slow down more in the validation than they did in the search."""
+    curve = machine.curve
+
+    def changed(age_s: float) -> tuple[float, float]:
+        slower, saving = curve(age_s)
+        return (slowdown if age_s < below_s and machine.nr_runs > NR_SEARCH else slower), saving
+
+    machine.curve = changed
+    return machine
+
+
+def test_a_clear_verdict_takes_two_rounds(fake: Use, tmp_path: Path) -> None:
+    machine = fake(FakeMachine(noise=0.002))
+    found = tune(tmp_path)
+    assert rounds(found) == [["baseline", "manual", "candidate-1"], ["manual", "candidate-1", "baseline"]]
+    assert found.result["verdict"] == "tuned"
+    assert machine.nr_runs == least_runs(10) == 19
+
+
+def test_rounds_go_on_with_those_in_question_only(fake: Use, tmp_path: Path) -> None:
+    fake(FakeMachine(noise=0.01, seed=6))
+    found = tune(tmp_path)
+    assert len(rounds(found)) > 2
+    assert {"manual", "candidate-1"} <= set(rounds(found)[0])
+    assert all("baseline" in arms and 2 <= len(arms) <= 3 for arms in rounds(found))
+    repeats = {name: arm["repeats"] for name, arm in found.result["validation"].items()}
+    assert repeats["baseline"] == len(rounds(found)) <= 6
+
+
+def test_a_candidate_that_breaks_the_limit_gives_way_to_a_more_prudent_one(fake: Use, tmp_path: Path) -> None:
+    fake(later(FakeMachine(noise=0.002), slowdown=0.3, below_s=4))
+    found = tune(tmp_path)
+    validation = found.result["validation"]
+    assert list(validation)[:4] == ["baseline", "manual", "tuned", "rejected"]
+    assert (validation["rejected"]["limits"], validation["rejected"]["feasible"]) == ("broken", False)
+    assert validation["rejected"]["params"]["min_age_us"] < 4_000_000
+    assert validation["tuned"]["feasible"]
+    assert found.best["params"] == validation["tuned"]["params"]
+    assert found.best["params"]["min_age_us"] >= 4_000_000
+    assert found.result["verdict"] in ("tuned", "manual", "indistinguishable")
+    assert "rejected breaks the scorer's limit" in found.result["verdict_text"]
+    # The hand-made scheme may still be the best, so it runs beside the second one, too.
+    assert rounds(found)[2] == ["candidate-2", "baseline", "manual"]
+
+
+def test_candidates_are_as_many_as_were_asked_for(fake: Use, tmp_path: Path) -> None:
+    fake(later(FakeMachine(noise=0.002), slowdown=0.3, below_s=100))
+    found = tune(tmp_path, candidates=2)
+    assert list(found.result["validation"]) == ["baseline", "manual", "tuned", "rejected"]
+    assert found.result["verdict"] == "baseline"
+    assert not found.result["validation"]["tuned"]["feasible"]
+
+
+def test_a_candidate_that_crashes_gives_way_at_once(fake: Use, tmp_path: Path) -> None:
+    fake(FakeMachine(noise=0.002, failures={NR_SEARCH + 2: WorkloadError("it crashed")}))
+    found = tune(tmp_path)
+    assert rounds(found)[:2] == [["baseline", "manual", "candidate-1"], ["manual", "candidate-2", "baseline"]]
+    assert found.result["validation"]["tuned"]["feasible"]
+
+
+def test_a_manual_scheme_that_lost_runs_no_more(fake: Use, tmp_path: Path) -> None:
+    """It breaks the limit, so that further rounds are of the others."""
+    fake(later(FakeMachine(noise=0.002), slowdown=0.3, below_s=6))
+    found = tune(tmp_path)
+    assert "manual breaks the scorer's limit" in found.result["verdict_text"]
+    assert all("manual" not in arms for arms in rounds(found)[2:])
+
+
+def test_the_budget_of_runs_is_kept(fake: Use, tmp_path: Path) -> None:
+    machine = fake(FakeMachine(noise=0.03, seed=6))
+    found = tune(tmp_path, runs=20)
+    assert machine.nr_runs <= 20
+    assert len(found.result["trials"]) == 10
+    assert len(rounds(found)) == 2
+
+
+def test_trials_give_way_to_the_validation(fake: Use, tmp_path: Path) -> None:
+    machine = fake(FakeMachine(noise=0.002))
+    found = tune(tmp_path, runs=15)
+    assert machine.nr_runs == 15
+    assert len(found.result["trials"]) == 6
+    assert found.result["verdict"] == "tuned"
+
+
+def test_too_few_runs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="10 runs leave no room for a validation; give 11 or more"):
+        tune(tmp_path, runs=10)
+
+
+def test_how_many_trials_fit() -> None:
+    assert samples_within(10, None) == samples_within(10, least_runs(10)) == 10
+    assert samples_within(10, least_runs(10) - 1) == 9
+    assert samples_within(10, least_runs(2)) == 2
