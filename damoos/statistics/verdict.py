@@ -98,7 +98,7 @@ class Judge:
 
         More rounds can help if the difference seen so far would lie outside the noise seen so far, were both to stay.
         """
-        rivals = _rivals(by_name, same_scheme)
+        rivals = [arm for arm in _rivals(by_name, same_scheme) if not self.is_rejected(arm)]
         first = rivals[0]
         names = []
         for arm in rivals[1:]:
@@ -115,7 +115,7 @@ class Judge:
         return arm is None or (arm.standing is not Standing.BROKEN and not self._beats(by_name[BASELINE], arm, by_name))
 
     def is_rejected(self, arm: Arm) -> bool:
-        """Whether a candidate has broken the limits, or not shown in all of its rounds that it keeps them."""
+        """Whether an arm has broken the limits, or not shown in all of its rounds that it keeps them."""
         return arm.standing is Standing.BROKEN or (arm.standing is Standing.NOT_SHOWN and not self._left(arm))
 
     def _left(self, arm: Arm) -> int:

@@ -122,6 +122,8 @@ class Search(Execution):
 
     def _search(self) -> Part:
         study, failures = self._study, 0
+        if self._config.nr_trials < self._config.nr_samples:
+            self._watcher.say(f"{self._config.nr_trials} trials, so that the validation stays within --runs")
         self._plan = plan(self._config.nr_trials, study.setting.record)
         for step in self._left(self._plan):
             if step.kind == "baseline":

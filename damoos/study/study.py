@@ -148,6 +148,8 @@ class Study(StoredStudy):
         """Finished trials with their scores, and with intervals as soon as repeated runs tell the noise."""
         runs = self.runs()
         history = self.trials_of(runs)
+        if not any(run.kind == "validation" for run in runs):
+            return history
         noise = scheme_noise(self.judge(runs).arms(rounds_of(runs)))
         if noise is None:
             return history

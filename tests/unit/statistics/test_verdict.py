@@ -112,6 +112,19 @@ def test_the_best_arm_goes_on_until_it_is_shown_to_keep_the_limit() -> None:
     assert in_question(3, **unclear) == []
 
 
+def test_an_arm_whose_rounds_are_used_up_does_not_stand_in_the_way() -> None:
+    """The tuned one is not shown to keep the limit, so the question is between the others."""
+    unclear = [(109.0, 400.0), (101.0, 400.0), (112.0, 400.0), (100.0, 400.0)]
+    base = noisy([1.0] * 4, 4)
+    table = rounds(baseline=base, manual=noisy([0.9965] * 4, 1), tuned=unclear)
+    for late in table[2:]:
+        del late["manual"]
+    judge = judge_of(table, max_rounds=4)
+    found = judge.arms(table)
+    assert judge.is_rejected(found["tuned"])
+    assert judge.in_question(found) == ["manual", "baseline"]
+
+
 def test_arms_that_never_met_are_compared_by_what_they_gained() -> None:
     table = rounds(baseline=noisy([1.0] * 4, 4), manual=noisy([1.1] * 4, 1), tuned=noisy([0.5] * 4, 2))
     for number, one in enumerate(table):

@@ -250,6 +250,16 @@ def test_a_finished_study_is_followed_by_a_new_one(fake, tmp_path: Path) -> None
     assert first.name != second.name
 
 
+def test_a_study_whose_score_fails_can_still_be_looked_at(fake, tmp_path: Path) -> None:
+    fake(FakeMachine())
+    file = tmp_path / "mine.py"
+    file.write_text("def score(run, baseline):\n    return run['no_such']\n")
+    with pytest.raises(TooManyFailures):
+        tune(tmp_path, scorer=f"{file}:score")
+    (name,) = study_names(tmp_path)
+    assert [trial.state for trial in api.load_study(name, results=tmp_path).study.trials()] == ["fail"] * 3
+
+
 def test_useless_schemes_lose_to_leaving_it_alone(fake, tmp_path: Path) -> None:
     fake(FakeMachine(curve=lambda age_s: (0.05, 0.0)))
     result = tune(tmp_path, trials=4).result
