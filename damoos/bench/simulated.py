@@ -187,8 +187,9 @@ def table(
     for name in names:
         searchers.searcher(name, surfaces[0].space, max(trials), 0)
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        if surfaces[0].name.count("/") == 2:  # made: its name is enough to make it again
-            words = [(name, count, surfaces[number].name, scorer) for name, count, number in jobs]
+        if all(surface.recipe for surface in surfaces):
+            recipes = [surfaces[number].recipe for _, _, number in jobs]
+            words = [(name, count, recipe, scorer) for (name, count, _), recipe in zip(jobs, recipes, strict=True)]
             endings = list(pool.map(_play_made, words, chunksize=4))
         else:
             endings = [play(surfaces[number], name, count, number, scorer=scorer) for name, count, number in jobs]
@@ -198,11 +199,11 @@ def table(
     return [_row(name, len(surfaces[0].space.params), count, group) for (name, count), group in found.items()]
 
 
-def _play_made(words: tuple[str, int, str, str]) -> Ending:
+def _play_made(words: tuple[str, int, tuple[int, int, int], str]) -> Ending:
+    """A study on a made surface, which is made again here: functions of it do not travel between processes."""
     from threadpoolctl import threadpool_limits
 
-    name, count, surface, scorer = words
-    nr_params, seed, number = map(int, surface.split("/"))
+    name, count, (nr_params, seed, number), scorer = words
     with threadpool_limits(1):
         return play(generate(number + 1, seed, nr_params)[number], name, count, seed=number, scorer=scorer)
 

@@ -55,12 +55,15 @@ class Surface:
         A point, or None for no scheme, and a random generator give a run.
     mean : callable
         What runs of a point, or of no scheme, are on the average.
+    recipe : (int, int, int) or None
+        What `generate` makes it of: number of parameters, seed, number; None for a simulator of somebody's own.
     """
 
     name: str
     space: Space
     run: Callable[[Params | None, np.random.Generator], Measurement]
     mean: Callable[[Params | None], Measurement]
+    recipe: tuple[int, int, int] | None = None
 
     def grid(self) -> Iterator[Params]:
         """Points that cover the space, evenly on each parameter's own scale."""
@@ -117,10 +120,10 @@ def generate(count: int, seed: int, nr_params: int = 1) -> list[Surface]:
     if not 1 <= nr_params <= len(TUNABLES):
         raise ConfigError(f"--params {nr_params}: made surfaces have 1 to {len(TUNABLES)} parameters")
     random = np.random.default_rng([seed, nr_params])
-    return [_make(f"{nr_params}/{seed}/{number}", random, nr_params) for number in range(count)]
+    return [_make((nr_params, seed, number), random) for number in range(count)]
 
 
-def _make(name: str, random: np.random.Generator, nr_params: int) -> Surface:
+def _make(recipe: tuple[int, int, int], random: np.random.Generator) -> Surface:
     sizes = random.lognormal(0, 1, NR_GROUPS)
     groups = Groups(
         gaps_s=np.exp(random.uniform(np.log(0.02), np.log(300), NR_GROUPS)),
@@ -133,7 +136,8 @@ def _make(name: str, random: np.random.Generator, nr_params: int) -> Surface:
     # By how much the most eager scheme slows down says whether the limit binds.
     eager = groups.under(0.1, 100, NO_QUOTA, 4096)[0]
     groups = replace(groups, costs_s=groups.costs_s * math.exp(random.uniform(math.log(0.03), math.log(3))) / eager)
-    return made(name, groups, math.exp(random.uniform(math.log(0.001), math.log(0.02))), nr_params)
+    noise = math.exp(random.uniform(math.log(0.001), math.log(0.02)))
+    return replace(made("made {}/{}/{}".format(*recipe), groups, noise, recipe[0]), recipe=recipe)
 
 
 def made(name: str, groups: Groups, noise: float, nr_params: int) -> Surface:
