@@ -106,7 +106,10 @@ def play(surface: Surface, which: str | type[Searcher], nr_samples: int, seed: i
 def _search(surface: Surface, study: SimulatedStudy, random: np.random.Generator) -> Iterator[Run]:
     done: list[Run] = []
     for step in plan(study.config.nr_trials):
-        point = study.searcher.ask(study.known(score_trials(done, study.scorer))) if step.kind == "trial" else None
+        history = study.known(score_trials(done, study.scorer))
+        if study.searcher.is_done(history):
+            return
+        point = study.searcher.ask(history) if step.kind == "trial" else None
         measurement = _stopped(surface.run(point, random), done, study.scorer.max_slowdown)
         done.append(replace(step, params=point, measurement=measurement))
         yield done[-1]

@@ -86,7 +86,7 @@ def tune(
     weights: options.Weights = None,
     prices: options.Prices = None,
     trials: Annotated[
-        int | None, typer.Option(help="Number of trials (default 10).", rich_help_panel=options.SEARCH)
+        int | None, typer.Option(help="The most trials (default 10).", rich_help_panel=options.SEARCH)
     ] = None,
     time_limit: Annotated[
         str | None,

@@ -27,6 +27,9 @@ SAFE, HOPELESS = 0.9, 0.4
 # What a refused candidate costs, as a share of what the safe one is worth: its rounds of validation were for nothing.
 PRICE = 0.1
 
+# A trial is worth its time if it is expected to gain this share of the best score.
+WORTH_A_TRIAL = 0.01
+
 
 class AutoSearcher(BorderSearcher):
     """The default. It begins with points that are spread over the space, or where a prior expects most.
@@ -45,7 +48,15 @@ class AutoSearcher(BorderSearcher):
         """The point to try next."""
         if not _has_margins(history) or not feasible(history):
             return super().ask(history)
-        return self.begin(history) or self._best_bet(history)
+        return self.begin(history) or self._best_bet(history)[0]
+
+    def is_done(self, history: History) -> bool:
+        """Whether the best bet is expected to gain next to nothing; never before the first points were tried."""
+        if not _has_margins(history) or len(feasible(history)) < 2 or self.begin(history) is not None:
+            return False
+        _, gain, over = self._best_bet(history)
+        objectives = [trial.score.objective for trial in history if trial.score.objective is not None]
+        return gain < WORTH_A_TRIAL * max(abs(over), float(np.ptp(objectives)))
 
     def shortlist(self, history: History, count: int) -> list[Params]:
         """Tried points, the one that is worth most first."""
@@ -53,16 +64,17 @@ class AutoSearcher(BorderSearcher):
             return super().shortlist(history, count)
         return self._prudent(history, count)
 
-    def _best_bet(self, history: History) -> Params:
-        """The largest expected improvement times the chance to keep the limits, where margins are known."""
+    def _best_bet(self, history: History) -> tuple[Params, float, float]:
+        """Where the expected improvement times the chance to keep the limits is largest, how large, and over what."""
         tried = list(_distinct(history))
         bets = [point for point in self._near(history) if point not in tried]
         if not bets:
-            return self.fresh_point(history, np.random.default_rng(len(history)))
+            return self.fresh_point(history, np.random.default_rng(len(history))), 0.0, 1.0
         points = [*bets, *(trial.params for trial in feasible(history))]
         belief, chance = self._objective(history, points), self._chance(history, bets)
         over = float(belief.mean[len(bets) :].max())
-        return bets[int(np.argmax(belief.expected_improvement(over)[: len(bets)] * chance))]
+        gains = belief.expected_improvement(over)[: len(bets)] * chance
+        return bets[int(np.argmax(gains))], float(gains.max()), over
 
     def _near(self, history: History) -> list[Params]:
         """Points that may be asked: anywhere, and around the one that would be recommended."""

@@ -87,6 +87,10 @@ class Searcher(ABC):
     def recommend(self, history: History) -> Params:
         """The point to put into service; needs at least one feasible trial in the history."""
 
+    def is_done(self, history: History) -> bool:
+        """Whether no further trial is expected to pay, so that the search ends before its last one."""
+        return False
+
     def shortlist(self, history: History, count: int) -> list[Params]:
         """Different points worth a validation, best first: the recommended one, then those with the best scores."""
         points = [self.recommend(history)]

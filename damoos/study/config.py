@@ -38,7 +38,7 @@ class StudyConfig(RunConfig):
     operations : {"vaddr", "paddr"}
         Whether the scheme is put on the process tree or on all memory.
     nr_samples : int
-        Number of trials.
+        The most trials.
     scorer : str
         Name, ``FILE.py:FUNCTION``, or the path of a program.
     scorer_options : dict

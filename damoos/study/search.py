@@ -126,14 +126,18 @@ class Search(Execution):
             self._watcher.say(f"{self._config.nr_trials} trials, so that the validation stays within --runs")
         self._plan = plan(self._config.nr_trials, study.setting.record)
         for step in self._left(self._plan):
+            earlier = [run for run in self._done.values() if run.index < step.index]
+            history = study.known(score_trials(earlier, study.scorer))
+            if study.searcher.is_done(history):
+                self._watcher.say(f"no further trial is expected to pay, so the search ends after {len(history)}")
+                break
             if step.kind == "baseline":
                 yield from self._execute(step, NonePolicy(), must_succeed=True)
                 continue
             if step.kind == "record":
                 yield from self._record(step)
                 continue
-            earlier = [run for run in self._done.values() if run.index < step.index]
-            point = study.searcher.ask(study.known(score_trials(earlier, study.scorer)))
+            point = study.searcher.ask(history)
             trial_step = replace(step, params=point)
             yield from self._execute(trial_step, study.policy(point), must_succeed=False, abort_s=self._abort_s())
             trial = self._trial(step)

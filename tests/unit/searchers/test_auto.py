@@ -222,6 +222,18 @@ def test_a_candidate_that_broke_the_limit_on_fresh_runs_gives_way() -> None:
     assert AutoSearcher(SPACE, 10, 0).recommend((*trials, *fresh))["min_age_us"] == 7_000_000
 
 
+def test_it_is_done_when_the_best_bet_gains_next_to_nothing() -> None:
+    searcher = AutoSearcher(SPACE, 20, 0)
+    steep = {7: (0.30, 0.60), 21: (0.20, 0.85), 2: (0.40, -0.30), 60: (0.05, 0.95)}
+    assert not searcher.is_done(told(steep))
+    # The limit is met to the step, and inside it the score is known.
+    ages_s = (1, 2, 3, 4, 5, 7, 10, 15, 21, 30, 60)
+    closed = {age_s: (0.45 - 0.1 * np.log(age_s + 1), 1 - 2.6 / (age_s + 0.5)) for age_s in ages_s}
+    assert searcher.is_done(told(closed))
+    # Without margins nobody knows what a trial may gain.
+    assert not searcher.is_done(history(dict.fromkeys((7, 21, 2, 60, 30, 10, 4, 3, 5), 0.1)))
+
+
 def test_a_parameter_that_does_not_matter_is_not_in_the_way() -> None:
     random = np.random.default_rng(3)
     x = random.random((14, 3))

@@ -58,7 +58,7 @@ def test_a_clear_verdict_takes_two_rounds(fake: Use, tmp_path: Path) -> None:
 
 
 def test_rounds_go_on_with_those_in_question_only(fake: Use, tmp_path: Path) -> None:
-    fake(FakeMachine(noise=0.01, seed=6))
+    fake(FakeMachine(noise=0.02, seed=3))
     found = tune(tmp_path)
     assert len(rounds(found)) > 2
     assert {"manual", "candidate-1"} <= set(rounds(found)[0])
@@ -108,7 +108,7 @@ def test_a_manual_scheme_that_lost_runs_no_more(fake: Use, tmp_path: Path) -> No
 
 def test_the_budget_of_runs_is_kept(fake: Use, tmp_path: Path) -> None:
     machine = fake(FakeMachine(noise=0.03, seed=6))
-    found = tune(tmp_path, runs=20)
+    found = tune(tmp_path, runs=20, searcher="grid")
     assert machine.nr_runs <= 20
     assert len(found.result["trials"]) == 10
     assert len(rounds(found)) == 2
@@ -120,6 +120,19 @@ def test_trials_give_way_to_the_validation(fake: Use, tmp_path: Path) -> None:
     assert machine.nr_runs == 15
     assert len(found.result["trials"]) == 6
     assert found.result["verdict"] == "tuned"
+
+
+def test_the_search_ends_where_no_trial_is_expected_to_pay(fake: Use, tmp_path: Path) -> None:
+    class Flat(FakeMachine):
+        """All schemes do the same."""
+
+    machine = fake(Flat(curve=lambda age_s: (0.0, 0.3), noise=0.0002))
+    found = tune(tmp_path, trials=20)
+    assert 3 <= len(found.result["trials"]) < 10
+    assert machine.nr_runs < least_runs(10)
+    kinds = [run.kind for run in found.study.runs() if run.kind != "validation"]
+    assert kinds[-1] == "trial"  # the baseline behind it is the validation's
+    assert len(tune(tmp_path, trials=20, searcher="grid").result["trials"]) == 20
 
 
 def test_too_few_runs_are_refused(tmp_path: Path) -> None:

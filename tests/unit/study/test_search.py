@@ -128,7 +128,7 @@ def unbroken(fake, tmp_path: Path):
 
     def of(searcher: str) -> tuple[int, dict]:
         if searcher not in WHOLE:
-            machine = fake(FakeMachine(noise=0.01, seed=6))
+            machine = fake(FakeMachine(noise=0.02, seed=3))
             WHOLE[searcher] = (tune(tmp_path / "whole", searcher=searcher).result, machine.nr_runs)[::-1]
         return WHOLE[searcher]
 
@@ -141,7 +141,7 @@ WHOLE: dict[str, tuple[int, dict]] = {}
 @pytest.mark.parametrize(
     ("searcher", "at"),
     [
-        *(("auto", at) for at in (0, 1, 2, 4, 8, 12, 13, 14, 16, 19, 20)),
+        *(("auto", at) for at in (0, 1, 2, 4, 8, 11, 12, 13, 14, 17, 20, 21)),
         *(("optuna:cmaes", at) for at in (4, 9, 13)),
         ("daos", 9),
     ],
@@ -149,12 +149,12 @@ WHOLE: dict[str, tuple[int, dict]] = {}
 def test_a_resumed_study_equals_an_unbroken_one(fake, unbroken, tmp_path: Path, at: int, searcher: str) -> None:
     words = {"searcher": searcher}
     nr_runs, whole = unbroken(searcher)
-    assert nr_runs > 19 or searcher == "daos"  # rounds beyond the first two are part of it
+    assert nr_runs > at
 
     class Breaking(FakeMachine):
         pass
 
-    broken = fake(Breaking(noise=0.01, seed=6, failures={at: Stop()}))  # type: ignore[dict-item]
+    broken = fake(Breaking(noise=0.02, seed=3, failures={at: Stop()}))  # type: ignore[dict-item]
     with pytest.raises(Stop):
         tune(tmp_path / "broken", **words)
     broken.failures = {}
