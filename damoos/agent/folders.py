@@ -59,20 +59,29 @@ class Folders:
     def new(self, filled: Path | None) -> Path:
         """A new folder, with a copy of another one's content; removed when the undo list is."""
         folder = Path(tempfile.mkdtemp(prefix=RUN_PREFIX, dir=data_folder()))
+        while not self._hold(folder):
+            folder = Path(tempfile.mkdtemp(prefix=RUN_PREFIX, dir=data_folder()))
         self._log.record("folder", path=str(folder))
-        self._hold(folder)
         folder.chmod(0o755)  # servers that refuse root must get in
         if filled:
             self._do(["cp", "-a", f"{filled}/.", str(folder)], {}, folder)
         return folder
 
-    def _hold(self, folder: Path) -> None:
-        """Show that a folder is in use, by a lock that nothing outlives; let go of those that are gone."""
+    def _hold(self, folder: Path) -> bool:
+        """Show that a folder is in use, by a lock that nothing outlives; let go of those that are gone.
+
+        False where an agent that looked for leftovers has removed it before the lock was there.
+        """
         for fd in [fd for fd in self._in_use if os.fstat(fd).st_nlink == 0]:
             os.close(fd)
             self._in_use.remove(fd)
-        self._in_use.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
-        fcntl.flock(self._in_use[-1], fcntl.LOCK_SH)
+        try:
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return False
+        self._in_use.append(fd)
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        return os.fstat(fd).st_nlink > 0
 
     def _do(self, argv: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
         mark = len(self._log)
@@ -102,24 +111,25 @@ def remove_leftovers(log: UndoLog) -> None:
         What is on it stays: undoing it is more than removing it.
     """
     for path in data_folder().glob(f"{RUN_PREFIX}*"):
-        if not log.names(path) and _is_left(path):
-            shutil.rmtree(path, ignore_errors=True)
+        if not log.names(path):
+            _remove_if_left(path)
     for path in data_folder().glob(f"{SWAP_PREFIX}*"):
         if os.geteuid() == 0 and not log.names(path):  # root has one agent, and this is it
             with contextlib.suppress(OSError):
                 path.unlink()
 
 
-def _is_left(path: Path) -> bool:
-    """Whether a folder is this user's and no agent uses it."""
+def _remove_if_left(path: Path) -> None:
+    """Remove a folder that is this user's and that no agent uses; one that has just made it waits for the lock."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
-        return False  # it is another user's, no folder, or has just been removed
+        return  # it is another user's, no folder, or has just been removed
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.fstat(fd).st_uid == os.geteuid()
+        if os.fstat(fd).st_uid == os.geteuid():
+            shutil.rmtree(path, ignore_errors=True)
     except BlockingIOError:
-        return False
+        return
     finally:
         os.close(fd)

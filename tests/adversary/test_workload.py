@@ -112,7 +112,8 @@ def test_one_that_prints_without_end_is_ended(agent: AgentProcess) -> None:
 
 def test_one_that_is_gone_before_it_is_looked_at(agent: AgentProcess) -> None:
     for number in range(1, 20):
-        assert agent.call("run", number, argv=["true"], **SPEC)["exit_status"] == 0
+        answer = agent.call("run", number, argv=["true"], **SPEC)
+        assert answer.get("exit_status") == 0, answer
 
 
 def test_a_killed_agent_s_program_dies_with_it(agent: AgentProcess) -> None:
