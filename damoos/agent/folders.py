@@ -58,9 +58,8 @@ class Folders:
 
     def new(self, filled: Path | None) -> Path:
         """A new folder, with a copy of another one's content; removed when the undo list is."""
-        folder = Path(tempfile.mkdtemp(prefix=RUN_PREFIX, dir=data_folder()))
-        while not self._hold(folder):
-            folder = Path(tempfile.mkdtemp(prefix=RUN_PREFIX, dir=data_folder()))
+        while not self._hold(folder := Path(tempfile.mkdtemp(prefix=RUN_PREFIX, dir=data_folder()))):
+            pass
         self._log.record("folder", path=str(folder))
         folder.chmod(0o755)  # servers that refuse root must get in
         if filled:

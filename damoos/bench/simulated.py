@@ -25,7 +25,7 @@ from damoos.scorers import scorer as scorer_of
 from damoos.searchers.base import Searcher, feasible
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.study.config import StudyConfig
-from damoos.study.course import Course, candidates
+from damoos.study.course import Course, candidates, outcome
 from damoos.study.plan import plan
 from damoos.study.scoring import score_trials
 from damoos.study.study import Study
@@ -156,17 +156,14 @@ def _in_service(study: SimulatedStudy, done: list[Run]) -> tuple[Params | None, 
 
     Of arms that cannot be told apart it is the tuned one, if that is shown to keep the limits and gains something.
     """
-    points = candidates(done)
-    if not points:
+    if not candidates(done):
         return None, BASELINE
-    arms, names = study.settled(done)
-    tuned = next((points[raw] for raw, name in names.items() if name == TUNED), None)
-    same_scheme = tuned is not None and study.policy(tuned) == study.manual_policy
-    best = study.judge(done).verdict(arms, same_scheme).best
+    stand = outcome(study, done)
+    best, tuned = stand.verdict().best, stand.arms.get(TUNED)
     if best == MANUAL:
         return study.manual, best
-    is_fit = TUNED in arms and arms[TUNED].feasible and arms[TUNED].gain > 0
-    return (tuned if best == TUNED or (best != BASELINE and is_fit) else None), best
+    is_fit = tuned is not None and tuned.feasible and tuned.gain > 0
+    return (stand.points.get(TUNED) if best == TUNED or (best != BASELINE and is_fit) else None), best
 
 
 def table(

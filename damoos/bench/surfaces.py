@@ -8,19 +8,18 @@ and costs follows by arithmetic: it is a model, and what is found on it says not
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from damoos.common.plugins import function_of, python_file
 from damoos.damon.scheme import Attrs
-from damoos.errors import ConfigError, nearest
+from damoos.errors import ConfigError
 from damoos.model.space import Params, Space, parse_param
 from damoos.model.trial import Measurement
 
@@ -193,7 +192,11 @@ def load(path: str, tunables: Sequence[str], scheme: str) -> Surface:
     ------
     ConfigError : there is no such function, or it fails without a scheme
     """
-    function = _function(path)
+    file, _, name = path.partition(":")
+    if not Path(file).is_file():
+        raise ConfigError(f"--surface {path}: there is no file {file}; write FILE.py:FUNCTION")
+    what = f"--surface {path}"
+    function = function_of(python_file(Path(file), what), name, what)
     space = Space(scheme, tuple(parse_param(text, Attrs().aggr_us) for text in tunables))
 
     def run(point: Params | None, random: np.random.Generator) -> Measurement:
@@ -213,22 +216,3 @@ def load(path: str, tunables: Sequence[str], scheme: str) -> Surface:
 
     mean(None)
     return Surface(path, space, run, mean)
-
-
-def _function(path: str) -> Callable[[Mapping[str, Any] | None, np.random.Generator], Mapping[str, float]]:
-    file, _, name = path.partition(":")
-    if not Path(file).is_file():
-        raise ConfigError(f"--surface {path}: there is no file {file}; write FILE.py:FUNCTION")
-    spec = importlib.util.spec_from_file_location("damoos_surface", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:  # as above
-        raise ConfigError(f"--surface {path}: {type(error).__name__}: {error}") from None
-    function = getattr(module, name, None)
-    if not callable(function):
-        known = [word for word, value in vars(module).items() if callable(value)]
-        raise ConfigError(f"--surface {path}: there is no function '{name}'{nearest(name, known)}")
-    return function  # type: ignore[no-any-return]

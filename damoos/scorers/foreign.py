@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import os
@@ -12,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from damoos.common.plugins import function_of, python_file
 from damoos.errors import ConfigError, MeasurementError, nearest
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Direction, Scorer, finite, within
@@ -117,33 +117,16 @@ class FileScorer(ForeignScorer):
 
     def __init__(self, path: str) -> None:
         file, _, function = path.partition(":")
-        module = _module(Path(file))
+        module = python_file(Path(file), f"score {file}")
         super().__init__(path, {name: getattr(module, name) for name in _DECLARABLE if hasattr(module, name)})
-        attribute = getattr(module, function, None)
-        if not callable(attribute):
-            known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
-            raise ConfigError(f"score {path}: there is no function '{function}'{nearest(function, known)}")
-        self._function: Callable[[dict[str, float], dict[str, float]], Any] = attribute
+        self._function: Callable[[dict[str, float], dict[str, float]], Any]
+        self._function = function_of(module, function, f"score {path}")
 
     def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> Any:
         try:
             return self._function(run, baseline)
         except Exception as error:  # whatever it raises, the run is one that cannot be scored
             raise MeasurementError(f"score {self.name}: {type(error).__name__}: {error}") from None
-
-
-def _module(file: Path) -> Any:
-    if not file.is_file():
-        raise ConfigError(f"score {file}: there is no such file")
-    spec = importlib.util.spec_from_file_location(f"damoos_score_{file.stem}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ConfigError(f"score {file}: {type(error).__name__}: {error}") from None
-    return module
 
 
 class ProgramScorer(ForeignScorer):

@@ -26,9 +26,11 @@ REACHES, NR_NEAR = (0.15, 0.05), 48
 SAFE, HOPELESS = 0.9, 0.4
 # What a refused candidate costs, as a share of what the safe one is worth: its rounds of validation were for nothing.
 PRICE = 0.1
-
 # A trial is worth its time if it is expected to gain this share of the best score.
 WORTH_A_TRIAL = 0.01
+
+# A point, what it is expected to gain, and over what score.
+Bet = tuple[Params, float, float]
 
 
 class AutoSearcher(BorderSearcher):
@@ -43,6 +45,7 @@ class AutoSearcher(BorderSearcher):
     """
 
     name = "auto"
+    _known: tuple[History, Bet] | None = None
 
     def ask(self, history: History) -> Params:
         """The point to try next."""
@@ -64,9 +67,16 @@ class AutoSearcher(BorderSearcher):
             return super().shortlist(history, count)
         return self._prudent(history, count)
 
-    def _best_bet(self, history: History) -> tuple[Params, float, float]:
+    def _best_bet(self, history: History) -> Bet:
         """Where the expected improvement times the chance to keep the limits is largest, how large, and over what."""
-        tried = list(_distinct(history))
+        if self._known is not None and self._known[0] == history:  # asked twice: whether to go on, and where
+            return self._known[1]
+        bet = self._new_bet(history)
+        self._known = history, bet
+        return bet
+
+    def _new_bet(self, history: History) -> Bet:
+        tried = _distinct(history)
         bets = [point for point in self._near(history) if point not in tried]
         if not bets:
             return self.fresh_point(history, np.random.default_rng(len(history))), 0.0, 1.0

@@ -214,7 +214,7 @@ class BorderSearcher(Searcher):
 
     @cached_property
     def columns(self) -> list[int]:
-        """The parameter that each column of `_places` belongs to."""
+        """The parameter that each column of `places` belongs to."""
         return [n for n, param in enumerate(self.space.params) for _ in range(len(param.choices) or 1)]
 
     def places(self, points: Sequence[Params]) -> Array:

@@ -7,16 +7,16 @@ takes its place. Rounds go on until the verdict is clear, and no longer than the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from damoos.model.space import Params
 from damoos.model.trial import Run
 from damoos.policies.base import NonePolicy, Policy
 from damoos.searchers.base import feasible
-from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, TUNED, rounds_of
+from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, TUNED, Arm, rounds_of
 from damoos.statistics.limits import MIN_ROUNDS
-from damoos.statistics.verdict import settle
+from damoos.statistics.verdict import Judge, Verdict, settle
 from damoos.study.plan import validation_round
 from damoos.study.scoring import score_validation
 from damoos.study.study import Study
@@ -63,22 +63,18 @@ class Course:
 
     def _names(self, runs: Sequence[Run], points: dict[str, Params]) -> list[str]:
         """Arms of the next round; a candidate that begins with it is added to ``points``."""
-        judge = self._study.judge(runs)
-        arms = judge.arms(rounds_of(runs))
+        stand = outcome(self._study, runs)
         last = next(reversed(points), None)
-        rejected = last is None or last not in arms or judge.is_rejected(arms[last])
+        arm = stand.arms.get(stand.names.get(last, "")) if last else None
+        rejected = arm is None or stand.judge.is_rejected(arm)
         if rejected and len(points) < self._study.config.candidates and (name := self._begin(runs, points)):
-            return [BASELINE, *([MANUAL] if judge.is_live(arms, MANUAL) else []), name]
+            return [BASELINE, *([MANUAL] if stand.judge.is_live(stand.arms, MANUAL) else []), name]
         if last is None:
             return []
-        if not rejected and len(arms[last].runs) < MIN_ROUNDS:
+        if arm is not None and not rejected and len(arm.runs) < MIN_ROUNDS:
             return [name for name in (BASELINE, MANUAL, last) if name in rounds_of(runs)[-1]]
-        named, names = settle(arms)
-        raw_of = {name: raw for raw, name in names.items()}
-        tuned = points.get(raw_of.get(TUNED, ""))
-        same_scheme = tuned is not None and self._study.policy(tuned) == self._study.manual_policy
-        open_arms = judge.in_question(named, same_scheme)
-        return [BASELINE, *(raw_of.get(name, name) for name in open_arms if name != BASELINE)] if open_arms else []
+        open_arms = stand.in_question()
+        return [BASELINE, *(name for name in open_arms if name != BASELINE)] if open_arms else []
 
     def _begin(self, runs: Sequence[Run], points: dict[str, Params]) -> str | None:
         """Add the point that the searcher would have validated next; None where it has none."""
@@ -96,6 +92,48 @@ class Course:
 
     def _params(self, arm: str, points: dict[str, Params]) -> Params | None:
         return points.get(arm, self._study.manual if arm == MANUAL else None)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the validation of a study stands.
+
+    Parameters
+    ----------
+    judge : Judge
+    arms : mapping of str to Arm
+        By the names that people read.
+    names : mapping of str to str
+        The names that people read, by those of the runs, of candidates.
+    points : mapping of str to Params
+        What was validated, by the names that people read.
+    same_scheme : bool
+        The tuned scheme is the manual one.
+    """
+
+    judge: Judge
+    arms: Mapping[str, Arm]
+    names: Mapping[str, str]
+    points: Mapping[str, Params]
+    same_scheme: bool
+
+    def verdict(self) -> Verdict:
+        """Which arm is best."""
+        return self.judge.verdict(self.arms, self.same_scheme)
+
+    def in_question(self) -> list[str]:
+        """Arms that need more rounds, by the names of their runs."""
+        raw_of = {name: raw for raw, name in self.names.items()}
+        return [raw_of.get(name, name) for name in self.judge.in_question(self.arms, self.same_scheme)]
+
+
+def outcome(study: Study, runs: Sequence[Run]) -> Outcome:
+    """How a study's validation stands after some runs."""
+    judge = study.judge(runs)
+    arms, names = settle(judge.arms(rounds_of(runs)))
+    points = {names[raw]: point for raw, point in candidates(runs).items() if raw in names}
+    same_scheme = TUNED in points and study.policy(points[TUNED]) == study.manual_policy
+    return Outcome(judge, arms, names, points, same_scheme)
 
 
 def candidates(runs: Sequence[Run]) -> dict[str, Params]:

@@ -13,7 +13,7 @@ from damoos.model.trial import History, Run, Trial, mean_measurement, orientatio
 from damoos.policies.base import DamosPolicy
 from damoos.scorers.terms import term
 from damoos.statistics.arms import BASELINE, TUNED, Arm
-from damoos.study.course import candidates
+from damoos.study.course import candidates, outcome
 from damoos.study.scoring import feasible_scores
 from damoos.study.study import EvaluationStudy, Study
 
@@ -185,21 +185,20 @@ def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any
 
 def _validation(study: Study, trials: History, points: Mapping[str, Params]) -> tuple[Params, dict[str, Any]]:
     """The point that is recommended after the validation, and the keys that the validation adds to the result."""
-    arms, names = study.arms()
-    places = {names[candidate]: point for candidate, point in points.items() if candidate in names}
-    best = places.get(TUNED, next(iter(points.values())))
-    outcome = study.judge(study.runs()).verdict(arms, study.policy(best) == study.manual_policy)
-    table = {name: _arm_json(arm, study.setting.reports) for name, arm in arms.items()}
-    for name, point in places.items():
+    stand = outcome(study, study.runs())
+    best, verdict = stand.points.get(TUNED, next(iter(points.values()))), stand.verdict()
+    table = {name: _arm_json(arm, study.setting.reports) for name, arm in stand.arms.items()}
+    for name, point in stand.points.items():
         table[name]["params"] = study.space.readable(point)
     searched = feasible_scores(tuple(trial for trial in trials if trial.params == best))
     shrinkage = None
     if searched and table.get(TUNED, {}).get("score") is not None:
-        in_search, validated = sum(searched) / len(searched), arms[TUNED].score
+        in_search, validated = sum(searched) / len(searched), stand.arms[TUNED].score
         lost = orientation(study.scorer.direction) * (in_search - validated)
         shrinkage = {"searched": in_search, "validated": validated, "shrinkage": lost}
-    said_as = {"verdict": outcome.best, "verdict_text": outcome.text}
-    return best, {"validation": table, "shrinkage": shrinkage, **said_as}
+    return best, {
+        "validation": table, "shrinkage": shrinkage, "verdict": verdict.best, "verdict_text": verdict.text,
+    }  # fmt: skip
 
 
 def _arm_json(arm: Arm, reports: Sequence[str]) -> dict[str, Any]:

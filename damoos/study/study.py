@@ -168,10 +168,7 @@ class Study(StoredStudy):
 
     def arms(self) -> tuple[dict[str, Arm], dict[str, str]]:
         """The arms of the validation by the names that people read, and these names by those of the runs."""
-        return self.settled(self.runs())
-
-    def settled(self, runs: Sequence[Run]) -> tuple[dict[str, Arm], dict[str, str]]:
-        """The same after some runs."""
+        runs = self.runs()
         return settle(self.judge(runs).arms(rounds_of(runs)))
 
     def known(self, history: History) -> History:

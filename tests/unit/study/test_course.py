@@ -10,21 +10,11 @@ import pytest
 
 from damoos import api
 from damoos.errors import ConfigError, WorkloadError
-from damoos.machines import catalog
 from damoos.study.plan import least_runs, plan, samples_within
 from damoos.testing.fake import FakeMachine
 
 Use = Callable[[FakeMachine], FakeMachine]
 NR_SEARCH = len(plan(10))
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Use:
-    def use(machine: FakeMachine) -> FakeMachine:
-        monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: machine)
-        return machine
-
-    return use
 
 
 def tune(results: Path, **words: Any) -> api.TunedStudy:

@@ -14,7 +14,6 @@ import pytest
 from damoos import api
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, MachineLost, UnsupportedError, WorkloadError
-from damoos.machines import catalog
 from damoos.policies.base import RecordPolicy
 from damoos.prediction.forecast import forecast, rightsize
 from damoos.prediction.reclaim import Cost, reclaim
@@ -64,15 +63,6 @@ def curve(age_s: float) -> tuple[float, float]:
 
 def recording_machine(**words) -> FakeMachine:
     return FakeMachine(**{"curve": curve, "noise": 0.005, "seed": 3, "recording": seen(), **words})
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch):
-    def use(machine: FakeMachine) -> FakeMachine:
-        monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: machine)
-        return machine
-
-    return use
 
 
 def tune(results: Path, **words) -> api.TunedStudy:

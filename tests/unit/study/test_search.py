@@ -17,19 +17,9 @@ from damoos.errors import (
     TooManyFailures,
     WorkloadError,
 )
-from damoos.machines import catalog
 from damoos.model.trial import mean_measurement
 from damoos.study.plan import plan, validation_round
 from damoos.testing.fake import FakeMachine
-
-
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch):
-    def use(machine: FakeMachine) -> FakeMachine:
-        monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: machine)
-        return machine
-
-    return use
 
 
 def tune(results: Path, **words) -> api.TunedStudy:
