@@ -9,6 +9,7 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "tune": "damoos.api",
+    "validate": "damoos.api",
     "sweep": "damoos.api",
     "record": "damoos.api",
     "predict": "damoos.api",

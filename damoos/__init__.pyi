@@ -6,6 +6,7 @@ from damoos.api import predict as predict
 from damoos.api import record as record
 from damoos.api import sweep as sweep
 from damoos.api import tune as tune
+from damoos.api import validate as validate
 from damoos.api.comparisons import compare as compare
 from damoos.api.comparisons import evaluate as evaluate
 from damoos.api.plots import plot_compare as plot_compare

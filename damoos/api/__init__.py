@@ -1,7 +1,7 @@
 """The public Python interface: `tune`, `sweep`, `record`, `predict`, what loads them again, and what they return."""
 
 from damoos.api.recordings import Predicted, load_recording, predict, record
-from damoos.api.studies import RESULTS, EvaluatedStudy, TunedStudy, load_study, resume, tune
+from damoos.api.studies import RESULTS, EvaluatedStudy, TunedStudy, load_study, resume, tune, validate
 from damoos.api.sweeps import TunedSweep, drive_sweep, load_sweep, sweep, sweep_config
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "sweep",
     "sweep_config",
     "tune",
+    "validate",
 ]

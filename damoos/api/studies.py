@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 from damoos import scorers
 from damoos.common import html
 from damoos.damon.damo_json import context_from_json, context_to_json
+from damoos.damon.scheme import Context
 from damoos.errors import ConfigError, nearest
+from damoos.model.space import Params
 from damoos.model.trial import Trial
 from damoos.report import notebook
 from damoos.store.studies import Store
 from damoos.study.conduct import conduct
 from damoos.study.config import StudyConfig
+from damoos.study.frontier import Prospect, frontier, prospect
+from damoos.study.proof import proof
 from damoos.study.result import write
 from damoos.study.run_config import plain
 from damoos.study.steps import Watcher
@@ -142,10 +147,11 @@ class TunedStudy(_StoredStudy):
         """
         if self.best is None:
             raise ConfigError(f"study '{self.name}' has no recommended scheme")
-        context = context_from_json(self.best["damo"])
-        if pid is None and context.operations != "paddr":
-            raise ConfigError("a scheme for a process needs its pid for 'damo start': give --pid")
-        return context_to_json(context, pid)
+        return _damo(context_from_json(self.best["damo"]), pid)
+
+    def damo_of(self, point: Params, pid: int | None = None) -> dict[str, Any]:
+        """The scheme of any point of the study's space as such a document; see `damo`."""
+        return _damo(self.study.policy(point).context, pid)
 
     @property
     def trials(self) -> list[Trial]:
@@ -178,6 +184,10 @@ class TunedStudy(_StoredStudy):
         """Columns of `trials_df` that hold the tuned parameters."""
         return [param.key for param in self.study.space.params]
 
+    def prospect(self, *limits: str) -> Prospect | None:
+        """What the study expects to be best under other limits; see `damoos.study.frontier.prospect`."""
+        return prospect(self.study, limits)
+
     def plot(self) -> list[Path]:
         """Draw the study like the paper's Figure 5; returns the PNG and the SVG file."""
         from damoos.report.study.tuning import draw
@@ -188,7 +198,11 @@ class TunedStudy(_StoredStudy):
         """The result as text."""
         from damoos.report.study.text import summary
 
-        return summary(self.result) if self.result else f"study {self.name}: unfinished"
+        if not self.result:
+            return f"study {self.name}: unfinished"
+        from damoos.report.study import frontier as curve
+
+        return "\n".join(filter(None, [summary(self.result), curve.text(self.study, frontier(self.study))]))
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""
@@ -197,6 +211,13 @@ class TunedStudy(_StoredStudy):
         from damoos.report.study.text import to_html
 
         return to_html(self.result, self.trials_df)
+
+
+def _damo(context: Context, pid: int | None) -> dict[str, Any]:
+    """A document for ``damo start``; ConfigError where it needs a pid and has none."""
+    if pid is None and context.operations != "paddr":
+        raise ConfigError("a scheme for a process needs its pid for 'damo start': give --pid")
+    return context_to_json(context, pid)
 
 
 def tune(
@@ -245,6 +266,36 @@ def tune(
         now = datetime.now(UTC).isoformat()
         record = store.create(config.label, stored_config, config.direction, now)
     study = Study(record)
+    run(study, watcher)
+    return TunedStudy(study)
+
+
+def validate(
+    name: str,
+    limits: Sequence[str],
+    *,
+    repeats: int = 6,
+    candidates: int = 3,
+    results: Path = RESULTS,
+    storage: str | None = None,
+    watcher: Watcher | None = None,
+) -> TunedStudy:
+    """Validate on fresh runs what a finished study tells under other limits; a study of its own.
+
+    Parameters
+    ----------
+    name : str
+        Of the finished study.
+    limits : sequence of str
+        For example ``slowdown<=0.05``; in place of the score's own on the same terms.
+    repeats, candidates : int
+        As for `tune`.
+
+    Raises
+    ------
+    DamoosError : see `damoos.errors`
+    """
+    study = proof(Store(results, storage), name, limits, repeats, candidates)
     run(study, watcher)
     return TunedStudy(study)
 

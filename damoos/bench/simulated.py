@@ -21,7 +21,6 @@ from damoos import searchers
 from damoos.bench.surfaces import Surface, generate
 from damoos.model.space import Params
 from damoos.model.trial import Measurement, Run, orientation
-from damoos.scorers import scorer as scorer_of
 from damoos.searchers.base import Searcher, feasible
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.study.config import StudyConfig
@@ -42,7 +41,7 @@ class SimulatedStudy(Study):
 
     def __init__(self, surface: Surface, config: StudyConfig, searcher: Searcher) -> None:
         self.name, self.config = surface.name, config
-        self.__dict__ |= {"scorer": scorer_of(config.scorer, config.scorer_options), "space": surface.space}
+        self.__dict__ |= {"scorer": config.make_scorer(), "space": surface.space}
         self._given = searcher
 
     @property

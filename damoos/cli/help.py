@@ -34,7 +34,7 @@ class Task:
 TASKS = (
     Task(
         "Tune and prove",
-        ("tune", "resume", "evaluate", "compare"),
+        ("tune", "resume", "validate", "evaluate", "compare"),
         "damoos tune --workload parsec3/raytrace --trials 10",
     ),
     Task(

@@ -191,6 +191,36 @@ def resume(
 
 
 @app.command()
+def validate(
+    study: StudyName,
+    limits: Annotated[
+        list[str],
+        typer.Option(
+            "--limit", help="In place of the score's own on the same metric, e.g. 'slowdown<=0.02'; several times."
+        ),
+    ],
+    repeats: options.Repeats = 6,
+    candidates: options.Candidates = 3,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: Format = "text",
+) -> None:
+    """Prove on fresh runs what a finished study expects under other limits.
+
+    Example: damoos validate parsec3-raytrace-guest-1 --limit 'slowdown<=0.02'
+    """
+    from damoos import api
+
+    check_format(form)
+    with Watching() as watcher:
+        found = api.validate(
+            study, limits, repeats=repeats, candidates=candidates, results=results, storage=storage, watcher=watcher
+        )
+    _print_result(found, form, results)
+    check_feasible(found)
+
+
+@app.command()
 def apply(
     study: StudyName,
     arm: Annotated[str, typer.Option(help="tuned, or manual where the validation found that better.")] = "tuned",
@@ -263,6 +293,12 @@ def studies(results: Results = RESULTS, storage: Storage = None, form: Format = 
 @app.command()
 def show(
     study: StudyName,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit", help="What the study expects under this limit, e.g. 'slowdown<=0.02'; several times for several."
+        ),
+    ] = None,
     pid: Annotated[int | None, typer.Option(help="Process id for --format damo.")] = None,
     results: Results = RESULTS,
     storage: Storage = None,
@@ -276,6 +312,9 @@ def show(
 
     check_format(form, "damo")
     stored = api.load_study(study, results=results, storage=storage)
+    if limits:
+        _print_prospect(stored, limits, pid, form)
+        return
     if form == "damo":
         if isinstance(stored, api.EvaluatedStudy):
             raise ConfigError(f"study '{study}' compares configurations; it recommends no scheme")
@@ -296,6 +335,24 @@ def show(
     shown = table.reindex(columns=columns).dropna(axis="columns", how="all")
     print(shown.to_string(index=False) if len(table) else "no trials yet")
     print(repr(stored))
+
+
+def _print_prospect(stored: TunedStudy | EvaluatedStudy, limits: list[str], pid: int | None, form: str) -> None:
+    """What a study expects under other limits than its own; an error of its own where it knows no point."""
+    from damoos import api
+    from damoos.report.study import frontier
+
+    if isinstance(stored, api.EvaluatedStudy):
+        raise ConfigError(f"study '{stored.name}' compares configurations; it knows nothing of other limits")
+    found = stored.prospect(*limits)
+    if found is None:
+        raise NothingFeasible(frontier.single(stored.study, limits, found))
+    if form == "damo":
+        print(json.dumps(stored.damo_of(found.params, pid), indent=2))
+    elif form == "json":
+        print(json.dumps({"study": stored.name, **found.to_json(stored.study)}, indent=2))
+    else:
+        print(frontier.single(stored.study, limits, found))
 
 
 def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None, unit_work: str | None) -> int:

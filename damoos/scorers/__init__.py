@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from damoos.scorers.base import Scorer
 from damoos.scorers.cost import CostScorer
 from damoos.scorers.daos import DaosScorer
 from damoos.scorers.foreign import FileScorer, ProgramScorer
+from damoos.scorers.limited import OtherLimits
 from damoos.scorers.psi import PsiScorer
 from damoos.scorers.sla import SlaScorer
 from damoos.scorers.weighted import WeightedScorer
@@ -31,13 +32,15 @@ def is_foreign(name: str) -> bool:
     return ".py:" in name or "/" in name
 
 
-def scorer(name: str, options: Mapping[str, Any] | None = None) -> Scorer:
+def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence[str] = ()) -> Scorer:
     """A scorer by its short name, by ``FILE.py:FUNCTION`` or by the path of a program.
 
     Parameters
     ----------
     options : mapping
         Keyword arguments of the scorer.
+    limits : sequence of str
+        In place of the scorer's own on the same terms.
 
     Raises
     ------
@@ -56,7 +59,8 @@ def scorer(name: str, options: Mapping[str, Any] | None = None) -> Scorer:
         if option not in takes:
             hint = nearest(option, takes) if takes else "; it takes none"
             raise ConfigError(f"score '{name}' has no option '{option}'{hint}")
-    return kind(path=absolute(name), **arguments) if is_foreign(name) else kind(**arguments)  # type: ignore[call-arg]
+    found = kind(path=absolute(name), **arguments) if is_foreign(name) else kind(**arguments)  # type: ignore[call-arg]
+    return OtherLimits(found, limits) if limits else found
 
 
 def absolute(name: str) -> str:

@@ -136,6 +136,12 @@ def parse_limit(text: str) -> Limit:
     return Limit(" ".join(text.split()), name, sign.startswith("<"), bound, of_baseline, every is not None)
 
 
+def subject(text: str) -> str:
+    """The term that a limit is on; ``speedup`` is ``slowdown`` from the other side."""
+    name = re.split(r"[\s<>=]", text.strip(), maxsplit=1)[0]
+    return "slowdown" if name == "speedup" else name
+
+
 class Limits:
     """Some limits at once.
 
@@ -147,6 +153,11 @@ class Limits:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._limits = [parse_limit(text) for text in texts]
+
+    @property
+    def texts(self) -> list[str]:
+        """As they were written."""
+        return [limit.text for limit in self._limits]
 
     @property
     def needs(self) -> list[str]:

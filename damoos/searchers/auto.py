@@ -40,8 +40,8 @@ class AutoSearcher(BorderSearcher):
     chance to keep the limits is largest, by a model of the score without its limits and one of what is used of them.
     Where runs say only whether they did, it halves the border of the limits (`BorderSearcher`).
 
-    `recommend` gives a point that was tried: the one that is worth most, if the chance counts that the validation
-    refuses it. Runs of the validation are trials like others.
+    `recommend` gives the point that is worth most, if the chance counts that the validation refuses it. It need not
+    have been tried: the validation's runs are its trials.
     """
 
     name = "auto"
@@ -62,10 +62,14 @@ class AutoSearcher(BorderSearcher):
         return gain < WORTH_A_TRIAL * max(abs(over), float(np.ptp(objectives)))
 
     def shortlist(self, history: History, count: int) -> list[Params]:
-        """Tried points, the one that is worth most first."""
-        if not _has_margins(history) or len(feasible(history)) < 2:
+        """Points, tried or not, the one that is worth most first."""
+        if not can_model(history):
             return super().shortlist(history, count)
-        return self._prudent(history, count)
+        return self._prudent(history, self._anywhere(history), count) or [best(history).params]
+
+    def outlook(self, history: History, points: Sequence[Params]) -> tuple[Belief, Array]:
+        """What is believed of the score at points as if there were no limits, and their chance to keep the limits."""
+        return self._objective(history, points), self._chance(history, points)
 
     def _best_bet(self, history: History) -> Bet:
         """Where the expected improvement times the chance to keep the limits is largest, how large, and over what."""
@@ -86,10 +90,16 @@ class AutoSearcher(BorderSearcher):
         gains = belief.expected_improvement(over)[: len(bets)] * chance
         return bets[int(np.argmax(gains))], float(gains.max()), over
 
+    def _anywhere(self, history: History) -> list[Params]:
+        """Points that may be put into service: those that were measured first, then those that may be asked."""
+        tried = _measured(history)
+        return [*tried, *(point for point in self._near(history) if point not in tried)]
+
     def _near(self, history: History) -> list[Params]:
-        """Points that may be asked: anywhere, and around the one that would be recommended."""
+        """Points that may be asked: anywhere, and around the best of those that were tried."""
         random, count = np.random.default_rng(len(history)), len(self.space.params)
-        best_place = np.array(self.space.to_unit(self.recommend(history)))
+        best_tried = next(iter(self._prudent(history, _measured(history), 1)), best(history).params)
+        best_place = np.array(self.space.to_unit(best_tried))
         places = [self.grid(FINEST if count == 1 else FINEST - 1)]
         for reach in REACHES:
             places.append(best_place + random.normal(0, reach, (NR_NEAR, count)))
@@ -121,19 +131,24 @@ class AutoSearcher(BorderSearcher):
         belief = believe(x, use, self.places(points), self.columns)
         return np.asarray(belief.weights @ norm.cdf((_used(0.0) - belief.means) / belief.deviations))
 
-    def _prudent(self, history: History, count: int) -> list[Params]:
-        """Tried points by what they are worth if the validation accepts them, and the next safe one if it does not."""
-        points = _distinct(trial for trial in history if trial.score.objective is not None)
-        expected, chance = self._objective(history, points).mean, self._chance(history, points)
+    def _prudent(self, history: History, points: Sequence[Params], count: int) -> list[Params]:
+        """Points by what they are worth if the validation accepts them, and the next safe one if it does not."""
+        belief, chance = self.outlook(history, points)
+        expected = belief.mean
         safe = max(expected[chance >= SAFE], default=float(expected.min()))
         worth = chance * expected + (1 - chance) * (safe - PRICE * abs(safe))
         order = [n for n in np.argsort(-worth, kind="stable") if chance[n] >= HOPELESS]
-        return [points[n] for n in order][:count] or [best(history).params]
+        return [points[n] for n in order][:count]
 
 
 def _has_margins(history: History) -> bool:
     """Whether every trial that ran says by how much it kept or broke the limits."""
     return all(trial.score.margin is not None for trial in history if trial.state != "fail")
+
+
+def can_model(history: History) -> bool:
+    """Whether enough is known for models of the score and of the limits: two runs, one of which kept the limits."""
+    return _has_margins(history) and bool(feasible(history)) and len(_measured(history)) > 1
 
 
 def _distinct(trials: Iterable[Trial]) -> list[Params]:
@@ -143,6 +158,11 @@ def _distinct(trials: Iterable[Trial]) -> list[Params]:
         if trial.params not in points:
             points.append(trial.params)
     return points
+
+
+def _measured(history: History) -> list[Params]:
+    """Points of which a score is known, whether it kept the limits or not."""
+    return _distinct(trial for trial in history if trial.score.objective is not None)
 
 
 def _used(margin: float) -> float:

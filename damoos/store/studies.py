@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -170,9 +170,20 @@ class Store:
             return [summary.study_name for summary in sorted(ours, key=lambda summary: summary.user_attrs["created"])]
 
     def create(
-        self, label: str, config: dict[str, Any], direction: Literal["maximize", "minimize"], created: str
+        self,
+        label: str,
+        config: dict[str, Any],
+        direction: Literal["maximize", "minimize"],
+        created: str,
+        fill: Callable[[StudyRecord], None] | None = None,
     ) -> StudyRecord:
-        """A new study with the next free number behind its label."""
+        """A new study with the next free number behind its label.
+
+        Parameters
+        ----------
+        fill : callable or None
+            Stores what the study begins with; the study is there for others once that is done.
+        """
         import optuna
 
         with store_errors():
@@ -180,6 +191,8 @@ class Store:
             number = next(n for n in range(1, len(taken) + 2) if f"{slug(label)}-{n}" not in taken)
             name = f"{slug(label)}-{number}"
             study = optuna.create_study(storage=self._storage, study_name=name, direction=direction)
+            if fill:
+                fill(self._record(study))
             return self._begun(study, config, created)
 
     def ensure(

@@ -13,6 +13,7 @@ from damoos.errors import ConfigError, nearest
 from damoos.model.space import Param, Params, Space, parse_param
 from damoos.policies.base import DamosPolicy
 from damoos.prediction.prior import can_predict
+from damoos.scorers.base import Scorer
 from damoos.study.plan import least_runs, samples_within
 from damoos.study.run_config import RunConfig
 from damoos.units import format_us
@@ -43,6 +44,10 @@ class StudyConfig(RunConfig):
         Name, ``FILE.py:FUNCTION``, or the path of a program.
     scorer_options : dict
         Keyword arguments of the scorer.
+    limits : sequence of str
+        In place of the scorer's own on the same terms: what ``damoos validate`` proves.
+    of : str or None
+        The study whose runs this one begins with, to validate what they tell under ``limits``; None for a search.
     searcher : str
         Name, or ``optuna:NAME``.
     seed : int
@@ -64,6 +69,8 @@ class StudyConfig(RunConfig):
     operations: str = "vaddr"
     scorer: str = "daos"
     scorer_options: dict[str, Any] = field(default_factory=dict)
+    limits: Sequence[str] = ()
+    of: str | None = None
     searcher: str = "auto"
     seed: int = 0
     repeats: int = 6
@@ -86,6 +93,11 @@ class StudyConfig(RunConfig):
             raise ConfigError(f"{self.runs} runs leave no room for a validation; give {least_runs(2)} or more")
 
     @property
+    def label(self) -> str:
+        """What the study's name starts with."""
+        return f"{self.of}-validate" if self.of else super().label
+
+    @property
     def nr_steps(self) -> int:
         """How many runs are counted as its progress: its trials."""
         return self.nr_trials
@@ -103,11 +115,15 @@ class StudyConfig(RunConfig):
     @property
     def direction(self) -> Literal["maximize", "minimize"]:
         """Whether a higher or a lower score is better."""
-        return scorers.scorer(self.scorer, self.scorer_options).direction
+        return self.make_scorer().direction
+
+    def make_scorer(self) -> Scorer:
+        """The scorer; ConfigError if there is none of this name, or it takes no such option."""
+        return scorers.scorer(self.scorer, self.scorer_options, self.limits)
 
     def check(self) -> None:
         """Find every wrong name and option before a machine is started."""
-        scorers.scorer(self.scorer, self.scorer_options)
+        self.make_scorer()
         super().check()
         space = space_of(self, Tuning())
         searchers.searcher(self.searcher, space, self.nr_trials, self.seed)
@@ -137,7 +153,7 @@ class StudyConfig(RunConfig):
             why = "a running process has no runtime to predict"
         elif self.operations != "vaddr":
             why = f"operations '{self.operations}' see more than the workload's memory; 'vaddr' sees that"
-        elif not can_predict(space, scorers.scorer(self.scorer, self.scorer_options)):
+        elif not can_predict(space, self.make_scorer()):
             why = "a recording predicts min_age of a pageout scheme, for a score of runtime and RSS"
         if why and self.prior == "record":
             raise ConfigError(f"--prior record: {why}")

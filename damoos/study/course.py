@@ -18,7 +18,6 @@ from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, TUNED, Arm, roun
 from damoos.statistics.limits import MIN_ROUNDS
 from damoos.statistics.verdict import Judge, Verdict, settle
 from damoos.study.plan import validation_round
-from damoos.study.scoring import score_validation
 from damoos.study.study import Study
 
 
@@ -78,11 +77,9 @@ class Course:
 
     def _begin(self, runs: Sequence[Run], points: dict[str, Params]) -> str | None:
         """Add the point that the searcher would have validated next; None where it has none."""
-        history = self._study.known(self._study.trials_of(runs))
-        if not feasible(history):
+        if not feasible(self._study.trials_of(runs)):
             return None
-        measured = self._study.known(score_validation(runs, self._study.scorer, first_number=len(history)))
-        listed = self._study.searcher.shortlist((*history, *measured), 1 + len(points))
+        listed = self._study.searcher.shortlist(self._study.evidence(runs), 1 + len(points))
         fresh = [point for point in listed if point not in points.values()]
         if not fresh:
             return None

@@ -35,9 +35,15 @@ def result_of(study: Study, elapsed_s: float) -> dict[str, Any]:
         best, validation = _validation(study, trials, points)
     return {
         **about(study),
+        "of": config.of,
         "searcher": config.searcher,
         "scorer": config.scorer,
-        "score": {"direction": study.scorer.direction, "unit": study.scorer.unit, "options": config.scorer_options},
+        "score": {
+            "direction": study.scorer.direction,
+            "unit": study.scorer.unit,
+            "options": config.scorer_options,
+            "limits": list(config.limits),
+        },
         "baselines": [
             {"number": run.number, "metrics": dict(run.measurement.metrics)}
             for run in study.runs()

@@ -51,7 +51,10 @@ class Search(Execution):
         super().__init__(study, watcher, study.config.nr_runs)
 
     def _work(self) -> Part:
-        yield from self._search()
+        if self._config.of is None:
+            yield from self._search()
+        else:
+            self._plan = [run for run in self._done.values() if run.kind != "validation"]
         yield from self._validate()
 
     def _result(self, elapsed_s: float) -> dict[str, Any]:

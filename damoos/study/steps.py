@@ -125,6 +125,7 @@ class Execution(ABC):
                 commit=paths.commit(),
                 reports=tuple(workload.reports),
                 record=self._can_record(),
+                has_runtime=workload.has_runtime,
             )
             self._study.record.set("setting", setting.to_json())
         elif stored["workload_identity"] != workload.identity:

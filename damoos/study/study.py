@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from damoos import scorers, searchers
+from damoos import searchers
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Run, mean_measurement, orientation
@@ -20,7 +20,7 @@ from damoos.statistics.verdict import Judge, settle
 from damoos.store.studies import StudyRecord
 from damoos.study.config import StudyConfig, manual_policy, policy_of
 from damoos.study.evaluation_config import EvaluationConfig
-from damoos.study.scoring import feasible_scores, is_baseline, oriented, score_trials
+from damoos.study.scoring import feasible_scores, is_baseline, oriented, score_trials, score_validation
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Setting:
     commit: str | None
     reports: tuple[str, ...] = ()
     record: bool = False
+    has_runtime: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""
@@ -103,7 +104,7 @@ class Study(StoredStudy):
     @cached_property
     def scorer(self) -> Scorer:
         """The scorer; ConfigError if a file that it came from is gone."""
-        return scorers.scorer(self.config.scorer, self.config.scorer_options)
+        return self.config.make_scorer()
 
     @cached_property
     def space(self) -> Space:
@@ -159,6 +160,23 @@ class Study(StoredStudy):
             else trial
             for trial in history
         )
+
+    def evidence(self, runs: Sequence[Run]) -> History:
+        """All that some runs tell of points, as the searcher is shown it: the trials, then the validation's."""
+        trials = self.trials_of(runs)
+        return self.known((*trials, *score_validation(runs, self.scorer, first_number=len(trials))))
+
+    def asked_again(self, **words: Any) -> Study:
+        """The same runs under another score, or other limits, as `auto` sees them.
+
+        Parameters
+        ----------
+        **words
+            Fields of `damoos.study.config.StudyConfig` that are not this study's own.
+        """
+        other = Study(self.record)
+        other.config = replace(self.config, searcher="auto", **words)
+        return other
 
     def judge(self, runs: Sequence[Run]) -> Judge:
         """Who judges a validation, with the noise that some runs tell."""

@@ -88,6 +88,8 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
         (["show", "nothing"], "unknown study 'nothing'; there are no studies yet"),
         (["resume", "nothing"], "unknown study 'nothing'"),
         (["apply", "nothing"], "unknown study 'nothing'"),
+        (["validate", "nothing", "--limit", "slowdown<=0.02"], "unknown study 'nothing'"),
+        (["validate", "nothing"], "Missing option '--limit'"),
         (["stop"], "nothing is in service here"),
         ([*RAYTRACE, "--score", "sla", "--limit", "slowdown"], "write NAME<=NUMBER"),
         ([*RAYTRACE, "--score", "sla", "--maximize", "ops", "--minimize", "ops"], "either --maximize or --minimize"),
@@ -108,7 +110,7 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
     ],
 )  # fmt: skip
 def test_wrong_words_get_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:
-    if words[0] in ("tune", "show", "resume", "apply", "stop"):
+    if words[0] in ("tune", "show", "resume", "validate", "apply", "stop"):
         words = [*words, "--results", str(tmp_path)]
     done = damoos(*words)
     assert done.returncode == 2, done.stderr

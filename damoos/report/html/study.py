@@ -14,8 +14,10 @@ from damoos.report.charts.page import Figure
 from damoos.report.html import document, fleet, provenance, shown, trials
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.report.recording import charts, forecasts
+from damoos.report.study import frontier as curve
 from damoos.report.study import memory, tuning
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
+from damoos.study.frontier import Prospect, frontier
 from damoos.study.study import Study
 from damoos.units import show_bytes, show_score
 
@@ -30,12 +32,17 @@ def write(study: Study, path: Path) -> list[Path]:
     ------
     ConfigError : it has not reached its machine
     """
-    return document.write(path, "study", figures(study), **context(study))
+    found = frontier(study) if study.record.result else {}
+    return document.write(path, "study", _figures(study, found), **_context(study, found))
 
 
-def figures(study: Study) -> list[Figure]:
+def _figures(study: Study, found: Mapping[float, Prospect | None]) -> list[Figure]:
     """The figures of a study, as far as it has what they show."""
     figures = [Figure("score", "Score by what was tuned", _SCORE, tuning.chart(study))]
+    if any(found.values()):
+        figures.append(
+            Figure("frontier", "Saving by the slowdown that is allowed", _FRONTIER, curve.chart(study, found))
+        )
     memory_chart = memory.chart(study)
     if memory_chart.panels[0].layers:
         figures.append(Figure("memory", "Memory over time", _MEMORY, memory_chart))
@@ -53,11 +60,15 @@ _SCORE = (
     "Every point is one run, with its 95 % interval where repeated runs tell the noise; the line is what the search"
     " makes of the points. Where limits were broken is shaded."
 )
+_FRONTIER = (
+    "What the same runs let one expect under tighter limits: every point is another scheme, not validated, with the"
+    " chance that it keeps its limit."
+)
 _MEMORY = "One round of the validation, each run from its beginning to its end."
 _PREDICTION = "From the recording alone, before any trial; the points are what trials then measured."
 
 
-def context(study: Study) -> dict[str, Any]:
+def _context(study: Study, found: Mapping[float, Prospect | None]) -> dict[str, Any]:
     """What the template shows beside the figures."""
     result = study.record.result or {}
     history, runs = study.trials(), study.runs()
@@ -66,6 +77,7 @@ def context(study: Study) -> dict[str, Any]:
         **_verdict(study, result),
         "schemes": list(_schemes(study, result)),
         **_validation(study, result),
+        "frontier": _frontier(study, found),
         "trials": trials.table(study, history, runs),
         "trials_say": trials.says(study, history),
         **trials.prediction(study, result),
@@ -156,6 +168,27 @@ _VALIDATION = (
     "Fresh runs of each scheme in turns, each scored against the baseline of its own round."
     " Memory with swap is RSS and what the swapped pages take."
 )
+
+
+def _frontier(study: Study, found: Mapping[float, Prospect | None]) -> Table | None:
+    """The best point by the slowdown that is allowed; None where there is nothing to say."""
+    if not any(found.values()):
+        return None
+    columns = {"": WORDS, "slowdown allowed": NUMBERS, "parameters": WORDS, "RSS saved, expected": NUMBERS}
+    columns |= {"slowdown, expected": NUMBERS, "chance to keep it": NUMBERS, "runs": NUMBERS, "scheme": WORDS}
+    return Table(columns, [_prospect(study, curve.names(found).get(s, ""), s, found[s]) for s in found])
+
+
+def _prospect(study: Study, name: str, allowed: float, found: Prospect | None) -> list[Cell]:
+    if found is None:
+        return [shown.word(name), shown.share(allowed), shown.word("no point is known"), *[shown.word("")] * 5]
+    saving, slowdown = found.memory_saving, found.slowdown
+    scheme = "\n".join(map(str, study.policy(found.params).schemes))
+    return [
+        shown.word(name), shown.share(allowed), shown.word(curve.point_text(study, found)),
+        Cell(curve.percent(saving), saving.mean), Cell(curve.percent(slowdown, "+"), slowdown.mean),
+        shown.share(found.chance), shown.count(found.runs), shown.word(scheme, code=True),
+    ]  # fmt: skip
 
 
 def _arm(study: Study, result: Result, name: str, arm: Mapping[str, Any]) -> list[Cell]:

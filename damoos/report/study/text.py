@@ -34,6 +34,11 @@ def _prediction(found: dict[str, Any] | None) -> list[str]:
 def summary(result: dict[str, Any]) -> str:
     """The verdict, the arms side by side, the winning scheme."""
     lines = [f"study {result['study']}: {result['workload']} ({result['variant']}) on {result['machine']['name']}"]
+    if result.get("of"):
+        limits = " and ".join(result["score"]["limits"])
+        lines.append(
+            f"its trials and {len(result['baselines'])} baselines are those of {result['of']}, now under {limits}"
+        )
     drift = result["drift"]
     lines.append(
         f"{len(result['trials'])} trials, {len(result['baselines'])} interleaved baselines"

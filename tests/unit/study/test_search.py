@@ -314,7 +314,7 @@ def test_a_score_to_be_minimised(fake, tmp_path: Path) -> None:
     assert found.result["shrinkage"]["searched"] == min(scores)
     assert found.result["verdict"] == "tuned"
     assert found.result["score"] == {"direction": "minimize", "unit": "rss_avg_bytes: as the run reports it",
-                                     "options": words["scorer_options"]}  # fmt: skip
+                                     "options": words["scorer_options"], "limits": []}  # fmt: skip
     import optuna
 
     theirs = optuna.load_study(study_name=found.name, storage=f"sqlite:///{tmp_path}/damoos.sqlite")
