@@ -18,6 +18,7 @@ from damoos.report import notebook
 from damoos.store.studies import Store
 from damoos.study.conduct import conduct
 from damoos.study.config import StudyConfig
+from damoos.study.experience import experiences
 from damoos.study.frontier import Prospect, frontier, prospect
 from damoos.study.proof import proof
 from damoos.study.result import write
@@ -264,7 +265,11 @@ def tune(
     record = store.unfinished(stored_config)
     if record is None:
         now = datetime.now(UTC).isoformat()
-        record = store.create(config.label, stored_config, config.direction, now)
+        known = [experience.to_json() for experience in experiences(store, config)]
+        record = store.create(
+            config.label, stored_config, config.direction, now,
+            lambda new: new.set("experiences", known) if known else None,
+        )  # fmt: skip
     study = Study(record)
     run(study, watcher)
     return TunedStudy(study)

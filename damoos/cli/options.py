@@ -65,7 +65,15 @@ Searcher = Annotated[
 Prior = Annotated[
     str,
     typer.Option(
-        help="record: the first trial is a recording that predicts the others; auto: the same where possible; none.",
+        help="What to expect: auto (of finished studies of the workload; else of a recording), record, or none.",
+        rich_help_panel=SEARCH,
+    ),
+]
+Like = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A finished study that tells what to expect; several times. Default: those of the same workload.",
+        autocompletion=complete.studies,
         rich_help_panel=SEARCH,
     ),
 ]

@@ -5,7 +5,6 @@ docs/searchers.md explains it with figures and puts it beside the others.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -16,10 +15,8 @@ from damoos.model.space import Params
 from damoos.model.trial import History, Trial
 from damoos.searchers.base import best, feasible, value
 from damoos.searchers.border import FINEST, BorderSearcher
-from damoos.searchers.surrogate import Array, Belief, believe
+from damoos.searchers.surrogate import Array, Belief, believe, used
 
-# Up to this share of a limit the scale of what is used of it is linear.
-LINEAR_UP_TO = 0.2
 # Distances from the best point at which points may be asked, and how many at each.
 REACHES, NR_NEAR = (0.15, 0.05), 48
 # Chances to keep the limits from which on a point is a safe one, and below which it is not recommended.
@@ -126,10 +123,15 @@ class AutoSearcher(BorderSearcher):
     def _chance(self, history: History, points: Sequence[Params]) -> Array:
         """Chance of points to keep the limits on the average, from the margins of all trials that have any."""
         known = [trial for trial in history if trial.score.margin is not None]
+        use = np.array([used(trial.score.margin or 0.0) for trial in known])
+        expectation = self.prior.expected(history, [*(t.params for t in known), *points]) if self.prior else None
+        before = np.zeros(len(known) + len(points))
+        if expectation is not None and expectation.used is not None:
+            before = expectation.weights @ expectation.used
         x = self.places([trial.params for trial in known])
-        use = np.array([_used(trial.score.margin or 0.0) for trial in known])
-        belief = believe(x, use, self.places(points), self.columns)
-        return np.asarray(belief.weights @ norm.cdf((_used(0.0) - belief.means) / belief.deviations))
+        belief = believe(x, use - before[: len(known)], self.places(points), self.columns)
+        means = belief.means + before[len(known) :]
+        return np.asarray(belief.weights @ norm.cdf((used(0.0) - means) / belief.deviations))
 
     def _prudent(self, history: History, points: Sequence[Params], count: int) -> list[Params]:
         """Points by what they are worth if the validation accepts them, and the next safe one if it does not."""
@@ -163,8 +165,3 @@ def _distinct(trials: Iterable[Trial]) -> list[Params]:
 def _measured(history: History) -> list[Params]:
     """Points of which a score is known, whether it kept the limits or not."""
     return _distinct(trial for trial in history if trial.score.objective is not None)
-
-
-def _used(margin: float) -> float:
-    """How much of a limit is used up; logarithmic except near 0, because what a scheme costs grows by factors."""
-    return math.asinh((1 - margin) / LINEAR_UP_TO)

@@ -25,14 +25,17 @@ class Expectation:
         Chance that the limits are kept, 0 to 1.
     weights : ndarray of shape (accounts,)
         Sum up to 1.
-    deviation : float
+    deviation : float, or ndarray of shape (points,)
         How far a measured score lies from that of the right account, as a standard deviation.
+    used : ndarray of shape (accounts, points), or None
+        How much of the limits is used up (`damoos.searchers.surrogate.used`); None where nobody says.
     """
 
     scores: NDArray[np.float64]
     kept: NDArray[np.float64]
     weights: NDArray[np.float64]
-    deviation: float
+    deviation: float | NDArray[np.float64]
+    used: NDArray[np.float64] | None = None
 
     @property
     def mean(self) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ from scipy.stats import norm, qmc
 from damoos.model.space import Params
 from damoos.model.trial import History
 from damoos.searchers.base import Searcher, best, feasible, infeasible, value
-from damoos.searchers.surrogate import Array, believe, chance_feasible, distances
+from damoos.searchers.surrogate import Array, believe, chance_feasible, columns, distances, places
 
 # Of a spread-out sequence: the middle first, then the quarters.
 NR_FIRST = 3
@@ -215,20 +215,11 @@ class BorderSearcher(Searcher):
     @cached_property
     def columns(self) -> list[int]:
         """The parameter that each column of `places` belongs to."""
-        return [n for n, param in enumerate(self.space.params) for _ in range(len(param.choices) or 1)]
+        return columns(self.space)
 
     def places(self, points: Sequence[Params]) -> Array:
-        """Places for distances: the unit cube, with any two words of a choice one edge apart."""
-        rows = []
-        for point in points:
-            row: list[float] = []
-            for param in self.space.params:
-                if param.choices:
-                    row += [math.sqrt(0.5) * (point[param.key] == n) for n in range(len(param.choices))]
-                else:
-                    row.append(param.to_unit(point[param.key]))
-            rows.append(row)
-        return np.array(rows)
+        """Places for distances, see `damoos.searchers.surrogate.places`."""
+        return places(self.space, points)
 
 
 def _sobol(dimensions: int, count: int) -> Array:

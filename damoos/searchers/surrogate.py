@@ -11,7 +11,8 @@ Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), sections
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -21,8 +22,12 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.stats import norm
 
+from damoos.model.space import Space
+
 Array = NDArray[np.float64]
 
+# Up to this share of a limit the scale of what is used of it is linear.
+LINEAR_UP_TO = 0.2
 # In units of the cube's edge, by the number of parameters: each parameter has a scale of its own, and one that matters
 # little has a long one.
 LENGTH_SCALES: dict[int, tuple[float, ...]] = {
@@ -45,6 +50,30 @@ OWN_SHARE = 0.2
 FEASIBLE_REACH = 1.0
 FEASIBLE_PRIOR = 0.8
 FEASIBLE_DOUBT = 0.05
+
+
+def columns(space: Space) -> list[int]:
+    """The parameter that each dimension of `places` belongs to."""
+    return [n for n, param in enumerate(space.params) for _ in range(len(param.choices) or 1)]
+
+
+def places(space: Space, points: Sequence[Mapping[str, float]]) -> Array:
+    """Places of points for distances: the unit cube, with any two words of a choice one edge apart."""
+    rows = []
+    for point in points:
+        row: list[float] = []
+        for param in space.params:
+            if param.choices:
+                row += [math.sqrt(0.5) * (point[param.key] == n) for n in range(len(param.choices))]
+            else:
+                row.append(param.to_unit(point[param.key]))
+        rows.append(row)
+    return np.array(rows)
+
+
+def used(margin: float) -> float:
+    """How much of a limit is used up; logarithmic except near 0, because what a scheme costs grows by factors."""
+    return math.asinh((1 - margin) / LINEAR_UP_TO)
 
 
 def distances(a: Array, b: Array) -> Array:
@@ -84,8 +113,57 @@ class Belief:
         return np.asarray(self.weights @ (self.deviations * norm.pdf(z) + gain * norm.cdf(z)))
 
 
-def believe(x: Array, y: Array, at: Array, columns: Sequence[int] | None = None) -> Belief:
-    """Belief of a response at some points.
+@dataclass(frozen=True)
+class Model:
+    """What was measured of a response, ready to be asked for a belief at any points.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, dimensions)
+    columns : sequence of int or None
+        The parameter that each dimension belongs to; None for one parameter.
+    centre, spread : float
+        Of what was measured.
+    lengths : ndarray of shape (settings, parameters)
+    own : ndarray of shape (settings,)
+        Variance that belongs to each point.
+    root, ones, rest, mean, mass, rate, weights : ndarray, one entry for each setting
+        Rasmussen and Williams, section 2.7, with the mean integrated out.
+    shape : float
+    """
+
+    x: Array
+    columns: Sequence[int] | None
+    centre: float
+    spread: float
+    lengths: Array
+    own: Array
+    root: Array
+    ones: Array
+    rest: Array
+    mean: Array
+    mass: Array
+    rate: Array
+    weights: Array
+    shape: float
+
+    def at(self, places: Array) -> Belief:
+        """Belief at places, shape (m, dimensions)."""
+        across = _apart(self.x, places, self.columns)
+        same = (across.sum(axis=0) < 1e-18).astype(float)
+        means, deviations = [], []
+        for k, length in enumerate(self.lengths):
+            own, ones = self.own[k], self.ones[k]
+            correlation = matern(np.sqrt(np.tensordot(length**-2.0, across, axes=1)), 1.0) + own * same
+            cross = solve_triangular(self.root[k], correlation, lower=True)
+            variance = 1 + own - (cross**2).sum(axis=0) + (1 - ones @ cross) ** 2 / self.mass[k]
+            means.append(self.centre + self.spread * (self.mean[k] + self.rest[k] @ cross))
+            deviations.append(self.spread * np.sqrt(np.maximum(variance, 1e-10) * self.rate[k] / self.shape))
+        return Belief(np.array(means), np.array(deviations), self.weights)
+
+
+def fit(x: Array, y: Array, columns: Sequence[int] | None = None, most: int = NR_SETTINGS) -> Model:
+    """The model of a response.
 
     Parameters
     ----------
@@ -93,13 +171,14 @@ def believe(x: Array, y: Array, at: Array, columns: Sequence[int] | None = None)
         Points where it was measured.
     y : ndarray of shape (n,)
         What was measured.
-    at : ndarray of shape (m, dimensions)
     columns : sequence of int or None
         The parameter that each dimension belongs to; None for one parameter.
+    most : int
+        How many settings are kept, the heaviest first.
     """
     centre, spread = float(y.mean()), float(y.std()) or 1.0
     z = (y - centre) / spread
-    within, across = _apart(x, x, columns), _apart(x, at, columns)
+    within = _apart(x, x, columns)
     lengths, rough = settings(len(within))
     n, own = len(y), OWN_SHARE * rough
     same = (within.sum(axis=0) < 1e-18).astype(float)
@@ -117,16 +196,16 @@ def believe(x: Array, y: Array, at: Array, columns: Sequence[int] | None = None)
     evidence = -np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1) - np.log(mass) / 2
     evidence += np.log(prior) - shape * np.log(rate)
     weights = np.exp(evidence - evidence.max())
-    chosen = _heaviest(weights)
-    same_across = (across.sum(axis=0) < 1e-18).astype(float)
-    means, deviations = [], []
-    for k in chosen:
-        correlation = matern(np.sqrt(np.tensordot(lengths[k] ** -2.0, across, axes=1)), 1.0) + own[k] * same_across
-        cross = solve_triangular(root[k], correlation, lower=True)
-        variance = 1 + own[k] - (cross**2).sum(axis=0) + (1 - ones[k] @ cross) ** 2 / mass[k]
-        means.append(centre + spread * (mean[k] + rest[k] @ cross))
-        deviations.append(spread * np.sqrt(np.maximum(variance, 1e-10) * rate[k] / shape))
-    return Belief(np.array(means), np.array(deviations), weights[chosen] / weights[chosen].sum())
+    k = _heaviest(weights, most)
+    return Model(
+        x, columns, centre, spread, lengths[k], own[k], root[k], ones[k], rest[k], mean[k], mass[k], rate[k],
+        weights[k] / weights[k].sum(), shape,
+    )  # fmt: skip
+
+
+def believe(x: Array, y: Array, at: Array, columns: Sequence[int] | None = None) -> Belief:
+    """Belief of a response at some points: that of its model (`fit`)."""
+    return fit(x, y, columns).at(at)
 
 
 def _apart(a: Array, b: Array, columns: Sequence[int] | None) -> Array:
@@ -144,13 +223,13 @@ def settings(nr_params: int) -> tuple[Array, Array]:
     return np.array(both)[:, :-1], np.array(both)[:, -1]
 
 
-def _heaviest(weights: Array) -> NDArray[np.int_]:
+def _heaviest(weights: Array, most: int) -> NDArray[np.int_]:
     """The settings that nearly all of the weight lies on; all of them where they are few."""
-    if len(weights) <= NR_SETTINGS:
+    if len(weights) <= most:
         return np.arange(len(weights))
     order = np.argsort(-weights, kind="stable")
     count = int(np.searchsorted(np.cumsum(weights[order]), SHARE * weights.sum())) + 1
-    return order[: min(count, NR_SETTINGS)]
+    return order[: min(count, most)]
 
 
 def chance_feasible(x: Array, kept: NDArray[np.bool_], at: Array) -> Array:

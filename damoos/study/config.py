@@ -59,8 +59,11 @@ class StudyConfig(RunConfig):
     runs : int or None
         The most runs of all kinds. Trials give way to the validation. None for as many as the other limits allow.
     prior : {"auto", "record", "none"}
-        Whether the first of the trials is a recording that tells the searcher what to expect: where it can be had and
-        is of use, always (or the study does not begin), or never.
+        What tells the searcher what to expect. ``auto``: finished studies of the same workload; without any, a
+        recording in place of the first trial, where it can be had and is of use. ``record``: a recording, or the study
+        does not begin. ``none``: nothing.
+    like : sequence of str
+        Finished studies that tell the searcher what to expect, in place of those that ``auto`` finds.
     """
 
     nr_samples: int
@@ -77,6 +80,7 @@ class StudyConfig(RunConfig):
     candidates: int = 3
     runs: int | None = None
     prior: str = "auto"
+    like: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later, on a machine."""
@@ -87,6 +91,8 @@ class StudyConfig(RunConfig):
             raise ConfigError(f"{self.repeats} validation repeats give no interval; give 2 or more")
         if self.prior not in PRIORS:
             raise ConfigError(f"unknown prior '{self.prior}'{nearest(self.prior, PRIORS)}")
+        if self.like and (self.prior != "auto" or self.searcher != "auto"):
+            raise ConfigError("--like needs --searcher auto and --prior auto: it is what the search then expects")
         if self.candidates < 1:
             raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
         if self.runs is not None and self.runs < least_runs(2):
@@ -136,6 +142,11 @@ class StudyConfig(RunConfig):
         space = space_of(self, tuning)
         corners = [policy_of(self, space, corner) for corner in space.corners]
         return {self.operations: [scheme for policy in corners for scheme in policy.schemes]}
+
+    @property
+    def wants_transfer(self) -> bool:
+        """Whether finished studies of the same workload may tell the searcher what to expect."""
+        return self.prior == "auto" and self.searcher == "auto" and self.pid is None and self.of is None
 
     def wants_record(self, space: Space) -> bool:
         """Whether the search is to begin with a recording, as far as it can be told without the machine.

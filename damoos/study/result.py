@@ -53,6 +53,7 @@ def result_of(study: Study, elapsed_s: float) -> dict[str, Any]:
         "trials": [_trial_json(study, trial) for trial in trials],
         "early_abort": _early_abort(study.runs()),
         "prediction": _prediction(study, trials),
+        "transfer": _transfer(study, trials),
         "recommended": None if best is None else _scheme_json(study.space.readable(best), study.policy(best)),
         "manual": _scheme_json(study.manual, study.manual_policy),
         **validation,
@@ -158,7 +159,7 @@ def _early_abort(runs: list[Run]) -> dict[str, float]:
 
 def _prediction(study: Study, trials: History) -> dict[str, Any] | None:
     """What a recording let one expect of each trial before it ran, beside what was measured; None without one."""
-    prior = study.prior
+    prior = study.recorded_prior
     if prior is None:
         return None
     known = study.known(trials)
@@ -179,6 +180,18 @@ def _prediction(study: Study, trials: History) -> dict[str, Any] | None:
             }
         )
     return {"kept": prior.expected(known, [study.manual]) is not None, "trials": rows}
+
+
+def _transfer(study: Study, trials: History) -> dict[str, Any] | None:
+    """Which finished studies told what to expect, and how much each is believed after all trials; None without any."""
+    prior = study.transfer_prior
+    if prior is None:
+        return None
+    shares = prior.shares(study.known(trials))
+    studies: list[dict[str, Any]] = [{"study": known.study, "where": known.where} for known in study.experiences]
+    if shares:
+        studies = [{**one, "believed": share} for one, share in zip(studies, shares, strict=True)]
+    return {"kept": shares is not None, "studies": studies}
 
 
 def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any]:

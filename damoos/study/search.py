@@ -92,6 +92,8 @@ class Search(Execution):
         ------
         UnsupportedError : it was asked for and cannot be had
         """
+        if self._config.prior == "auto" and self._like(self._found.workload.variant):
+            return False  # finished studies of the same workload tell more
         needed = self._config.wants_record(space_of(self._config, self._found.workload.tuning))
         here = bool(self._found.facts.get("records"))
         if needed and not here and self._config.prior == "record":
@@ -127,6 +129,8 @@ class Search(Execution):
         study, failures = self._study, 0
         if self._config.nr_trials < self._config.nr_samples:
             self._watcher.say(f"{self._config.nr_trials} trials, so that the validation stays within --runs")
+        if study.setting.like:
+            self._watcher.say(f"finished studies tell what to expect: {', '.join(study.setting.like)}")
         self._plan = plan(self._config.nr_trials, study.setting.record)
         for step in self._left(self._plan):
             earlier = [run for run in self._done.values() if run.index < step.index]

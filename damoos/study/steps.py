@@ -126,6 +126,7 @@ class Execution(ABC):
                 reports=tuple(workload.reports),
                 record=self._can_record(),
                 has_runtime=workload.has_runtime,
+                like=self._like(workload.variant),
             )
             self._study.record.set("setting", setting.to_json())
         elif stored["workload_identity"] != workload.identity:
@@ -142,6 +143,11 @@ class Execution(ABC):
     def _can_record(self) -> bool:
         """Whether the study begins with a recording."""
         return False
+
+    def _like(self, variant: str) -> tuple[str, ...]:
+        """Names of finished studies that tell what to expect, of the same variant of the workload."""
+        known = self._study.record.get("experiences") or []
+        return tuple(fields["study"] for fields in known if fields["variant"] == variant)
 
     def _check_kernel(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         """Runs on different kernels cannot be compared within one study."""

@@ -10,17 +10,21 @@ from typing import Any
 from damoos import searchers
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Params, Space
-from damoos.model.trial import History, Run, mean_measurement, orientation
+from damoos.model.trial import History, Measurement, Run, mean_measurement, orientation
 from damoos.policies.base import DamosPolicy
 from damoos.prediction.prior import Prediction, RecordedPrior
+from damoos.prediction.transfer import Experience, TransferPrior
 from damoos.scorers.base import Scorer
-from damoos.searchers.base import Searcher
+from damoos.searchers.base import Prior, Searcher
 from damoos.statistics.arms import Arm, rounds_of, scheme_noise
 from damoos.statistics.verdict import Judge, settle
 from damoos.store.studies import StudyRecord
 from damoos.study.config import StudyConfig, manual_policy, policy_of
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.scoring import feasible_scores, is_baseline, oriented, score_trials, score_validation
+
+# As many baselines come before the first trial.
+NR_FIRST_BASELINES = 2
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Setting:
     reports: tuple[str, ...] = ()
     record: bool = False
     has_runtime: bool = True
+    like: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""
@@ -46,7 +51,8 @@ class Setting:
     def from_json(cls, form: dict[str, Any]) -> Setting:
         """Read what `to_json` wrote."""
         params = tuple(Param(**param) for param in form["params"])
-        return cls(**{**form, "params": params, "reports": tuple(form.get("reports", ()))})
+        return cls(**{**form, "params": params, "reports": tuple(form.get("reports", ())),
+                      "like": tuple(form.get("like", ()))})  # fmt: skip
 
 
 class StoredStudy:
@@ -99,7 +105,8 @@ class Study(StoredStudy):
     def __init__(self, record: StudyRecord) -> None:
         super().__init__(record)
         self.config = StudyConfig(**record.config)
-        self._prior: RecordedPrior | None = None
+        self._recorded: RecordedPrior | None = None
+        self._transfer: TransferPrior | None = None
 
     @cached_property
     def scorer(self) -> Scorer:
@@ -110,6 +117,11 @@ class Study(StoredStudy):
     def space(self) -> Space:
         """The space that is searched."""
         return Space(self.config.scheme, self.setting.params)
+
+    @property
+    def where(self) -> str:
+        """Its machine and kernel."""
+        return f"{self.config.machine}, Linux {self.setting.facts['kernel']}"
 
     @property
     def manual(self) -> Params:
@@ -123,7 +135,7 @@ class Study(StoredStudy):
 
     @property
     def searcher(self) -> Searcher:
-        """The searcher, with what a recording lets it expect as soon as there is one."""
+        """The searcher, with what a recording or finished studies let it expect."""
         self._searcher.prior = self.prior
         return self._searcher
 
@@ -133,13 +145,40 @@ class Study(StoredStudy):
         return searchers.searcher(self.config.searcher, self.space, self.config.nr_trials, self.config.seed)
 
     @property
-    def prior(self) -> RecordedPrior | None:
-        """What a recording lets one expect, from the baselines before the first trial; None where there is none."""
-        if self._prior is None and self.setting.record and (fields := self.record.get("prediction")):
-            first = [run.measurement for run in self.runs() if run.kind == "baseline" and run.number < 2]
-            baseline = mean_measurement([measurement for measurement in first if measurement])
-            self._prior = RecordedPrior(Prediction.from_json(fields), baseline, self.scorer)
-        return self._prior
+    def prior(self) -> Prior | None:
+        """What a recording or finished studies let one expect; None where nothing does."""
+        return self.recorded_prior or self.transfer_prior
+
+    @cached_property
+    def experiences(self) -> list[Experience]:
+        """What the finished studies know that this one learns from."""
+        known = map(Experience.from_json, self.record.get("experiences") or []) if self.setting.like else ()
+        return [experience for experience in known if experience.study in self.setting.like]
+
+    @property
+    def transfer_prior(self) -> TransferPrior | None:
+        """What finished studies let one expect, under this study's own limits; None where there are none."""
+        if self._transfer is None and self.experiences and not self.config.limits and (base := self._first_baseline()):
+            usual = self.scorer.score(base, base, ()).objective or 0.0
+            self._transfer = TransferPrior(
+                self.experiences, self.space, orientation(self.scorer.direction) * usual
+            )  # fmt: skip
+        return self._transfer
+
+    @property
+    def recorded_prior(self) -> RecordedPrior | None:
+        """What a recording lets one expect; None where there is none."""
+        if self._recorded is None and self.setting.record and (fields := self.record.get("prediction")):
+            base = self._first_baseline()
+            assert base
+            self._recorded = RecordedPrior(Prediction.from_json(fields), base, self.scorer)
+        return self._recorded
+
+    def _first_baseline(self) -> Measurement | None:
+        """The mean of the baselines before the first trial; None until they are there."""
+        first = [run.measurement for run in self.runs() if run.kind == "baseline" and run.number < NR_FIRST_BASELINES]
+        measured = [measurement for measurement in first if measurement]
+        return mean_measurement(measured) if len(measured) == NR_FIRST_BASELINES else None
 
     def trials_of(self, runs: Sequence[Run]) -> History:
         """The trials among some runs, with their scores."""

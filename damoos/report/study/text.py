@@ -31,6 +31,17 @@ def _prediction(found: dict[str, Any] | None) -> list[str]:
     return lines
 
 
+def _transfer(found: dict[str, Any] | None) -> list[str]:
+    """Which finished studies told what to expect."""
+    if found is None:
+        return []
+    if not found["kept"]:
+        names = ", ".join(one["study"] for one in found["studies"])
+        return [f"the trials contradicted what {names} let one expect, so it was dropped"]
+    believed = ", ".join(f"{one['study']} ({one['where']}): {one['believed']:.0%}" for one in found["studies"])
+    return [f"finished studies told what to expect, and are believed as follows: {believed}"]
+
+
 def summary(result: dict[str, Any]) -> str:
     """The verdict, the arms side by side, the winning scheme."""
     lines = [f"study {result['study']}: {result['workload']} ({result['variant']}) on {result['machine']['name']}"]
@@ -50,6 +61,7 @@ def summary(result: dict[str, Any]) -> str:
             f"{stopped['runs']} trials stopped early, as they had certainly broken the limit:"
             f" about {stopped['saved_s']:.0f} s of workload saved"
         )
+    lines += _transfer(result.get("transfer"))
     lines += _prediction(result.get("prediction"))
     for name, arm in (result["validation"] or {}).items():
         score = f"{'-':>23}"

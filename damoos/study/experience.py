@@ -1,0 +1,93 @@
+"""Which finished studies a new one learns from, and what they know in terms of its score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from damoos.errors import ConfigError, MeasurementError
+from damoos.model.trial import mean_measurement, orientation
+from damoos.prediction.transfer import Experience
+from damoos.store.studies import Store
+from damoos.study.config import StudyConfig
+from damoos.study.scoring import is_baseline
+from damoos.study.study import EvaluationStudy, Study, open_study, tuning_study
+
+# As many finished studies are learned from at most; the newest of each machine and kernel.
+MOST = 3
+
+
+def experiences(store: Store, config: StudyConfig) -> list[Experience]:
+    """What a new study is given from the start, the newest study first; empty where there is nothing to learn from.
+
+    Without names (``config.like``) it is given studies of the same workload that searched the same parameters of the
+    same scheme, on whatever machine.
+
+    Raises
+    ------
+    ConfigError : a study that was named is not there, is not finished, searched something else or knows too little
+    """
+    if config.like:
+        named = [tuning_study(store.load(name)) for name in config.like]
+        for study in named:
+            _check(study, config)
+        return [_experience(study, config) for study in named]
+    if not config.wants_transfer:
+        return []
+    found: dict[str, Experience] = {}
+    for study in _finished(store, config):
+        if study.where not in found:
+            try:
+                experience = _experience(study, config)
+            except ConfigError:  # it knows too little for this score
+                continue
+            found[study.where] = experience
+        if len(found) == MOST:
+            break
+    return list(found.values())
+
+
+def _finished(store: Store, config: StudyConfig) -> Iterator[Study]:
+    """Finished searches of the same workload for the same parameters, newest first."""
+    for record in store.all():
+        if record.result is None or "configs" in record.config or record.config.get("of") is not None:
+            continue
+        study = open_study(record)
+        if isinstance(study, EvaluationStudy) or study.config.pid is not None or study.config.target != config.target:
+            continue
+        if _searched(study.config) == _searched(config):
+            yield study
+
+
+def _searched(config: StudyConfig) -> tuple[str, str, Sequence[str]]:
+    """What must be alike: the scheme, what DAMON watches, and the names of what is tuned."""
+    return config.scheme, config.operations, sorted(text.partition("=")[0] for text in config.tune)
+
+
+def _check(study: Study, config: StudyConfig) -> None:
+    if study.record.result is None:
+        raise ConfigError(
+            f"--like {study.name}: the study is not finished; continue it with damoos resume {study.name}"
+        )
+    if _searched(study.config) != _searched(config):
+        raise ConfigError(f"--like {study.name}: the study searched other parameters, or those of another scheme")
+
+
+def _experience(study: Study, config: StudyConfig) -> Experience:
+    """What a study knows, by the score of another; ConfigError where that is too little."""
+    again = study.asked_again(scorer=config.scorer, scorer_options=config.scorer_options, limits=config.limits)
+    runs = study.runs()
+    base = mean_measurement([run.measurement for run in runs if is_baseline(run) and run.measurement])
+    scorer = again.scorer
+    try:
+        usual = scorer.score(base, base, ()).objective
+    except MeasurementError as error:
+        raise ConfigError(f"--like {study.name}: {error}") from None
+    found = Experience.of(
+        study.name, study.where, study.setting.variant,
+        again.evidence(runs), orientation(scorer.direction) * (usual or 0.0),
+    )  # fmt: skip
+    if not found.is_enough:
+        raise ConfigError(
+            f"--like {study.name}: too few of its runs have a score and say by how much they kept the limits"
+        )
+    return found
