@@ -214,7 +214,7 @@ class Agent:
         if self._service:
             raise errors.MachineBusy("this agent keeps a scheme on a process already")
         self._service = Service(spec, self._log, self._folders)
-        return {"pid": self._service.pid, "accepted": self._service.accepted}
+        return {"pid": self._service.pid, "started": self._service.started, "accepted": self._service.accepted}
 
     def commit(self, context: dict[str, Any]) -> dict[str, str]:
         """Change the schemes of `apply` without ending what runs under them."""
@@ -228,11 +228,12 @@ class Agent:
             return {"in_service": False, "alive": False}
         return {"in_service": True, **self._service.status()}
 
-    def renew(self) -> None:
-        """Put the schemes of `apply` on its process again, if their kdamond has ended."""
+    def renew(self) -> bool:
+        """Put the schemes of `apply` on its process again; False if it was another agent that applied them."""
         if not self._service:
-            raise errors.MachineError("no scheme is in service, so there is none to renew")
+            return False
         self._service.renew()
+        return True
 
     def pid_in(self, path: str) -> int:
         """The process id that a file of this machine holds."""

@@ -22,7 +22,12 @@ class Service:
     Parameters
     ----------
     spec : dict
-        ``context`` (damo's JSON) and either ``pid`` or ``argv`` with ``env``, ``setup`` and ``stdin``.
+        ``context`` (damo's JSON) and either ``pid`` or ``argv`` with ``env``, ``setup`` and ``stdin``. ``started``, of
+        an earlier ``apply``, says which process had that pid then.
+
+    Raises
+    ------
+    MachineError : there is no such process, or another one has its id now
     """
 
     def __init__(self, spec: dict[str, Any], log: UndoLog, folders: Folders) -> None:
@@ -35,6 +40,9 @@ class Service:
         self.pid = int(spec["pid"]) if spec.get("pid") else self._spawn(spec)
         if not os.path.exists(f"/proc/{self.pid}"):
             raise MachineError(f"there is no process {self.pid} on this machine")
+        self.started = proc.start_ticks(self.pid)
+        if spec.get("started", self.started) != self.started:
+            raise MachineError(f"process {self.pid} has ended, and another one has its id now")
         self._context = context_from_json(spec["context"])
         self._scheme = SchemeOnProcess(self._context, log)
         self._scheme.__enter__()

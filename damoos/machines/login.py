@@ -154,7 +154,7 @@ def _told(error: Exception, endpoint: SshEndpoint) -> DamoosError:
             f"{where}: its host key is not the one in {known}; if the host was installed again,"
             " remove the old key with ssh-keygen -R"
         )
-    if isinstance(error, paramiko.AuthenticationException) or "No authentication methods" in str(error):
+    if _is_refusal(error):
         return ConfigError(f"{where}: login refused: {error}; give [ssh] a key, or add one to your SSH agent")
     if "not found in known_hosts" in str(error):
         return ConfigError(f"{where}: its host key is not in {known}; log in with ssh once to check and add it")
@@ -164,3 +164,13 @@ def _told(error: Exception, endpoint: SshEndpoint) -> DamoosError:
         return ConfigError(f"{where}: no such host name")
     text = error.text if isinstance(error, paramiko.ChannelException) else error
     return MachineTransientError(f"{where}: {text or 'connection closed'}")
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the host has judged the user: Paramiko tells of one that is slow or goes away by the same exception."""
+    import paramiko
+
+    if isinstance(error, paramiko.AuthenticationException):
+        return not re.search("timeout|saw EOF", str(error), re.IGNORECASE)
+    # It tries a file as each kind of key; of a refused one that is of an older format, it tells how the last kind went.
+    return bool(re.search("No authentication methods|expected OPENSSH key", str(error)))

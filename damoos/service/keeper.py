@@ -20,7 +20,17 @@ from types import FrameType
 from typing import Any
 
 from damoos.dispatch.lease import Lease
-from damoos.errors import ConfigError, DamoosError, MachineError, NothingFeasible, from_wire, nearest, to_wire
+from damoos.errors import (
+    ConfigError,
+    DamoosError,
+    MachineBusy,
+    MachineError,
+    MachineTransientError,
+    NothingFeasible,
+    from_wire,
+    nearest,
+    to_wire,
+)
 from damoos.machines import catalog as machines
 from damoos.statistics.limits import Standing
 from damoos.store.studies import Store
@@ -31,6 +41,9 @@ POLL_S = 2.0
 STOP_S = 60.0
 # A scheme that is lost more often than this in an hour is not put back again.
 RENEWALS_AN_HOUR = 3
+# How long a machine that does not answer, or is used by somebody else, is tried again, and how often.
+OUT_OF_REACH_S = 600.0
+RETRY_S = 10.0
 # Validated schemes and where a result has them.
 ARMS = {"tuned": "recommended", "manual": "manual"}
 
@@ -229,6 +242,8 @@ def _keep(spec: dict[str, Any]) -> None:
             workload = study.config.workload_on(lease.which)
             call |= workload.spec(lease.copy, lease.facts.get("vcpus", 1))
         begun = lease.call("apply", **call)
+        if "pid" in call:
+            call["started"] = begun["started"]
         state = {
             "study": study.name,
             "machine": spec["machine"],
@@ -269,7 +284,7 @@ def watch(
     """Keep a scheme in force until its process ends.
 
     A kdamond that has ended is started again. So is one that went with a lost connection, if the process was not
-    damoos's own, which ends with the connection.
+    damoos's own, which ends with the connection. A machine that is out of reach is tried again for `OUT_OF_REACH_S`.
 
     Parameters
     ----------
@@ -282,27 +297,45 @@ def watch(
 
     Raises
     ------
-    MachineError : the scheme is no longer in force, and cannot be put back
+    MachineError : the scheme is no longer in force, or nobody knows, and it cannot be put back
     """
     renewed: list[float] = []
+    reached = now()
     while True:
-        status = call("status")
-        if status["in_service"] and not status["alive"]:
-            return
-        publish(status)
-        if not (status["in_service"] and status["in_force"]):
-            renewed = [*(at_s for at_s in renewed if now() - at_s < 3600), now()]
-            if len(renewed) > RENEWALS_AN_HOUR:
-                raise MachineError(f"it was lost {len(renewed)} times within an hour")
-            if not status["in_service"] and "pid" not in applied:
-                raise MachineError(
-                    "the connection to its machine was lost, and the program that damoos ran ended with it"
-                )
-            if status["in_service"]:
-                call("renew")
-            else:
-                call("apply", **applied)
-        pause(POLL_S)
+        try:
+            status = call("status")
+            if status["in_service"] and not status["alive"]:
+                return
+            publish(status)
+            if not (status["in_service"] and status["in_force"]):
+                renewed = [at_s for at_s in renewed if now() - at_s < 3600]
+                if len(renewed) == RENEWALS_AN_HOUR:
+                    raise MachineError(f"it was lost {len(renewed) + 1} times within an hour")
+                _put_back(call, applied, status["in_service"])
+                renewed.append(now())
+        except (MachineTransientError, MachineBusy) as error:
+            if now() - reached > OUT_OF_REACH_S:
+                raise
+            publish({"out_of_reach": str(error)})
+            pause(RETRY_S)
+        else:
+            reached = now()
+            pause(POLL_S)
+
+
+def _put_back(call: Callable[..., Any], applied: dict[str, Any], in_service: bool) -> None:
+    """Start the kdamond again; by another agent if the one that had it is gone.
+
+    Raises
+    ------
+    MachineError : it cannot be
+    """
+    if in_service:
+        call("renew")  # if the agent dies of it, its successor has nothing to renew, which the next status tells
+    elif "pid" in applied:
+        call("apply", **applied)
+    else:
+        raise MachineError("the connection to its machine was lost, and the program that damoos ran ended with it")
 
 
 def _publish(path: Path, state: dict[str, Any]) -> None:
@@ -318,7 +351,9 @@ def describe(state: dict[str, Any]) -> str:
         return f"{state['scheme']}  is no longer on {place}: {state['failed']}"
     for_s = state.get("for_s")
     age = f" for {format_us(int(for_s) * 1_000_000)}" if for_s else ""
-    return f"{state['scheme']}  on process {state['pid']} of machine {state['machine']}{age} (study {state['study']})"
+    reach = f"; out of reach: {state['out_of_reach']}" if "out_of_reach" in state else ""
+    place = f"process {state['pid']} of machine {state['machine']}"
+    return f"{state['scheme']}  on {place}{age} (study {state['study']}){reach}"
 
 
 def main() -> int:

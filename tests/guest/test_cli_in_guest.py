@@ -178,10 +178,10 @@ def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession,
     applied = damoos("apply", study, "--pid", pid, *words, "--format", "json")
     assert applied.returncode == 0, applied.stderr
     assert shell(guest, IN_FORCE).split()[:2] == ["on", pid]
-    for harm in (f"echo off > {KDAMONDS}/0/state", "pkill -KILL -of damoos-agent"):
+    for harm in (f"echo off > {KDAMONDS}/0/state", KILL_AGENT):
         kdamond = shell(guest, IN_FORCE).split()[2]
         shell(guest, harm)
-        assert_again_in_force(guest, pid, kdamond)
+        assert_again_in_force(guest, pid, kdamond, results)
     assert damoos("stop", "--results", results, timeout=900).returncode == 0
     assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds; ls -d /proc/{pid} | wc -l").split() == ["0", "1"]
 
@@ -190,10 +190,12 @@ def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession,
     assert "there is no process 999999" in absent.stderr
 
 
+# Its lock says who it is: [token, pid, ticks].
+KILL_AGENT = "kill -KILL $(cut -d, -f2 /run/damoos/lock)"
 IN_FORCE = f"cd {KDAMONDS}/0 && cat state contexts/0/targets/0/pid_target pid || true"
 
 
-def assert_again_in_force(guest: GuestSession, pid: str, former_kdamond: str) -> None:
+def assert_again_in_force(guest: GuestSession, pid: str, former_kdamond: str, results: Path) -> None:
     """The keeper puts the scheme back, under a kdamond of another process id."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
@@ -201,7 +203,8 @@ def assert_again_in_force(guest: GuestSession, pid: str, former_kdamond: str) ->
         if state[:2] == ["on", pid] and state[2] != former_kdamond:
             return
         time.sleep(0.5)
-    raise AssertionError(f"{state}; it was kdamond {former_kdamond}")
+    said = "\n".join(file.read_text() for file in sorted(results.glob("applied.*")))
+    raise AssertionError(f"{state}; it was kdamond {former_kdamond}; the keeper's state and log:\n{said}")
 
 
 def test_failing_workloads_end_a_study_in_one_line(tmp_path: Path, guest_image: None) -> None:

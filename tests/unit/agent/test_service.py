@@ -11,7 +11,7 @@ import pytest
 from damoos.agent import service
 from damoos.agent.folders import Folders
 from damoos.agent.undo import UndoLog
-from damoos.errors import UnsupportedError
+from damoos.errors import MachineError, UnsupportedError
 from tests.conftest import prcl
 
 
@@ -76,3 +76,11 @@ def test_what_a_kdamond_that_goes_on_refuses_is_an_error(kept: service.Service) 
     kept._scheme.kdamond.broken = True  # type: ignore[attr-defined]
     with pytest.raises(UnsupportedError, match="refused"):
         kept.status()
+
+
+def test_a_process_that_has_got_the_id_of_another_is_left_alone(kept: service.Service, tmp_path: Path) -> None:
+    log = UndoLog(tmp_path / "undo.json")
+    spec = {"pid": os.getpid(), "context": prcl("1s")}
+    assert service.Service({**spec, "started": kept.started}, log, Folders(log, lambda: False)).pid == os.getpid()
+    with pytest.raises(MachineError, match=f"process {os.getpid()} has ended, and another one has its id now"):
+        service.Service({**spec, "started": 1}, log, Folders(log, lambda: False))

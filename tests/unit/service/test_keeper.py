@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from damoos.errors import ConfigError, MachineError
+from damoos.errors import ConfigError, DamoosError, MachineBusy, MachineError, MachineLost
 from damoos.service import keeper
 
 ON = {"in_service": True, "alive": True, "in_force": True}
@@ -17,18 +17,29 @@ NEW_AGENT = {"in_service": False, "alive": False}
 PROCESS_ENDED = {"in_service": True, "alive": False, "in_force": False}
 
 
-class Machine:
-    """An agent that answers a list of statuses, one after the other."""
+LOST = MachineLost("the machine hung up")
+BUSY = MachineBusy("another damoos agent works on this machine")
 
-    def __init__(self, *statuses: dict[str, Any]) -> None:
+
+class Machine:
+    """An agent that answers a list of statuses, one after the other, some of them by an error."""
+
+    def __init__(self, *statuses: dict[str, Any] | DamoosError) -> None:
         self.statuses = list(statuses)
         self.calls: list[str] = []
         self.published: list[dict[str, Any]] = []
+        self.refused = 0
 
     def call(self, name: str, **args: Any) -> Any:
         if name == "status":
-            return self.statuses.pop(0)
+            status = self.statuses.pop(0)
+            if isinstance(status, DamoosError):
+                raise status
+            return status
         self.calls.append(name)
+        if self.refused:
+            self.refused -= 1
+            raise BUSY
         return None
 
     def watch(self, seconds_a_look: float = 2.0, **applied: Any) -> None:
@@ -71,6 +82,28 @@ def test_a_scheme_that_is_lost_again_and_again_is_given_up_loudly() -> None:
     assert seldom.calls == ["renew"] * 9
 
 
+def test_a_machine_out_of_reach_is_tried_again() -> None:
+    machine = Machine(ON, LOST, BUSY, NEW_AGENT, ON, PROCESS_ENDED)
+    machine.watch(pid=7)
+    assert machine.calls == ["apply"]
+    assert machine.published[1:3] == [{"out_of_reach": str(LOST)}, {"out_of_reach": str(BUSY)}]
+    with pytest.raises(MachineLost):
+        Machine(ON, *[LOST] * 999).watch(pid=7)
+
+
+def test_only_what_was_put_back_counts_as_put_back() -> None:
+    machine = Machine(*[NEW_AGENT] * 7, ON, PROCESS_ENDED)
+    machine.refused = 6
+    machine.watch(pid=7)
+    assert machine.calls == ["apply"] * 7
+
+
+def test_an_agent_that_dies_while_it_renews_has_its_scheme_put_back_by_the_next() -> None:
+    machine = Machine(KDAMOND_ENDED, NEW_AGENT, ON, PROCESS_ENDED)
+    machine.watch(pid=7)
+    assert machine.calls == ["renew", "apply"]
+
+
 def test_what_failed_is_told_and_then_forgotten(tmp_path: Path) -> None:
     state = {"keeper_pid": 4_194_000, "study": "s", "scheme": "4K max ...", "pid": 7, "machine": "there"}
     keeper.state_file(tmp_path).write_text(json.dumps(state))
@@ -86,6 +119,13 @@ SPEC = {
     "study": "s", "arm": "tuned", "machine": "local", "pid": None, "pid_file": "/run/it's 100%/$pid", "results": "/r",
     "storage": None,
 }  # fmt: skip
+
+
+def test_out_of_reach_is_told() -> None:
+    state = {"keeper_pid": 1, "study": "s", "scheme": "4K max ...", "pid": 7, "machine": "there", "for_s": 60}
+    assert keeper.describe(state) == "4K max ...  on process 7 of machine there for 1m (study s)"
+    lost = keeper.describe({**state, "out_of_reach": "hung up"})
+    assert lost == "4K max ...  on process 7 of machine there for 1m (study s); out of reach: hung up"
 
 
 def test_a_unit_says_what_the_keeper_is_told() -> None:
