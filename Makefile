@@ -141,6 +141,7 @@ bench-prior: setup build image ## what a recording saves a search, on six worklo
 bench-search: setup ## searchers raced: on curves, and by what whole studies come to on made workloads (15 minutes)
 	$(BIN)/python tests/bench/search.py
 	$(BIN)/python tests/bench/surfaces.py
+	$(BIN)/python tests/bench/transfer.py
 
 docs-figures: setup ## the tables and figures of the docs that come from results/curated
 	PYTHONPATH=docs $(BIN)/python -m generate.results

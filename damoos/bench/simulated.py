@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
@@ -21,6 +21,7 @@ from damoos import searchers
 from damoos.bench.surfaces import Surface, generate
 from damoos.model.space import Params
 from damoos.model.trial import Measurement, Run, orientation
+from damoos.prediction.transfer import Experience, TransferPrior
 from damoos.searchers.base import Searcher, feasible
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.study.config import StudyConfig
@@ -79,27 +80,57 @@ class Ending:
     verdict: str
 
 
-def play(surface: Surface, which: str | type[Searcher], nr_samples: int, seed: int = 0, **words: Any) -> Ending:
+def play(
+    surface: Surface,
+    which: str | type[Searcher],
+    nr_samples: int,
+    seed: int = 0,
+    like: Sequence[Experience] = (),
+    **words: Any,
+) -> Ending:
     """A whole study of a surface: baselines, trials, validation, verdict.
 
     Parameters
     ----------
+    like : sequence of Experience
+        What tells the searcher what to expect.
     words : dict
         Further fields of `damoos.study.config.StudyConfig`.
     """
+    return _ending(surface, *_played(surface, which, nr_samples, seed, like, words))
+
+
+def learn(surface: Surface, nr_samples: int, seed: int = 0) -> Experience:
+    """What a whole study of a surface by `auto` leaves for others."""
+    study, done = _played(surface, "auto", nr_samples, seed, (), {})
+    usual = study.scorer.score(surface.mean(None), surface.mean(None), ()).objective or 0.0
+    return Experience.of(surface.name, "", "model", study.evidence(done), usual)
+
+
+def _played(
+    surface: Surface,
+    which: str | type[Searcher],
+    nr_samples: int,
+    seed: int,
+    like: Sequence[Experience],
+    words: Mapping[str, Any],
+) -> tuple[SimulatedStudy, list[Run]]:
+    """A study of a surface, and all of its runs."""
     setting: dict[str, Any] = {"command": "simulated", "machine": "none", "scheme": surface.space.template, **words}
     config = StudyConfig(nr_samples=nr_samples, seed=seed, **setting)
     given = (surface.space, config.nr_trials, seed)
     study = SimulatedStudy(
         surface, config, searchers.searcher(which, *given) if isinstance(which, str) else which(*given)
     )
+    if like:
+        study.searcher.prior = TransferPrior(like, surface.space, 0.0)
     random = np.random.default_rng([seed, nr_samples])
     done = list(_search(surface, study, random))
     course, number, first_index = Course(study), 0, len(done)
     while asked := course.round(number, done, first_index):
         done += [replace(run, measurement=surface.run(run.params, random)) for run in asked]
         number += 1
-    return _ending(surface, study, done)
+    return study, done
 
 
 def _search(surface: Surface, study: SimulatedStudy, random: np.random.Generator) -> Iterator[Run]:

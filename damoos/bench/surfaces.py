@@ -56,6 +56,10 @@ class Surface:
         What runs of a point, or of no scheme, are on the average.
     recipe : (int, int, int) or None
         What `generate` makes it of: number of parameters, seed, number; None for a simulator of somebody's own.
+    groups : Groups or None
+        Of a made one.
+    noise : float
+        Of a made one: standard deviation of the logarithm of a run's time.
     """
 
     name: str
@@ -63,6 +67,8 @@ class Surface:
     run: Callable[[Params | None, np.random.Generator], Measurement]
     mean: Callable[[Params | None], Measurement]
     recipe: tuple[int, int, int] | None = None
+    groups: Groups | None = None
+    noise: float = 0.0
 
     def grid(self) -> Iterator[Params]:
         """Points that cover the space, evenly on each parameter's own scale."""
@@ -155,7 +161,30 @@ def made(name: str, groups: Groups, noise: float, nr_params: int) -> Surface:
         return _measurement(_under(groups, point), random.normal(0, 1, 2) * (noise, noise / 3))
 
     tunables = tuple(parse_param(text, Attrs().aggr_us) for text in TUNABLES[:nr_params])
-    return Surface(name, Space(TEMPLATES[nr_params - 1], tunables), run, mean)
+    return Surface(name, Space(TEMPLATES[nr_params - 1], tunables), run, mean, groups=groups, noise=noise)
+
+
+def elsewhere(surface: Surface, seed: int) -> Surface:
+    """A made workload on another machine, or with another input.
+
+    Its times and the costs of its faults differ by one factor each (standard deviations of the logarithms: 0.25, 0.5),
+    and those and the sizes of its groups by factors of their own (0.15 to 0.2).
+    """
+    assert surface.groups
+    groups, random = surface.groups, np.random.default_rng([seed, 1])
+
+    def each(deviation: float) -> Array:
+        return np.asarray(random.lognormal(0, deviation, len(groups.sizes)))
+
+    sizes = groups.sizes * each(0.2)
+    changed = replace(
+        groups,
+        gaps_s=groups.gaps_s * random.lognormal(0, 0.25) * each(0.15),
+        sizes=sizes / sizes.sum(),
+        costs_s=groups.costs_s * random.lognormal(0, 0.5) * each(0.2),
+    )
+    noise = surface.noise * random.lognormal(0, 0.3)
+    return made(f"{surface.name}, elsewhere", changed, noise, len(surface.space.params))
 
 
 def _under(groups: Groups, point: Params | None) -> tuple[float, float]:

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 
 from damoos.model.space import Params, Space
-from damoos.model.trial import History, Trial
+from damoos.model.trial import History
 from damoos.searchers.base import Expectation, Prior
 from damoos.searchers.surrogate import Model, columns, fit, places, used
 
@@ -114,6 +114,8 @@ class TransferPrior(Prior):
         The score of leaving the workload alone here, oriented as searchers want it.
     """
 
+    is_doubted = True
+
     def __init__(self, experiences: Sequence[Experience], space: Space, usual: float) -> None:
         self._space, self._usual = space, usual
         self._models = [_models(experience, space) for experience in experiences]
@@ -146,12 +148,17 @@ class TransferPrior(Prior):
         told = [trial for trial in history if trial.score.margin is not None]
         gains, use, gain_error, use_error = self._accounts([trial.params for trial in told])
         for n, trial in enumerate(told):
-            pairs = [(_use_deviation(trial, use[:, n], use_error[:, n]), use_error[:, n])]
+            deviation = (used(trial.score.margin or 0.0) - use[:, n]) / use_error[:, n]
+            if trial.state == "censored":  # it used at least so much
+                chances += log_ndtr(-deviation)
+                misfit += np.maximum(0.0, deviation) ** 2
+            else:
+                chances -= deviation**2 / 2 + np.log(use_error[:, n])
+                misfit += deviation**2
+            numbers += 1
             if trial.score.objective is not None:
-                measured = gain(trial.score.objective, self._usual)
-                pairs.append(((measured - gains[:, n]) / gain_error[:, n], gain_error[:, n]))
-            for deviation, error in pairs:
-                chances -= deviation**2 / 2 + np.log(error)
+                deviation = (gain(trial.score.objective, self._usual) - gains[:, n]) / gain_error[:, n]
+                chances -= deviation**2 / 2 + np.log(gain_error[:, n])
                 misfit += deviation**2
                 numbers += 1
         if numbers and misfit.min() / numbers > UNFIT:
@@ -198,9 +205,3 @@ def _models(experience: Experience, space: Space) -> tuple[Model, Model]:
 def _stretched(space: Space, point: Params, stretch: float) -> dict[str, float]:
     """Where a point of this workload lies on that of a study whose times are this much shorter."""
     return {p.key: point[p.key] / stretch if p.unit == "us" else point[p.key] for p in space.params}
-
-
-def _use_deviation(trial: Trial, use: Floats, error: Floats) -> Floats:
-    """How far each account is from what a trial used of the limits; of one that was stopped only a bound is known."""
-    deviation = (used(trial.score.margin or 0.0) - use) / error
-    return np.maximum(0.0, deviation) if trial.state == "censored" else deviation

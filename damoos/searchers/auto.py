@@ -54,9 +54,7 @@ class AutoSearcher(BorderSearcher):
         """Whether the best bet is expected to gain next to nothing; never before the first points were tried."""
         if not _has_margins(history) or len(feasible(history)) < 2 or self.begin(history) is not None:
             return False
-        _, gain, over = self._best_bet(history)
-        objectives = [trial.score.objective for trial in history if trial.score.objective is not None]
-        return gain < WORTH_A_TRIAL * max(abs(over), float(np.ptp(objectives)))
+        return not _pays(self._best_bet(history), history)
 
     def shortlist(self, history: History, count: int) -> list[Params]:
         """Points, tried or not, the one that is worth most first."""
@@ -77,6 +75,13 @@ class AutoSearcher(BorderSearcher):
         return bet
 
     def _new_bet(self, history: History) -> Bet:
+        bet = self._believed_bet(history)
+        if self.prior and self.prior.is_doubted and not _pays(bet, history):
+            # It may be satisfied for the wrong reasons; whoever had never heard of it may know what is left to try.
+            return AutoSearcher(self.space, self.nr_samples, self.seed)._believed_bet(history)
+        return bet
+
+    def _believed_bet(self, history: History) -> Bet:
         tried = _distinct(history)
         bets = [point for point in self._near(history) if point not in tried]
         if not bets:
@@ -128,6 +133,9 @@ class AutoSearcher(BorderSearcher):
         before = np.zeros(len(known) + len(points))
         if expectation is not None and expectation.used is not None:
             before = expectation.weights @ expectation.used
+        # A run that was stopped used at least so much; it does not contradict who expected more.
+        stopped = np.array([trial.state == "censored" for trial in known])
+        use = np.where(stopped, np.maximum(use, before[: len(known)]), use)
         x = self.places([trial.params for trial in known])
         belief = believe(x, use - before[: len(known)], self.places(points), self.columns)
         means = belief.means + before[len(known) :]
@@ -151,6 +159,13 @@ def _has_margins(history: History) -> bool:
 def can_model(history: History) -> bool:
     """Whether enough is known for models of the score and of the limits: two runs, one of which kept the limits."""
     return _has_margins(history) and bool(feasible(history)) and len(_measured(history)) > 1
+
+
+def _pays(bet: Bet, history: History) -> bool:
+    """Whether a bet is expected to gain so much that it is worth a trial."""
+    _, gain, over = bet
+    objectives = [trial.score.objective for trial in history if trial.score.objective is not None]
+    return gain >= WORTH_A_TRIAL * max(abs(over), float(np.ptp(objectives)))
 
 
 def _distinct(trials: Iterable[Trial]) -> list[Params]:

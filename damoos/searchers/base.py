@@ -49,7 +49,12 @@ class Expectation:
 
 
 class Prior(ABC):
-    """What is expected of points before any was tried; it learns from those that were."""
+    """What is expected of points before any was tried; it learns from those that were.
+
+    ``is_doubted`` says that it is of something else, so that a search does not end by its word alone.
+    """
+
+    is_doubted = False
 
     @abstractmethod
     def expected(self, history: History, points: Sequence[Params]) -> Expectation | None:
