@@ -143,7 +143,7 @@ bench-search: setup ## searchers raced: on curves, and by what whole studies com
 	$(BIN)/python tests/bench/surfaces.py
 	$(BIN)/python tests/bench/transfer.py
 
-docs-figures: setup ## the tables and figures of the docs that come from results/curated
+docs-figures: setup ## the tables and figures of the docs that come from results/curated and from made workloads
 	PYTHONPATH=docs $(BIN)/python -m generate.results
 
 docs: setup ## the site in build/site and the manual page in build/man; warnings and broken links are errors

@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
 from multiprocessing import get_context
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -97,25 +98,25 @@ def play(
     words : dict
         Further fields of `damoos.study.config.StudyConfig`.
     """
-    return _ending(surface, *_played(surface, which, nr_samples, seed, like, words))
+    return _ending(surface, *simulate(surface, which, nr_samples, seed, like, words))
 
 
 def learn(surface: Surface, nr_samples: int, seed: int = 0) -> Experience:
     """What a whole study of a surface by `auto` leaves for others."""
-    study, done = _played(surface, "auto", nr_samples, seed, (), {})
+    study, done = simulate(surface, "auto", nr_samples, seed)
     usual = study.scorer.score(surface.mean(None), surface.mean(None), ()).objective or 0.0
     return Experience.of(surface.name, "", "model", study.evidence(done), usual)
 
 
-def _played(
+def simulate(
     surface: Surface,
     which: str | type[Searcher],
     nr_samples: int,
-    seed: int,
-    like: Sequence[Experience],
-    words: Mapping[str, Any],
+    seed: int = 0,
+    like: Sequence[Experience] = (),
+    words: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[SimulatedStudy, list[Run]]:
-    """A study of a surface, and all of its runs."""
+    """A study of a surface, and all of its runs; the words are those of `play`."""
     setting: dict[str, Any] = {"command": "simulated", "machine": "none", "scheme": surface.space.template, **words}
     config = StudyConfig(nr_samples=nr_samples, seed=seed, **setting)
     given = (surface.space, config.nr_trials, seed)

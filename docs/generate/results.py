@@ -1,4 +1,4 @@
-"""The tables and figures of the documentation that come from `results/curated`.
+"""The tables and figures of the documentation that come from `results/curated`, and those of `generate.figures`.
 
 python -m generate.results                            write them (make docs-figures)
 python -m generate.results add RESULTS STUDY FILE     take the result of a study into a curated file
@@ -17,6 +17,7 @@ from damoos.report.charts import Axis, Chart, Level, Panel, Points
 from damoos.report.charts.style import BLUE, GREY, ORANGE, RED
 from damoos.statistics.summary import told
 from damoos.units import MIB
+from generate import figures
 
 TOP = Path(__file__).resolve().parents[2]
 CURATED = TOP / "results/curated"
@@ -159,6 +160,7 @@ def main(words: Sequence[str]) -> None:
     page = TOP / "README.md"
     page.write_text(readme(page.read_text()))
     redis_chart(json.loads(REDIS.read_text())).save(TOP / "docs/redis.svg")
+    figures.draw(TOP / "docs")
 
 
 if __name__ == "__main__":
