@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from damoos.cli import complete, options
-from damoos.cli.common import Format, check_format, number, positive, say, scheme_text
+from damoos.cli.common import RESULTS, Format, Results, check_format, number, positive, say, scheme_text
 from damoos.errors import ConfigError
+
+if TYPE_CHECKING:
+    from damoos.bench.surfaces import Surface
 
 plugin = typer.Typer(help="Write plugins.\n\nExample: damoos plugin new searcher my_search", no_args_is_help=True)
 bench = typer.Typer(
@@ -41,11 +44,15 @@ def bench_searchers(
     ] = None,
     params: Annotated[int, typer.Option(help="--surfaces: how many parameters are tuned, 1 to 4.")] = 1,
     surface: Annotated[
-        str | None, typer.Option(help="Whole studies on a simulator of your own, FILE.py:FUNCTION; with --tune.")
+        str | None,
+        typer.Option(
+            help="Whole studies on a simulator of your own, FILE.py:FUNCTION (with --tune), or on a recording."
+        ),
     ] = None,
     tunables: options.Tunables = None,
     scheme: options.SchemeText = None,
     scorer: options.Scorer = "daos",
+    results: Results = RESULTS,
     form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
 ) -> None:
     """Race searchers on curves whose best point is known: regret, broken limits, time per ask.
@@ -55,7 +62,8 @@ def bench_searchers(
     Example: damoos bench searchers --searchers auto,daos,optuna:tpe --generate 1000
     """
     if surfaces is not None or surface is not None:
-        _whole_studies(surfaces, params, surface, tunables, scheme, scorer, searchers, trials, seeds, curve_seed, form)
+        asked, what = _surfaces(surfaces, params, surface, tunables, scheme, seeds, curve_seed, results)
+        _whole_studies(asked, what, scorer, searchers, trials, form)
         return
     from damoos.bench.curves import Recipe, load
     from damoos.bench.curves import generate as make
@@ -82,26 +90,36 @@ def bench_searchers(
         )
 
 
-def _whole_studies(
-    count: int | None, params: int, path: str | None, tunables: list[str] | None, scheme: str | None, scorer: str,
-    searchers: str, trials: str, seeds: int, seed: int, form: str,
-) -> None:  # fmt: skip
-    from damoos.bench import simulated
-    from damoos.bench.searchers import names
-    from damoos.bench.surfaces import generate, load
+def _surfaces(
+    count: int | None, params: int, name: str | None, tunables: list[str] | None, scheme: str | None, seeds: int,
+    seed: int, results: Path,
+) -> tuple[list[Surface], str]:  # fmt: skip
+    """The surfaces that were asked for, and what they are."""
+    from damoos.bench import recorded, surfaces
     from damoos.study.config import PRCL
 
-    check_format(form, "table")
-    if path is not None:
+    if name is None:
+        made = surfaces.generate(positive(count or 0, "--surfaces"), seed, params)
+        return made, f"{len(made)} surfaces made with seed {seed}, a model of workloads"
+    if ":" in name:
         template = PRCL if scheme is None else scheme_text(scheme)
-        pool = [load(path, tunables or ["min_age=0s:60s"], template)] * positive(seeds, "--seeds")
+        one, what = surfaces.load(name, tunables or ["min_age=0s:60s"], template), name
     else:
-        pool = generate(positive(count or 0, "--surfaces"), seed, params)
+        if tunables or scheme:
+            raise ConfigError("--surface: a recording tells of min_age in the paper's scheme; no --tune, no --scheme")
+        one, what = recorded.surface(name, results), f"{name}, what it lets one expect, as a model"
+    return [one] * positive(seeds, "--seeds"), f"{what}, {seeds} seeds"
+
+
+def _whole_studies(pool: list[Surface], what: str, scorer: str, searchers: str, trials: str, form: str) -> None:
+    from damoos.bench import simulated
+    from damoos.bench.searchers import names
+
+    check_format(form, "table")
     rows = simulated.table(pool, names(searchers), [int(number(word)) for word in trials.split(",")], scorer)
     if form == "json":
         print(json.dumps(rows, indent=2))
         return
-    what = f"{path}, {len(pool)} seeds" if path else f"{len(pool)} surfaces made with seed {seed}, a model of workloads"
     print(what)
     print(f"{'searcher':<16} {'trials':>6} {'lost':>7} {'95 % interval':>16} {'before':>7} {'broken':>7} {'runs':>5}")
     for row in rows:

@@ -55,25 +55,36 @@ def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, A
     ------
     ConfigError : the recording is not one of damoos's, or the score is of something that cannot be predicted
     """
+    scoring = scorers.scorer(scorer, dict(options or {}))
+    prediction, base = basis(recording)
+    unknown = [name for name in scoring.needs if name not in PREDICTED]
+    if unknown:
+        raise ConfigError(f"score '{scorer}' reads '{unknown[0]}', which a recording does not predict; --score daos")
+    prior = RecordedPrior(prediction, base, scoring)
+    low_us, high_us = recording.about["low_us"], recording.about["high_us"]
+    step_us = recording.attrs.aggr_us
+    ages = np.geomspace(max(low_us, 2 * step_us), high_us, NR_ROWS) / step_us
+    return [_forecast(prior, int(age) * step_us) for age in np.unique(np.rint(ages))]
+
+
+def basis(recording: Recording) -> tuple[Prediction, Measurement]:
+    """What a recording foretells, and the run without monitoring that it foretells it of.
+
+    Raises
+    ------
+    ConfigError : the recording is not one of damoos's, or of a machine without swap
+    """
     about = recording.about
     if "metrics" not in about:
         raise ConfigError("this recording lacks the measurement of its run; make one with 'damoos record'")
     if not about.get("cost"):
         raise ConfigError("this recording is of a machine without swap, so the cost of a page fault is unknown")
-    scoring = scorers.scorer(scorer, dict(options or {}))
-    unknown = [name for name in scoring.needs if name not in PREDICTED]
-    if unknown:
-        raise ConfigError(f"score '{scorer}' reads '{unknown[0]}', which a recording does not predict; --score daos")
     metrics, cost = dict(about["metrics"]), Cost(**about["cost"])
     runtime_s = metrics["runtime_s"]
     # There was no run without monitoring; what the kdamond took of the only CPU is what monitoring cost.
     metrics["runtime_s"] = runtime_s - cost.shared * metrics["kdamond_cpu_s"]
-    low_us, high_us = about["low_us"], about["high_us"]
-    prediction = Prediction.of(recording, cost, runtime_s, low_us, high_us)
-    prior = RecordedPrior(prediction, Measurement(metrics), scoring)
-    step_us = recording.attrs.aggr_us
-    ages = np.geomspace(max(low_us, 2 * step_us), high_us, NR_ROWS) / step_us
-    return [_forecast(prior, int(age) * step_us) for age in np.unique(np.rint(ages))]
+    prediction = Prediction.of(recording, cost, runtime_s, about["low_us"], about["high_us"])
+    return prediction, Measurement(metrics)
 
 
 def _forecast(prior: RecordedPrior, age_us: int) -> Forecast:

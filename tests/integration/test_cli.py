@@ -105,6 +105,7 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
         (["bench", "searchers", "--surfaces", "0"], "--surfaces must be 1 or more"),
         (["bench", "searchers", "--surfaces", "2", "--params", "5"], "made surfaces have 1 to 4 parameters"),
         (["bench", "searchers", "--surface", "none.py:run"], "there is no file none.py; write FILE.py:FUNCTION"),
+        (["bench", "searchers", "--surface", "none"], "none: no such file, and no recording of this name"),
         ([*RAYTRACE, "--runs", "10"], "10 runs leave no room for a validation; give 11 or more"),
         (["bench", "aa", "--command", "true", "--rounds", "5"], "--rounds 5 are too few for --repeats 6; give 6"),
     ],

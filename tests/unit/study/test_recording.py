@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from damoos import api
+from damoos.bench import recorded
+from damoos.bench.simulated import table
 from damoos.damon.scheme import Attrs
 from damoos.errors import ConfigError, MachineLost, UnsupportedError, WorkloadError
 from damoos.policies.base import RecordPolicy
@@ -215,6 +217,25 @@ def test_a_recording_of_its_own(fake, tmp_path: Path) -> None:
         assert one.about["cost"] == {"pageout_us": PAGEOUT_US, "fault_us": FAULT_US, "shared": 1.0}
         assert one.about["metrics"]["rss_max_bytes"] == pytest.approx(RSS_BYTES, rel=0.05)
     assert forecast(stored) == forecast(found)
+
+
+def test_searchers_race_on_what_a_recording_lets_one_expect(fake, tmp_path: Path) -> None:
+    fake(recording_machine())
+    found = made(tmp_path)
+    assert found.path is not None
+    surface = recorded.surface(found.path.parent.name, tmp_path)
+    point = {"min_age_us": 5_000_000}
+    base, under = surface.mean(None), surface.mean(point)
+    slowdown, saving = curve(5.0)
+    monitored_s = found.about["metrics"]["runtime_s"]
+    assert under.metric("runtime_s") == pytest.approx(monitored_s + slowdown * RUNTIME_S, rel=0.01)
+    assert 1 - under.metric("rss_avg_bytes") / base.metric("rss_avg_bytes") == pytest.approx(saving, abs=0.02)
+    runs = [surface.run(point, np.random.default_rng(seed)).metric("runtime_s") for seed in range(200)]
+    assert np.mean(runs) == pytest.approx(under.metric("runtime_s"), rel=0.005)
+    (row,) = table([surface] * 2, ["auto"], [6])
+    assert row["lost"] < 0.1
+    with pytest.raises(ConfigError, match="no recording of this name"):
+        recorded.surface("none", tmp_path)
 
 
 def test_an_unfit_machine_is_not_recorded(fake, tmp_path: Path) -> None:
