@@ -23,8 +23,9 @@ REACHES, NR_NEAR = (0.15, 0.05), 48
 SAFE, HOPELESS = 0.9, 0.4
 # What a refused candidate costs, as a share of what the safe one is worth: its rounds of validation were for nothing.
 PRICE = 0.1
-# A trial is worth its time if it is expected to gain this share of the best score.
-WORTH_A_TRIAL = 0.01
+# A trial is worth its time if it is expected to gain this share of the best score. With several parameters it takes
+# as many trials to gain it.
+WORTH_A_TRIAL = 0.02
 
 # A point, what it is expected to gain, and over what score.
 Bet = tuple[Params, float, float]
@@ -54,7 +55,7 @@ class AutoSearcher(BorderSearcher):
         """Whether the best bet is expected to gain next to nothing; never before the first points were tried."""
         if not _has_margins(history) or len(feasible(history)) < 2 or self.begin(history) is not None:
             return False
-        return not _pays(self._best_bet(history), history)
+        return not self._pays(self._best_bet(history), history)
 
     def shortlist(self, history: History, count: int) -> list[Params]:
         """Points, tried or not, the one that is worth most first."""
@@ -74,9 +75,16 @@ class AutoSearcher(BorderSearcher):
         self._known = history, bet
         return bet
 
+    def _pays(self, bet: Bet, history: History) -> bool:
+        """Whether a bet is expected to gain so much that it is worth a trial."""
+        _, gain, over = bet
+        objectives = [trial.score.objective for trial in history if trial.score.objective is not None]
+        share = WORTH_A_TRIAL / len(self.space.params)
+        return gain >= share * max(abs(over), float(np.ptp(objectives)))
+
     def _new_bet(self, history: History) -> Bet:
         bet = self._believed_bet(history)
-        if self.prior and self.prior.is_doubted and not _pays(bet, history):
+        if self.prior and self.prior.is_doubted and not self._pays(bet, history):
             # It may be satisfied for the wrong reasons; whoever had never heard of it may know what is left to try.
             return AutoSearcher(self.space, self.nr_samples, self.seed)._believed_bet(history)
         return bet
@@ -159,13 +167,6 @@ def _has_margins(history: History) -> bool:
 def can_model(history: History) -> bool:
     """Whether enough is known for models of the score and of the limits: two runs, one of which kept the limits."""
     return _has_margins(history) and bool(feasible(history)) and len(_measured(history)) > 1
-
-
-def _pays(bet: Bet, history: History) -> bool:
-    """Whether a bet is expected to gain so much that it is worth a trial."""
-    _, gain, over = bet
-    objectives = [trial.score.objective for trial in history if trial.score.objective is not None]
-    return gain >= WORTH_A_TRIAL * max(abs(over), float(np.ptp(objectives)))
 
 
 def _distinct(trials: Iterable[Trial]) -> list[Params]:

@@ -40,6 +40,9 @@ LENGTH_SCALES: dict[int, tuple[float, ...]] = {
 FEW_SCALES = (0.4, 2.5)
 # Settings whose weights sum up to this share are enough to predict with, and no more than so many.
 SHARE, NR_SETTINGS = 0.999, 32
+# Variance, over that of what is smooth, of a linear trend across the whole edge of each parameter. Several parameters
+# leave too few points for each to show where a response only rises or falls, as those of schemes mostly do.
+TREND = 4.0
 # Variance that is not smooth over the variance that is.
 ROUGHNESS = (0.001, 0.01, 0.1, 1.0, 10.0)
 # How much of what is not smooth belongs to the point (the response is not smooth there, a second run would show it
@@ -151,12 +154,14 @@ class Model:
         """Belief at places, shape (m, dimensions)."""
         across = _apart(self.x, places, self.columns)
         same = (across.sum(axis=0) < 1e-18).astype(float)
+        slope = np.diagonal(_trend(places, places, len(across)))
         means, deviations = [], []
         for k, length in enumerate(self.lengths):
             own, ones = self.own[k], self.ones[k]
-            correlation = matern(np.sqrt(np.tensordot(length**-2.0, across, axes=1)), 1.0) + own * same
+            smooth = matern(np.sqrt(np.tensordot(length**-2.0, across, axes=1)), 1.0)
+            correlation = smooth + _trend(self.x, places, len(across)) + own * same
             cross = solve_triangular(self.root[k], correlation, lower=True)
-            variance = 1 + own - (cross**2).sum(axis=0) + (1 - ones @ cross) ** 2 / self.mass[k]
+            variance = 1 + slope + own - (cross**2).sum(axis=0) + (1 - ones @ cross) ** 2 / self.mass[k]
             means.append(self.centre + self.spread * (self.mean[k] + self.rest[k] @ cross))
             deviations.append(self.spread * np.sqrt(np.maximum(variance, 1e-10) * self.rate[k] / self.shape))
         return Belief(np.array(means), np.array(deviations), self.weights)
@@ -183,6 +188,7 @@ def fit(x: Array, y: Array, columns: Sequence[int] | None = None, most: int = NR
     n, own = len(y), OWN_SHARE * rough
     same = (within.sum(axis=0) < 1e-18).astype(float)
     smooth = matern(np.sqrt(np.einsum("pij,sp->sij", within, lengths**-2.0)), 1.0)
+    smooth += _trend(x, x, len(within))
     cov = smooth + own[:, None, None] * same + (rough - own + 1e-8)[:, None, None] * np.eye(n)
     root = np.linalg.cholesky(cov)
     solved = np.linalg.solve(root, np.broadcast_to(np.column_stack([np.ones(n), z]), (len(root), n, 2)))
@@ -206,6 +212,11 @@ def fit(x: Array, y: Array, columns: Sequence[int] | None = None, most: int = NR
 def believe(x: Array, y: Array, at: Array, columns: Sequence[int] | None = None) -> Belief:
     """Belief of a response at some points: that of its model (`fit`)."""
     return fit(x, y, columns).at(at)
+
+
+def _trend(a: Array, b: Array, nr_params: int) -> Array:
+    """What a linear trend adds to the correlation of points, shape (len(a), len(b)); nothing with one parameter."""
+    return (TREND if nr_params > 1 else 0.0) * ((a - 0.5) @ (b - 0.5).T)
 
 
 def _apart(a: Array, b: Array, columns: Sequence[int] | None) -> Array:
