@@ -16,7 +16,7 @@ from damoos.policies.base import NonePolicy
 from damoos.scorers.base import Scorer
 from damoos.statistics import arms
 from damoos.statistics.limits import MIN_ROUNDS, Standing
-from damoos.statistics.verdict import Judge
+from damoos.statistics.verdict import Judge, wants_baseline
 from damoos.study.config import manual_policy
 from damoos.study.run_config import RunConfig
 
@@ -112,13 +112,18 @@ def false_winners(
 
 def _has_winner(rounds: list[dict[str, Measurement]], search: Sequence[Measurement], scorer: Scorer) -> bool:
     """Whether one of the equal arms is said to be better, asked after each round as `damoos.study.course` asks."""
-    for count in range(MIN_ROUNDS, len(rounds) + 1):
-        baselines = [*search, *(runs[arms.BASELINE] for runs in rounds[:count])]
+    played: list[dict[str, Measurement]] = []
+    for runs in rounds:
+        asked = {arms.BASELINE, *ARMS} if wants_baseline(played, ARMS) else {*ARMS}
+        played.append({name: run for name, run in runs.items() if name in asked})
+        if len(played) < MIN_ROUNDS:
+            continue
+        baselines = [*search, *(one[arms.BASELINE] for one in played if arms.BASELINE in one)]
         judge = Judge(scorer, baselines, [0.0], len(rounds))
         # They are judged among themselves, kept limits or not: it is the noise that is asked about.
         among = {
             name: replace(arm, standing=Standing.KEPT)
-            for name, arm in judge.arms(rounds[:count]).items()
+            for name, arm in judge.arms(played).items()
             if name != arms.BASELINE
         }
         if judge.verdict(among).best in among:

@@ -8,6 +8,7 @@ trials tell which accounts to believe, and where none of them fits, the prior is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -28,6 +29,7 @@ from damoos.recordings.recording import Recording
 from damoos.scorers import terms
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Expectation, Prior
+from damoos.searchers.surrogate import used
 
 Floats = NDArray[np.float64]
 # What can be predicted of a run; a scorer that reads anything else gets no prior.
@@ -121,7 +123,7 @@ class RecordedPrior(Prior):
             for cost, stretch, resident in self._accounts
         ]
         self._before = np.array(chances)
-        self._known: dict[float, tuple[Floats, Floats]] = {}
+        self._known: dict[float, tuple[Floats, Floats, Floats]] = {}
         # Monitoring alone costs something; it is in the recorded run and not in the baseline.
         self._monitoring = max(0.0, prediction.runtime_s / baseline.metric("runtime_s") - 1)
 
@@ -135,12 +137,12 @@ class RecordedPrior(Prior):
             return None
         weights = np.exp(chances - chances.max())
         scored = [self._scored(float(point["min_age_us"])) for point in points]
-        scores = np.array([row for row, _ in scored]).T
+        scores, kept, use = (np.array(rows).T for rows in zip(*scored, strict=True))
         if np.isnan(scores).all():
             return None
         scores = np.where(np.isnan(scores), np.nanmin(scores), scores)
-        kept = np.array([row for _, row in scored]).T
-        return Expectation(scores, kept, weights / weights.sum(), max(0.01, 0.02 * float(np.ptp(scores))))
+        deviation = max(0.01, 0.02 * float(np.ptp(scores)))
+        return Expectation(scores, kept, weights / weights.sum(), deviation, None if np.isnan(use).any() else use)
 
     def predicted(self, history: History, point: Params) -> dict[str, float] | None:
         """Slowdown, saving and score that are expected of a point; None once the prior is dropped."""
@@ -198,32 +200,32 @@ class RecordedPrior(Prior):
             saving.append(min(0.99, resident * saved[0]))
         return np.array(slowdown), np.array(saving)
 
-    def _scored(self, min_age_us: float) -> tuple[Floats, Floats]:
-        """Score by each account, and the chance that it keeps the limits."""
+    def _scored(self, min_age_us: float) -> tuple[Floats, Floats, Floats]:
+        """Score by each account, the chance that it keeps the limits, and how much of them is used up."""
         if min_age_us not in self._known:
-            scored = [self._score(*pair) for pair in zip(*self._runs(min_age_us), strict=True)]
+            scored = np.array([self._score(*pair) for pair in zip(*self._runs(min_age_us), strict=True)])
             # Below its resolution a recording knows of no harm, which is no reason to try it.
             seen = min_age_us >= self.prediction.resolution_us
-            self._known[min_age_us] = (
-                np.array([score for score, _ in scored]),
-                seen * np.array([chance for _, chance in scored]),
-            )
+            self._known[min_age_us] = scored[:, 0], seen * scored[:, 1], scored[:, 2]
         return self._known[min_age_us]
 
-    def _score(self, slowdown: float, saving: float) -> tuple[float, float]:
-        """Score of a run that keeps the limit on slowdown, and the chance that it does."""
-        base, limit = self.baseline.metrics, self._scorer.max_slowdown
-        changed = {
-            "runtime_s": base["runtime_s"] * (1 + min(slowdown, 0.999 * limit)),
-            **{name: base[name] * (1 - saving) for name in ("rss_avg_bytes", "rss_max_bytes") if name in base},
-        }
-        run = replace(self.baseline, metrics={**base, **changed})
-        score = self._scorer.score(run, self.baseline, ())
+    def _score(self, slowdown: float, saving: float) -> tuple[float, float, float]:
+        """Score of a run that keeps the limit on slowdown, the chance that it does, and what it uses of all limits."""
+        limit = self._scorer.max_slowdown
+        margin = self._scorer.score(self._run(slowdown, saving), self.baseline, ()).margin
+        use = math.nan if margin is None else used(margin)
+        score = self._scorer.score(self._run(min(slowdown, 0.999 * limit), saving), self.baseline, ())
         if score.value is None or not score.feasible:  # another limit than that is broken, which no doubt would mend
-            return np.nan, 0.0
+            return math.nan, 0.0, use
         # ndtr is norm.cdf without the checks, which cost a hundred times as much as the number.
         chance = float(ndtr((limit - slowdown) / _slowdown_error(slowdown)))
-        return orientation(self._scorer.direction) * score.value, chance
+        return orientation(self._scorer.direction) * score.value, chance, use
+
+    def _run(self, slowdown: float, saving: float) -> Measurement:
+        """A run with these."""
+        base = self.baseline.metrics
+        memory = {name: base[name] * (1 - saving) for name in ("rss_avg_bytes", "rss_max_bytes") if name in base}
+        return replace(self.baseline, metrics={**base, "runtime_s": base["runtime_s"] * (1 + slowdown), **memory})
 
 
 def _quantiles(values: Floats, weights: Floats, shares: Sequence[float]) -> list[float]:

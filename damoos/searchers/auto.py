@@ -23,9 +23,9 @@ REACHES, NR_NEAR = (0.15, 0.05), 48
 SAFE, HOPELESS = 0.9, 0.4
 # What a refused candidate costs, as a share of what the safe one is worth: its rounds of validation were for nothing.
 PRICE = 0.1
-# A trial is worth its time if it is expected to gain this share of the best score. With several parameters it takes
-# as many trials to gain it.
-WORTH_A_TRIAL = 0.02
+# A trial is worth its time if it is expected to gain this share of the best score; with more than two parameters, where
+# it takes more trials to gain it, this share of two parameters' number.
+WORTH_A_TRIAL = 0.01
 
 # A point, what it is expected to gain, and over what score.
 Bet = tuple[Params, float, float]
@@ -79,7 +79,7 @@ class AutoSearcher(BorderSearcher):
         """Whether a bet is expected to gain so much that it is worth a trial."""
         _, gain, over = bet
         objectives = [trial.score.objective for trial in history if trial.score.objective is not None]
-        share = WORTH_A_TRIAL / len(self.space.params)
+        share = WORTH_A_TRIAL * min(1.0, 2 / len(self.space.params))
         return gain >= share * max(abs(over), float(np.ptp(objectives)))
 
     def _new_bet(self, history: History) -> Bet:

@@ -84,7 +84,7 @@ def rounds_of(runs: Sequence[Run]) -> list[dict[str, Measurement | None]]:
 def arms(
     rounds: Rounds, scorer: Scorer, previous: Sequence[float], noise: Mapping[str, Noise], risk: float
 ) -> dict[str, Arm]:
-    """Score every arm, each run against the baseline of its own round.
+    """Score every arm, each run against the baseline of its own round (`beside`).
 
     A baseline's scores are against the other rounds' baselines, so that their interval shows the noise. An arm that has
     failed in a round has broken the limits; one that never ran is left out.
@@ -100,7 +100,7 @@ def arms(
     risk : float
         As for `damoos.statistics.limits.standing`.
     """
-    base = {n: run for n, round_runs in enumerate(rounds) if (run := round_runs.get(BASELINE)) is not None}
+    base = beside(rounds)
     by_name = {}
     for name in sorted({name for round_runs in rounds for name in round_runs}, key=rank):
         runs = {
@@ -109,7 +109,7 @@ def arms(
         if not runs:
             continue
         if name == BASELINE:
-            by_name[name] = _baseline(base, scorer, previous, noise.get(GAIN))
+            by_name[name] = _baseline(runs, scorer, previous, noise.get(GAIN))
             continue
         found = {n: scorer.score(run, base[n], previous) for n, run in runs.items()}
         failed = any(name in round_runs and round_runs[name] is None for round_runs in rounds)
@@ -123,6 +123,18 @@ def arms(
             noise.get(GAIN),
         )
     return by_name
+
+
+def beside(rounds: Rounds) -> dict[int, Measurement]:
+    """The baseline of each round; for one without, the mean of those of the nearest rounds before and after it."""
+    own = {n: run for n, round_runs in enumerate(rounds) if (run := round_runs.get(BASELINE)) is not None}
+    found = {}
+    for number in range(len(rounds)):
+        before = [n for n in own if n <= number][-1:]
+        after = [n for n in own if n >= number][:1]
+        if before or after:
+            found[number] = mean_measurement([own[n] for n in sorted({*before, *after})])
+    return found
 
 
 def _baseline(base: Mapping[int, Measurement], scorer: Scorer, previous: Sequence[float], noise: Noise | None) -> Arm:

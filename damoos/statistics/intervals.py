@@ -76,7 +76,7 @@ class Noise:
     """How far single values of one and the same thing lie apart: a standard deviation and its degrees of freedom."""
 
     deviation: float
-    freedom: int
+    freedom: float
 
     def around(self, value: float) -> tuple[float, float]:
         """95 % interval of what a single value stands for."""
@@ -100,7 +100,19 @@ class Estimate:
         return student(level, self.freedom + more) * math.sqrt(self.variance / (self.count + more))
 
 
-def moderated(values: Sequence[float], noise: Noise | None, spread: float = 0.0) -> Estimate:
+def of_difference(first: Sequence[float], second: Sequence[float]) -> Noise:
+    """The noise of a difference of two values, each of which has a noise of its own.
+
+    References
+    ----------
+    Welch (1947) and Satterthwaite (1946) for the degrees of freedom
+    """
+    variances = [float(np.var(values, ddof=1)) for values in (first, second)]
+    squares = sum(v**2 / (len(values) - 1) for v, values in zip(variances, (first, second), strict=True))
+    return Noise(math.sqrt(sum(variances)), sum(variances) ** 2 / squares if squares else len(first) - 1)
+
+
+def moderated(values: Sequence[float], noise: Noise | None, own: Noise | None = None) -> Estimate:
     """The mean of a few values, whose variance is theirs and, as far as it agrees with theirs, that of a known noise.
 
     Two or three values tell little of their own noise. The known one can make the variance larger and its degrees of
@@ -112,22 +124,23 @@ def moderated(values: Sequence[float], noise: Noise | None, spread: float = 0.0)
     values : sequence of float
     noise : Noise or None
         That of single values of this kind, as measured elsewhere.
-    spread : float
-        A standard deviation that the values have at least.
+    own : Noise or None
+        What is known of their own noise beside their variance, which may be larger; None for nothing.
 
     References
     ----------
     Smyth, Linear Models and Empirical Bayes Methods (2004), for the moderated t; weights as measured in decision 0003
     """
     count = len(values)
-    own = max(float(np.var(values, ddof=1)) if count > 1 else 0.0, spread**2)
+    seen = max(float(np.var(values, ddof=1)) if count > 1 else 0.0, own.deviation**2 if own else 0.0)
+    degrees = own.freedom if own else float(count - 1)
     if noise is None or noise.freedom < 1:
-        return Estimate(float(np.mean(values)), own, float(count - 1), count)
+        return Estimate(float(np.mean(values)), seen, degrees, count)
     known = noise.deviation**2
-    agreement = min(1.0, (known / own) ** 2) if own else 1.0
+    agreement = min(1.0, (known / seen) ** 2) if seen else 1.0
     prior = min(float(noise.freedom), PRIOR_FREEDOM) * agreement
-    freedom = prior + count - 1
-    variance = max(own, (prior * known + own * (count - 1)) / freedom) if freedom else own
+    freedom = prior + degrees
+    variance = max(seen, (prior * known + seen * degrees) / freedom) if freedom else seen
     return Estimate(float(np.mean(values)), variance, freedom, count)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from damoos.model.trial import Measurement
 from damoos.scorers.base import Scorer
@@ -23,7 +21,7 @@ from damoos.statistics.arms import (
     noise_of,
     rank,
 )
-from damoos.statistics.intervals import Estimate, alpha_of_a_look, moderated
+from damoos.statistics.intervals import Estimate, alpha_of_a_look, moderated, of_difference
 from damoos.statistics.limits import MIN_ROUNDS, Standing
 from damoos.units import show_score
 
@@ -140,9 +138,25 @@ class Judge:
         both = sorted(set(first.gains) & set(other.gains))
         if len(both) < MIN_ROUNDS:
             return None
-        # Two arms whose gains differ alike in two rounds may do so by chance: their own spread is the least noise.
-        spread = max(float(np.std([arm.gains[n] for n in both], ddof=1)) for arm in (first, other))
-        return moderated([first.gains[n] - other.gains[n] for n in both], self._noise.get(GAIN), spread)
+        # Two arms whose gains differ alike in two rounds may do so by chance: each has a noise of its own.
+        own = of_difference([first.gains[n] for n in both], [other.gains[n] for n in both])
+        return moderated([first.gains[n] - other.gains[n] for n in both], self._noise.get(GAIN), own)
+
+
+def wants_baseline(rounds: Rounds, names: Collection[str]) -> bool:
+    """Whether the next round has a baseline.
+
+    The first two have. Later ones only if it is in question itself, and every second one, in case the machine
+    changes: what arms differ by does not depend on the baseline that both are scored against.
+
+    Parameters
+    ----------
+    rounds : sequence of mapping
+        Those before it.
+    names : collection of str
+        Arms that are in question.
+    """
+    return BASELINE in names or len(rounds) < MIN_ROUNDS or BASELINE not in rounds[-1]
 
 
 def settle(by_name: Mapping[str, Arm]) -> tuple[dict[str, Arm], dict[str, str]]:

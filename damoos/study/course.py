@@ -16,7 +16,7 @@ from damoos.policies.base import NonePolicy, Policy
 from damoos.searchers.base import feasible
 from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, TUNED, Arm, rounds_of
 from damoos.statistics.limits import MIN_ROUNDS
-from damoos.statistics.verdict import Judge, Verdict, settle
+from damoos.statistics.verdict import Judge, Verdict, settle, wants_baseline
 from damoos.study.plan import validation_round
 from damoos.study.study import Study
 
@@ -73,7 +73,9 @@ class Course:
         if arm is not None and not rejected and len(arm.runs) < MIN_ROUNDS:
             return [name for name in (BASELINE, MANUAL, last) if name in rounds_of(runs)[-1]]
         open_arms = stand.in_question()
-        return [BASELINE, *(name for name in open_arms if name != BASELINE)] if open_arms else []
+        if open_arms and wants_baseline(rounds_of(runs), open_arms):
+            return [BASELINE, *(name for name in open_arms if name != BASELINE)]
+        return open_arms
 
     def _begin(self, runs: Sequence[Run], points: dict[str, Params]) -> str | None:
         """Add the point that the searcher would have validated next; None where it has none."""

@@ -9,7 +9,7 @@ from damoos.errors import MeasurementError
 from damoos.model.trial import History, Measurement, Run, Score, Trial, mean_measurement, orientation
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import feasible, value
-from damoos.statistics.arms import BASELINE, CANDIDATE
+from damoos.statistics.arms import BASELINE, CANDIDATE, beside, rounds_of
 
 
 def score_trials(runs: Sequence[Run], scorer: Scorer) -> History:
@@ -27,13 +27,13 @@ def score_trials(runs: Sequence[Run], scorer: Scorer) -> History:
         state, score, error = "fail", Score(None, feasible=False), run.error
         if run.measurement:
             try:
-                beside = _baseline_of(run, baselines)
+                base = _baseline_of(run, baselines)
                 if run.measurement.censored:
                     state, elapsed_s = "censored", run.measurement.metric("elapsed_s")
                     error = f"stopped: runtime >= {elapsed_s:.2f} s"
-                    score = scorer.stopped(Measurement({"runtime_s": elapsed_s}), beside)
+                    score = scorer.stopped(Measurement({"runtime_s": elapsed_s}), base)
                 else:
-                    score, state = scorer.score(run.measurement, beside, previous), "complete"
+                    score, state = scorer.score(run.measurement, base, previous), "complete"
             except MeasurementError as failure:
                 error = str(failure)
             if score.feasible and score.value is not None:
@@ -49,13 +49,12 @@ def is_baseline(run: Run) -> bool:
 
 def score_validation(runs: Sequence[Run], scorer: Scorer, first_number: int) -> History:
     """What a validation measured of its candidates, each run against the baseline of its round, as further trials."""
-    base = {run.number: run.measurement for run in runs if run.kind == "validation" and run.arm == BASELINE}
+    base = beside(rounds_of(runs))
     trials: list[Trial] = []
     for run in sorted(runs, key=lambda run: run.index):
-        beside = base.get(run.number)
-        if run.kind != "validation" or not run.arm.startswith(CANDIDATE) or beside is None:
+        if run.kind != "validation" or not run.arm.startswith(CANDIDATE) or run.number not in base:
             continue
-        score = scorer.score(run.measurement, beside, ()) if run.measurement else Score(None, feasible=False)
+        score = scorer.score(run.measurement, base[run.number], ()) if run.measurement else Score(None, feasible=False)
         state = "complete" if run.measurement else "fail"
         number = first_number + len(trials)
         trials.append(Trial(number, run.params or {}, state, score, run.measurement, run.error))

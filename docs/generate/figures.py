@@ -16,7 +16,7 @@ from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, RED, SKY
 from damoos.scorers.base import Scorer
 from damoos.searchers.auto import AutoSearcher
 from damoos.searchers.base import feasible
-from damoos.statistics.arms import BASELINE, CANDIDATE, GAIN, MANUAL, noise_of, rounds_of
+from damoos.statistics.arms import BASELINE, CANDIDATE, GAIN, MANUAL, beside, noise_of, rounds_of
 from damoos.statistics.intervals import Estimate, alpha_of_a_look, moderated
 from damoos.statistics.limits import MIN_ROUNDS, TOLERANCE
 from damoos.study.scoring import score_trials
@@ -129,15 +129,16 @@ def _looks(
     margins: list[float] = []
     gains: list[float] = []
     looks = {}
-    for number, measured in enumerate(rounds, 1):
+    bases = beside(rounds)
+    for number, measured in enumerate(rounds):
         if name not in measured:
             continue
-        score, usual = (scorer.score(measured[arm], measured[BASELINE], ()) for arm in (name, BASELINE))
+        score, usual = (scorer.score(run, bases[number], ()) for run in (measured[name], bases[number]))
         margins.append(score.margin or 0.0)
         gains.append((score.objective or 0.0) - (usual.objective or 0.0))
         if len(margins) >= MIN_ROUNDS:
             (limit,) = score.margins
-            looks[number] = moderated(margins, noise.get(limit)), moderated(gains, noise.get(GAIN))
+            looks[number + 1] = moderated(margins, noise.get(limit)), moderated(gains, noise.get(GAIN))
     return looks
 
 

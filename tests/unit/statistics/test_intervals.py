@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from damoos.statistics.intervals import Noise, alpha_of_a_look, interval, moderated, student
+from damoos.statistics.intervals import Noise, alpha_of_a_look, interval, moderated, of_difference, student
 
 
 def test_students_interval() -> None:
@@ -42,9 +42,20 @@ def test_values_that_lie_further_apart_than_the_known_noise_have_their_own() -> 
     assert mean.freedom == pytest.approx(1, abs=0.01)
 
 
-def test_the_spread_that_is_given_is_the_least() -> None:
-    assert moderated([1.0, 1.0, 1.0], None, spread=0.5).variance == 0.25
-    assert moderated([1.0, 2.0], None, spread=0.5).variance == 0.5
+def test_the_noise_of_a_difference_is_that_of_both() -> None:
+    noise = of_difference([1.0, 2.0, 3.0], [1.0, 2.0, 3.0])
+    assert noise.deviation == pytest.approx(math.sqrt(2))
+    assert noise.freedom == pytest.approx(4)
+    # One that has none does not count.
+    assert of_difference([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]) == Noise(1.0, 2.0)
+    assert of_difference([1.0, 1.0], [0.0, 0.0]) == Noise(0.0, 1)
+
+
+def test_what_is_known_of_their_own_noise_is_the_least() -> None:
+    own = Noise(0.5, 3.5)
+    assert moderated([1.0, 1.0, 1.0], None, own).variance == 0.25
+    assert moderated([1.0, 1.0, 1.0], None, own).freedom == 3.5
+    assert moderated([1.0, 2.0], None, own).variance == 0.5
 
 
 def test_more_values_make_it_narrower() -> None:

@@ -9,7 +9,7 @@ from damoos.scorers.daos import DaosScorer
 from damoos.scorers.sla import SlaScorer
 from damoos.statistics.arms import Arm
 from damoos.statistics.limits import Standing
-from damoos.statistics.verdict import Verdict, settle
+from damoos.statistics.verdict import Verdict, settle, wants_baseline
 from tests.unit.statistics.samples import BASE, Values, judge_of, noisy, rounds
 
 
@@ -134,6 +134,27 @@ def test_arms_that_never_met_are_compared_by_what_they_gained() -> None:
     assert judge.verdict(found).best == "tuned"
     assert not judge.is_live(found, "manual")
     assert judge.is_live(found, "tuned")
+
+
+def test_which_rounds_have_a_baseline() -> None:
+    table = rounds(baseline=BASE, manual=BASE, tuned=BASE)
+    schemes = ["tuned", "manual"]
+    assert wants_baseline([], schemes)
+    assert wants_baseline(table[:1], schemes)
+    assert not wants_baseline(table[:2], schemes)
+    assert wants_baseline(table[:2], [*schemes, "baseline"])
+    del table[2]["baseline"]
+    assert wants_baseline(table, schemes)
+
+
+def test_a_round_without_a_baseline_is_scored_against_those_beside_it() -> None:
+    table = rounds(baseline=[(100, 1000), (100, 800), (100, 600)], tuned=[(100, 500)] * 3)
+    del table[1]["baseline"]
+    found = judge_of(table).arms(table)
+    assert found["tuned"].scores == pytest.approx({0: 0.25, 1: 0.5 * (1 - 500 / 800), 2: 0.5 * (1 - 500 / 600)})
+    assert sorted(found["baseline"].scores) == [0, 2]
+    del table[2]["baseline"]
+    assert judge_of(table).arms(table)["tuned"].scores == pytest.approx({0: 0.25, 1: 0.25, 2: 0.25})
 
 
 def test_the_candidate_that_keeps_the_limits_becomes_the_tuned_one() -> None:

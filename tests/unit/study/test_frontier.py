@@ -96,11 +96,11 @@ def test_it_is_shown(study: api.TunedStudy) -> None:
 
 def test_one_is_validated_on_fresh_runs(study: api.TunedStudy, tmp_path: Path, fake: Use) -> None:
     machine = fake(FakeMachine(smooth, noise=0.002, seed=5))
-    proven = api.validate(study.name, ["slowdown<=0.05"], results=tmp_path)
+    proven = api.validate(study.name, ["slowdown<=0.04"], results=tmp_path)
     assert proven.name == f"{study.name}-validate-1"
-    assert (proven.result["of"], proven.result["score"]["limits"]) == (study.name, ["slowdown<=0.05"])
+    assert (proven.result["of"], proven.result["score"]["limits"]) == (study.name, ["slowdown<=0.04"])
     tuned = proven.result["validation"]["tuned"]
-    expected = prospect(study.study, ["slowdown<=0.05"])
+    expected = prospect(study.study, ["slowdown<=0.04"])
     assert expected
     assert tuned["feasible"]
     assert tuned["params"] == expected.params
@@ -110,7 +110,7 @@ def test_one_is_validated_on_fresh_runs(study: api.TunedStudy, tmp_path: Path, f
     assert machine.nr_runs == len(fresh)
     assert len(proven.study.runs()) - len(fresh) >= len(study.trials) + 2
     assert proven.samples("trial-000").equals(study.samples("trial-000"))
-    assert f"those of {study.name}, now under slowdown<=0.05" in repr(proven)
+    assert f"those of {study.name}, now under slowdown<=0.04" in repr(proven)
     # The other one is as it was, and a proof can be asked again, too.
     assert api.load_study(study.name, results=tmp_path).result == study.result
     again = api.validate(proven.name, ["slowdown<=0.06"], results=tmp_path)
