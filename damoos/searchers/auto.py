@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from scipy.stats import norm
@@ -110,13 +111,21 @@ class AutoSearcher(BorderSearcher):
         random, count = np.random.default_rng(len(history)), len(self.space.params)
         best_tried = next(iter(self._prudent(history, _measured(history), 1)), best(history).params)
         best_place = np.array(self.space.to_unit(best_tried))
-        places = [self.grid(FINEST if count == 1 else FINEST - 1)]
+        places = []
         for reach in REACHES:
             places.append(best_place + random.normal(0, reach, (NR_NEAR, count)))
-            one = np.repeat(best_place[None], NR_NEAR, axis=0)
-            one[np.arange(NR_NEAR), random.integers(count, size=NR_NEAR)] += random.normal(0, 2 * reach, NR_NEAR)
-            places.append(one)
-        return self.space.distinct(np.clip(np.vstack(places), 0, 1))
+            if count > 1:
+                one = np.repeat(best_place[None], NR_NEAR, axis=0)
+                one[np.arange(NR_NEAR), random.integers(count, size=NR_NEAR)] += random.normal(0, 2 * reach, NR_NEAR)
+                places.append(one)
+        near = self.space.distinct(np.clip(np.vstack(places), 0, 1))
+        return list((self._spread | {tuple(point.values()): point for point in near}).values())
+
+    @cached_property
+    def _spread(self) -> dict[tuple[float, ...], Params]:
+        """Points all over the space, by their values."""
+        points = self.space.distinct(self.grid(FINEST if len(self.space.params) == 1 else FINEST - 1))
+        return {tuple(point.values()): point for point in points}
 
     def _objective(self, history: History, points: Sequence[Params]) -> Belief:
         """What is believed of the score at points, as if there were no limits.

@@ -19,7 +19,6 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.stats import norm
 
 from damoos.model.space import Space
@@ -154,17 +153,15 @@ class Model:
         """Belief at places, shape (m, dimensions)."""
         across = _apart(self.x, places, self.columns)
         same = (across.sum(axis=0) < 1e-18).astype(float)
+        smooth = matern(np.sqrt(np.einsum("pij,sp->sij", across, self.lengths**-2.0)), 1.0)
+        correlation = smooth + _trend(self.x, places, len(across)) + self.own[:, None, None] * same
+        cross = np.linalg.solve(self.root, correlation)
         slope = np.diagonal(_trend(places, places, len(across)))
-        means, deviations = [], []
-        for k, length in enumerate(self.lengths):
-            own, ones = self.own[k], self.ones[k]
-            smooth = matern(np.sqrt(np.tensordot(length**-2.0, across, axes=1)), 1.0)
-            correlation = smooth + _trend(self.x, places, len(across)) + own * same
-            cross = solve_triangular(self.root[k], correlation, lower=True)
-            variance = 1 + slope + own - (cross**2).sum(axis=0) + (1 - ones @ cross) ** 2 / self.mass[k]
-            means.append(self.centre + self.spread * (self.mean[k] + self.rest[k] @ cross))
-            deviations.append(self.spread * np.sqrt(np.maximum(variance, 1e-10) * self.rate[k] / self.shape))
-        return Belief(np.array(means), np.array(deviations), self.weights)
+        variance = 1 + slope + self.own[:, None] - (cross**2).sum(axis=1)
+        variance += (1 - np.einsum("si,sij->sj", self.ones, cross)) ** 2 / self.mass[:, None]
+        means = self.centre + self.spread * (self.mean[:, None] + np.einsum("si,sij->sj", self.rest, cross))
+        scale = self.spread * np.sqrt(self.rate / self.shape)
+        return Belief(means, scale[:, None] * np.sqrt(np.maximum(variance, 1e-10)), self.weights)
 
 
 def fit(x: Array, y: Array, columns: Sequence[int] | None = None, most: int = NR_SETTINGS) -> Model:

@@ -35,8 +35,9 @@ class OtherSchema(StoreError):
 class StudyRecord:
     """One study as stored: its configuration, its runs, its result."""
 
-    def __init__(self, study: optuna.Study, artifacts: Artifacts) -> None:
+    def __init__(self, study: optuna.Study, storage: optuna.storages.RDBStorage, artifacts: Artifacts) -> None:
         self._study = study
+        self._storage = storage
         self.artifacts = artifacts
         self.name = study.study_name
         # The runs, for as long as this process is the one that writes them, or once it is frozen.
@@ -91,13 +92,20 @@ class StudyRecord:
         """Store a finished run; for a trial also its score as seen then, for Optuna's own tools."""
         if run.kind == "trial":
             self._add_trial(run, score, params)
-        else:
+        elif self._kept is None or run.key in self._kept:
             self.set(f"run:{run.key}", run.to_json())
+        else:  # certainly a new one
+            from damoos.store import inserts
+
+            with store_errors():
+                inserts.insert_word(self._storage.engine, self._id, f"run:{run.key}", run.to_json())
         if self._kept is not None:
             self._kept[run.key] = run
 
     def _add_trial(self, run: Run, score: Score | None, params: tuple[Param, ...]) -> None:
         import optuna
+
+        from damoos.store import inserts
 
         value = score.value if score else None
         failed = run.measurement is None
@@ -108,16 +116,16 @@ class StudyRecord:
             value=value if not failed else None,
             params=dict(point),
             distributions={p.key: optuna.distributions.IntDistribution(p.low, p.high, step=p.step) for p in params},
-            user_attrs={
-                "run": run.to_json(),
-                "feasible": bool(score and score.feasible),
-                "margins": dict(score.margins) if score else {},
-            },
+            user_attrs={"run": run.to_json(), "margins": dict(score.margins) if score else {}},
             # In the list form, which Optuna's dashboard reads, too.
             system_attrs={"constraints": constraints(score)} if score else {},
         )
         with store_errors():
-            self._study.add_trial(trial)
+            inserts.insert_trial(self._storage.engine, self._id, trial)
+
+    @cached_property
+    def _id(self) -> int:
+        return int(self._storage.get_study_id_from_name(self.name))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -274,7 +282,7 @@ class Store:
         return None
 
     def _record(self, study: optuna.Study) -> StudyRecord:
-        return StudyRecord(study, Artifacts(self._results / study.study_name))
+        return StudyRecord(study, self._storage, Artifacts(self._results / study.study_name))
 
 
 def _optuna() -> ModuleType:

@@ -141,7 +141,8 @@ def test_a_sweep(machine, tmp_path: Path) -> None:
 
     def hear(kind: str, said: dict[str, Any]) -> None:
         heard.append((kind, said))
-        looked.set()
+        if kind == "study" and said["state"] == "running":
+            looked.set()
 
     def sweep() -> None:
         api.sweep(["synthetic/idle", "synthetic/hot-cold"], ["fake"], trials=2, repeats=2, results=tmp_path)
