@@ -169,11 +169,15 @@ def _ending(surface: Surface, study: SimulatedStudy, done: list[Run]) -> Ending:
         margin = score.margin if score.margin is not None else math.inf if score.feasible else -math.inf
         return orientation(study.scorer.direction) * ((score.objective or 0.0) - usual), margin
 
-    best = max([0.0, *(gain for gain, margin in map(worth, surface.grid()) if margin >= 0)])
+    def kept(point: Params) -> float:
+        gain, margin = worth(point)
+        return gain if margin >= 0 else -math.inf
+
+    best = max(0.0, surface.highest(kept))
 
     def lost(point: Params | None) -> float:
         gain, margin = worth(point)
-        # Between the points of the grid, and within the tolerance of a limit, a scheme may be better than the best.
+        # Within the tolerance of a limit a scheme may be better than the best.
         return 1.0 if margin < -BROKEN_FROM else max(0.0, best - gain) / best if best else 0.0
 
     chosen, verdict = _in_service(study, done)

@@ -2,8 +2,9 @@
 
 A made workload is groups of pages. How long a group is left alone between two uses is lognormal; groups differ in the
 median and the spread of these gaps, in size, in how often they are used while they are in use, in how large their
-regions are, and in what a fault costs. What a scheme of ``min_age``, ``max_freq``, ``quota_sz`` and ``min_size`` saves
-and costs follows by arithmetic: it is a model, and what is found on it says nothing of any program.
+regions are, and in what a fault costs. What a scheme of ``min_age``, ``max_freq``, ``quota_sz``, ``min_size``, ``action``
+and ``quota_time`` saves and costs follows by arithmetic: it is a model, and what is found on it says nothing of any
+program.
 """
 
 from __future__ import annotations
@@ -27,17 +28,30 @@ Array = NDArray[np.float64]
 
 NR_GROUPS = 40
 # What is tuned with one parameter, with two, and so on, and the schemes in which they stand.
-TUNABLES = ("min_age=100ms:60s", "max_freq=0:100", "quota_sz=1M:1G", "min_size=4K:2M")
+TUNABLES = (
+    "min_age=100ms:60s",
+    "max_freq=0:100",
+    "quota_sz=1M:1G",
+    "min_size=4K:2M",
+    "action=pageout,cold",
+    "quota_time=1ms:1000ms",
+)
 TEMPLATES = (
     "4K max  min max  MIN_AGE max  pageout",
     "4K max  min MAX_FREQ  MIN_AGE max  pageout",
     "4K max  min MAX_FREQ  MIN_AGE max  pageout",
     "MIN_SIZE max  min MAX_FREQ  MIN_AGE max  pageout",
+    "MIN_SIZE max  min MAX_FREQ  MIN_AGE max  ACTION",
+    "MIN_SIZE max  min MAX_FREQ  MIN_AGE max  ACTION",
 )
+# Of what ``cold`` marks, this share is reclaimed; and so much is paged out in a millisecond.
+MARKED, BYTES_PER_MS = 0.3, float(1 << 20)
 RUNTIME_S, RSS_BYTES = 100.0, float(1 << 30)
 NO_QUOTA = float(1 << 40)
 # Points on each axis of the grid on which the best point is looked for, by the number of parameters.
-NR_GRID = (200, 40, 16, 10)
+NR_GRID = (200, 40, 16, 10, 8, 6)
+# To which the steps from the best point of the grid are halved, in units of the cube's edge.
+SMALLEST_STEP = 0.002
 # Runs whose mean is taken for what a simulator truly gives.
 NR_MEAN = 32
 
@@ -75,6 +89,23 @@ class Surface:
         count = NR_GRID[min(len(self.space.params), len(NR_GRID)) - 1]
         axes = np.meshgrid(*[np.linspace(0, 1, count)] * len(self.space.params))
         yield from self.space.distinct(np.column_stack([axis.ravel() for axis in axes]))
+
+    def highest(self, worth: Callable[[Params], float]) -> float:
+        """The largest worth of any point: of the grid, and then of ever smaller steps from its best point."""
+        top, point = max(((worth(point), n, point) for n, point in enumerate(self.grid())), key=lambda one: one[:2])[
+            ::2
+        ]
+        place = np.array(self.space.to_unit(point))
+        step = 1 / NR_GRID[min(len(place), len(NR_GRID)) - 1]
+        while step > SMALLEST_STEP:
+            moves = np.vstack([np.eye(len(place)), -np.eye(len(place))]) * step
+            places = np.clip(place + moves, 0, 1)
+            found = [worth(self.space.from_unit(one)) for one in places]
+            if max(found) > top:
+                top, place = max(found), places[int(np.argmax(found))]
+            else:
+                step /= 2
+        return top
 
 
 @dataclass(frozen=True)
@@ -190,8 +221,11 @@ def elsewhere(surface: Surface, seed: int) -> Surface:
 def _under(groups: Groups, point: Params | None) -> tuple[float, float]:
     if point is None:
         return 0.0, 0.0
-    frequency, quota = point.get("max_freq_percent", 100), point.get("quota_sz_bytes", NO_QUOTA)
-    return groups.under(max(0.05, point["min_age_us"] / 1e6), frequency, quota, point.get("min_size_bytes", 4096))
+    quota = min(point.get("quota_sz_bytes", NO_QUOTA), BYTES_PER_MS * point.get("quota_time_ms", math.inf))
+    age_s, frequency = max(0.05, point["min_age_us"] / 1e6), point.get("max_freq_percent", 100)
+    share = MARKED if point.get("action") else 1.0
+    slowdown, saving = groups.under(age_s, frequency, quota, point.get("min_size_bytes", 4096))
+    return share * slowdown, share * saving
 
 
 def _measurement(truth: tuple[float, float], noise: Array) -> Measurement:

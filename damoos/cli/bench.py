@@ -42,7 +42,7 @@ def bench_searchers(
     surfaces: Annotated[
         int | None, typer.Option(help="Whole studies instead, on so many made workloads: what is put into service.")
     ] = None,
-    params: Annotated[int, typer.Option(help="--surfaces: how many parameters are tuned, 1 to 4.")] = 1,
+    params: Annotated[int, typer.Option(help="--surfaces: how many parameters are tuned, 1 to 6.")] = 1,
     surface: Annotated[
         str | None,
         typer.Option(

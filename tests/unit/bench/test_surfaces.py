@@ -50,8 +50,33 @@ def test_made_surfaces_are_the_same_for_a_seed() -> None:
     first, again, other = (generate(3, seed, 2)[2].mean(point).metrics for seed in (5, 5, 6))
     assert first == again != other
     assert generate(5, 5, 2)[2].mean(point).metrics == first
-    with pytest.raises(ConfigError, match="made surfaces have 1 to 4 parameters"):
-        generate(1, 0, 5)
+    with pytest.raises(ConfigError, match="made surfaces have 1 to 6 parameters"):
+        generate(1, 0, 7)
+
+
+def test_the_highest_point_lies_between_those_of_the_grid() -> None:
+    surface = generate(1, 0, 3)[0]
+
+    def worth(point: Params) -> float:
+        place = np.array(surface.space.to_unit(point))
+        return -float(np.abs(place - [0.123, 0.456, 0.789]).sum())
+
+    assert max(map(worth, surface.grid())) < -0.02
+    assert surface.highest(worth) > -0.02
+
+
+def test_the_fifth_parameter_is_a_choice_and_the_sixth_a_quota() -> None:
+    surface = generate(1, 0, 6)[0]
+    point: Params = {
+        "min_age_us": 4_000_000, "max_freq_percent": 100, "quota_sz_bytes": 1 << 30, "min_size_bytes": 4096,
+        "action": 0, "quota_time_ms": 1000,
+    }  # fmt: skip
+    saved = {
+        name: RSS_BYTES - surface.mean({**point, **change}).metric("rss_avg_bytes")
+        for name, change in {"pageout": {}, "cold": {"action": 1}, "slow": {"quota_time_ms": 1}}.items()
+    }
+    assert saved["cold"] == pytest.approx(0.3 * saved["pageout"])
+    assert 0 < saved["slow"] < saved["pageout"]
 
 
 @pytest.mark.parametrize("nr_params", [1, 2, 3, 4])
