@@ -2,9 +2,9 @@
 
 A made workload is groups of pages. How long a group is left alone between two uses is lognormal; groups differ in the
 median and the spread of these gaps, in size, in how often they are used while they are in use, in how large their
-regions are, and in what a fault costs. What a scheme of ``min_age``, ``max_freq``, ``quota_sz``, ``min_size``, ``action``
-and ``quota_time`` saves and costs follows by arithmetic: it is a model, and what is found on it says nothing of any
-program.
+regions are, and in what a fault costs. What a scheme of ``min_age``, ``max_freq``, ``quota_sz``, ``min_size``,
+``action`` and ``quota_time`` saves and costs follows by arithmetic: it is a model, and what is found on it says nothing
+of any program.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MARKED, BYTES_PER_MS = 0.3, float(1 << 20)
 RUNTIME_S, RSS_BYTES = 100.0, float(1 << 30)
 NO_QUOTA = float(1 << 40)
 # Points on each axis of the grid on which the best point is looked for, by the number of parameters.
-NR_GRID = (200, 40, 16, 10, 8, 6)
+NR_GRID = (200, 40, 16, 8, 6, 4)
 # To which the steps from the best point of the grid are halved, in units of the cube's edge.
 SMALLEST_STEP = 0.002
 # Runs whose mean is taken for what a simulator truly gives.
@@ -92,9 +92,7 @@ class Surface:
 
     def highest(self, worth: Callable[[Params], float]) -> float:
         """The largest worth of any point: of the grid, and then of ever smaller steps from its best point."""
-        top, point = max(((worth(point), n, point) for n, point in enumerate(self.grid())), key=lambda one: one[:2])[
-            ::2
-        ]
+        top, point = max(((worth(point), point) for point in self.grid()), key=lambda pair: pair[0])
         place = np.array(self.space.to_unit(point))
         step = 1 / NR_GRID[min(len(place), len(NR_GRID)) - 1]
         while step > SMALLEST_STEP:

@@ -19,7 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs/searchers.md"
 SEEDS = (11, 12, 13)
 NR_SURFACES = 29
 # Parameters and trials; the paper's search tunes one parameter only.
-KINDS = ((1, (10, 20)), (2, (20, 40)), (3, (20, 40)), (4, (20, 40)))
+KINDS = ((1, (10, 20)), (2, (20, 40)), (3, (20, 40)), (4, (20, 40)), (6, (40,)))
 RACERS = ("auto", "optuna:qmc", "optuna:tpe", "daos")
 
 
