@@ -42,7 +42,7 @@ def bench_searchers(
     surfaces: Annotated[
         int | None, typer.Option(help="Whole studies instead, on so many made workloads: what is put into service.")
     ] = None,
-    params: Annotated[int, typer.Option(help="--surfaces: how many parameters are tuned, 1 to 6.")] = 1,
+    params: Annotated[int, typer.Option(help="How many parameters are tuned: 1 to 6, of a recording 1 to 4.")] = 1,
     surface: Annotated[
         str | None,
         typer.Option(
@@ -106,8 +106,10 @@ def _surfaces(
         one, what = surfaces.load(name, tunables or ["min_age=0s:60s"], template), name
     else:
         if tunables or scheme:
-            raise ConfigError("--surface: a recording tells of min_age in the paper's scheme; no --tune, no --scheme")
-        one, what = recorded.surface(name, results), f"{name}, what it lets one expect, as a model"
+            raise ConfigError(
+                "--surface RECORDING takes --params, which says how many parameters; no --tune, no --scheme"
+            )
+        one, what = recorded.surface(name, results, params), f"{name}, what it lets one expect, as a model"
     return [one] * positive(seeds, "--seeds"), f"{what}, {seeds} seeds"
 
 

@@ -24,7 +24,7 @@ from damoos.damon.text import fill_template
 from damoos.errors import SchemeError
 from damoos.model.space import Params, Space
 from damoos.model.trial import History, Measurement, Trial, orientation
-from damoos.prediction.reclaim import Cost, Reclaim, reclaim
+from damoos.prediction.reclaim import Bounds, Cost, Reclaim, reclaim
 from damoos.recordings.recording import Recording
 from damoos.scorers import terms
 from damoos.scorers.base import Scorer
@@ -65,11 +65,19 @@ class Prediction:
     resolution_us: float
 
     @classmethod
-    def of(cls, recording: Recording, cost: Cost, runtime_s: float, low_us: float, high_us: float) -> Prediction:
+    def of(
+        cls,
+        recording: Recording,
+        cost: Cost,
+        runtime_s: float,
+        low_us: float,
+        high_us: float,
+        bounds: Bounds | None = None,
+    ) -> Prediction:
         """For ages of a range, and some beyond both ends."""
         floor = 2.0 * recording.attrs.aggr_us
         ages = np.concatenate([[0.0], np.geomspace(max(low_us / 2, floor), max(2 * high_us, 2 * floor), NR_AGES)])
-        return cls(reclaim(recording, ages, cost), cost, runtime_s, floor)
+        return cls(reclaim(recording, ages, cost, bounds), cost, runtime_s, floor)
 
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""

@@ -12,6 +12,7 @@ be in force, and what happens before the measurement begins counts for nothing b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -86,7 +87,29 @@ class Cost:
         return np.asarray((found.in_pages * self.fault_us + self.shared * found.out_pages * self.pageout_us) / 1e6)
 
 
-def reclaim(recording: Recording, min_age_us: Sequence[float] | Floats, cost: Cost) -> Reclaim:
+@dataclass(frozen=True)
+class Bounds:
+    """What a scheme bounds beside the age.
+
+    Parameters
+    ----------
+    max_freq : float
+        Share of the samples of an aggregation in which a region may be seen accessed, 0 to 1.
+    min_bytes : int
+        Smallest region.
+    quota_bytes_s : float, bytes per second
+        What may be paged out. Where more is wanted, each region gets its share. (The kernel's order, the coldest
+        first, is not modelled.)
+    """
+
+    max_freq: float = 0.0
+    min_bytes: int = 0
+    quota_bytes_s: float = math.inf
+
+
+def reclaim(
+    recording: Recording, min_age_us: Sequence[float] | Floats, cost: Cost, bounds: Bounds | None = None
+) -> Reclaim:
     """Play the scheme with every ``min_age`` on a recording.
 
     Parameters
@@ -94,14 +117,17 @@ def reclaim(recording: Recording, min_age_us: Sequence[float] | Floats, cost: Co
     min_age_us : array-like of float, microseconds
     cost : Cost
         For the slowdown, which stretches the time in which memory is not asked for.
+    bounds : Bounds or None
+        None for a scheme that pages out all that is not accessed.
     """
+    bounds = bounds or Bounds()
     ages_us = np.asarray(min_age_us, dtype=np.float64)
     stretch = np.ones(len(ages_us))
     grids = list(_grids(recording))
     for _ in range(ROUNDS):
-        estimate = _played(recording, grids, ages_us, stretch)
+        estimate = _played(recording, grids, ages_us, stretch, bounds)
         stretch = 0.5 * stretch + 0.5 * (1 + cost.seconds(estimate) / estimate.span_s)
-    return _played(recording, grids, ages_us, stretch)
+    return _played(recording, grids, ages_us, stretch, bounds)
 
 
 @dataclass(frozen=True)
@@ -113,6 +139,7 @@ class _Grid:
     mapped: NDArray[np.bool_]
     frequency: Floats
     age_us: Floats
+    region_bytes: Floats
 
 
 def _grids(recording: Recording) -> Iterator[_Grid]:
@@ -127,16 +154,21 @@ def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> _Grid:
         edges = edges[np.unique(np.linspace(0, len(edges) - 1, MAX_CELLS).astype(int))]
     middles = (edges[1:] + edges[:-1]) // 2
     shape = len(snapshots), len(middles)
-    mapped, frequency, age_us = np.zeros(shape, dtype=bool), np.zeros(shape), np.zeros(shape)
+    mapped = np.zeros(shape, dtype=bool)
+    frequency, age_us, region_bytes = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     for nth, snapshot in enumerate(snapshots):
         own = slice(recording.first[snapshot], recording.first[snapshot + 1])
         at = np.minimum(np.searchsorted(recording.end[own], middles, side="right"), own.stop - own.start - 1)
         mapped[nth] = (recording.start[own][at] <= middles) & (middles < recording.end[own][at])
         frequency[nth] = recording.frequency[own][at]
         age_us[nth] = recording.age[own][at] * float(recording.attrs.aggr_us)
+        region_bytes[nth] = (recording.end[own] - recording.start[own])[at]
     resident = _resident(recording, snapshots, edges) * mapped
     occupied = resident.any(axis=0)  # between heap and stack there is nothing
-    return _Grid(snapshots, resident[:, occupied], mapped[:, occupied], frequency[:, occupied], age_us[:, occupied])
+    return _Grid(
+        snapshots, resident[:, occupied], mapped[:, occupied], frequency[:, occupied], age_us[:, occupied],
+        region_bytes[:, occupied],
+    )  # fmt: skip
 
 
 def _resident(recording: Recording, snapshots: NDArray[np.int64], edges: NDArray[np.int64]) -> Floats:
@@ -163,7 +195,7 @@ def _in_cells(blocks: Sequence[tuple[int, int]], edges: NDArray[np.int64], page_
     return np.diff(np.interp(edges, points, values))
 
 
-def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stretch: Floats) -> Reclaim:
+def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stretch: Floats, bounds: Bounds) -> Reclaim:
     times = moments(recording)
     number, nr_times = times.of_snapshot, len(times.weight_s)
     measured = recording.end_s > recording.about.get("record", {}).get("began_s", -np.inf)
@@ -184,10 +216,15 @@ def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stret
             out -= back
             since_us += here_us[:, None]
             old = grid.age_us[nth] * stretch[:, None] >= ages_us[:, None]
-            act = old & (seen == 0) & mapped & (since_us >= ages_us[:, None])
-            out_pages += measured[snapshot] * (np.where(act, 1 - out, 0.0) @ sz_bytes) / recording.page_bytes
-            out[act] = 1.0
-            since_us[act] = 0.0
+            matched = (seen <= bounds.max_freq) & (grid.region_bytes[nth] >= bounds.min_bytes)
+            act = old & matched & mapped & (since_us >= ages_us[:, None])
+            wanted = np.where(act, 1 - out, 0.0)
+            # A quota is of wall time, which does not stretch: a slower run is granted more.
+            granted = np.minimum(1.0, bounds.quota_bytes_s * here_us / 1e6 / np.maximum(wanted @ sz_bytes, 1.0))
+            wanted *= granted[:, None]
+            out_pages += measured[snapshot] * (wanted @ sz_bytes) / recording.page_bytes
+            out += wanted
+            since_us[act & (granted == 1.0)[:, None]] = 0.0
             out_bytes[number[snapshot]] += out @ sz_bytes
             all_bytes[number[snapshot]] += sz_bytes.sum()
     weights = times.weight_s.copy()

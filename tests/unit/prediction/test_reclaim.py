@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from damoos.prediction.reclaim import Cost, Reclaim, reclaim
+from damoos.prediction.reclaim import Bounds, Cost, Reclaim, reclaim
 from damoos.recordings.recording import Recording
 from tests.records import MIB, Row, recording
 
@@ -52,6 +52,28 @@ def test_what_turns_cold_is_out_an_age_later() -> None:
     found = reclaim(watched(range(50)), [2 * S, 4.9 * S, 5 * S], FREE)
     np.testing.assert_allclose(found.saving, [0.3, 0.01, 0], atol=1e-12)
     np.testing.assert_allclose(found.out_pages, [PAGES, PAGES, 0])
+
+
+def test_a_scheme_may_page_out_what_is_accessed() -> None:
+    # Always accessed in all samples: paged out once in an age, and back in the next aggregation.
+    for max_freq, times in ((0.0, 0), (0.99, 0), (1.0, 4)):
+        found = reclaim(watched(ALWAYS), [2 * S], FREE, Bounds(max_freq=max_freq))
+        np.testing.assert_allclose(found.out_pages, times * PAGES, rtol=0.01)
+        np.testing.assert_allclose(found.in_pages, times * PAGES, rtol=0.01)
+
+
+def test_a_scheme_may_leave_small_regions_alone() -> None:
+    for min_bytes, saving in ((10 * MIB, 0.8), (10 * MIB + 1, 0.0)):
+        found = reclaim(watched(NEVER), [2 * S], FREE, Bounds(min_bytes=min_bytes))
+        np.testing.assert_allclose(found.saving, saving, atol=1e-12)
+
+
+def test_a_quota_is_spread_over_time() -> None:
+    # 1 MiB a second from 2 s on, of 10 MiB in 10 s.
+    found = reclaim(watched(NEVER), [2 * S], FREE, Bounds(quota_bytes_s=MIB))
+    np.testing.assert_allclose(found.out_pages, 0.8 * PAGES, rtol=0.01)
+    np.testing.assert_allclose(found.saving, 8**2 / 2 / 100, rtol=0.03)
+    assert reclaim(watched(NEVER), [2 * S], FREE, Bounds(quota_bytes_s=1e12)).saving == pytest.approx(0.8)
 
 
 def test_before_the_measurement_only_ages_grow() -> None:

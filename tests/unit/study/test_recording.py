@@ -234,6 +234,14 @@ def test_searchers_race_on_what_a_recording_lets_one_expect(fake, tmp_path: Path
     assert np.mean(runs) == pytest.approx(under.metric("runtime_s"), rel=0.005)
     (row,) = table([surface] * 2, ["auto"], [6])
     assert row["lost"] < 0.1
+    # A quota that pages out little saves less; without a bound the other parameters change nothing.
+    surface = recorded.surface(found.path.parent.name, tmp_path, 4)
+    free = {**point, "max_freq_percent": 0, "quota_sz_bytes": 1 << 30, "min_size_bytes": 4096}
+    assert surface.mean(free).metrics == pytest.approx(under.metrics, rel=0.01)
+    scarce = surface.mean({**free, "quota_sz_bytes": 1 << 20}).metric("rss_avg_bytes")
+    assert under.metric("rss_avg_bytes") < scarce < base.metric("rss_avg_bytes")
+    with pytest.raises(ConfigError, match="--params 5: a recording tells of 1 to 4 parameters"):
+        recorded.surface(found.path.parent.name, tmp_path, 5)
     with pytest.raises(ConfigError, match="no recording of this name"):
         recorded.surface("none", tmp_path)
 
