@@ -24,8 +24,8 @@ REACHES, NR_NEAR = (0.15, 0.05), 48
 SAFE, HOPELESS = 0.9, 0.4
 # What a refused candidate costs, as a share of what the safe one is worth: its rounds of validation were for nothing.
 PRICE = 0.1
-# A trial is worth its time if it is expected to gain this share of the best score; with more than two parameters, where
-# it takes more trials to gain it, this share of two parameters' number.
+# A trial is worth its time if it is expected to gain this share of the best score. With more than two parameters the
+# share is smaller in proportion to their number, because it takes more trials to gain as much.
 WORTH_A_TRIAL = 0.01
 
 # A point, what it is expected to gain, and over what score.
