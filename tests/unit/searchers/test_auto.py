@@ -244,11 +244,11 @@ def test_a_parameter_that_does_not_matter_is_not_in_the_way() -> None:
     assert own < common / 3
 
 
-@pytest.mark.parametrize("nr_params", [1, 2, 3])
-def test_whole_studies_lose_little(nr_params: int) -> None:
-    """After the validation, on made workloads; `make bench-search` measures many more, with more trials."""
-    endings = [play(surface, "auto", 12) for surface in generate_surfaces(8, 2026, nr_params)]
-    assert np.mean([ending.lost for ending in endings]) <= 0.1
+@pytest.mark.parametrize(("nr_params", "nr_trials", "bar"), [(1, 10, 0.04), (2, 20, 0.08), (3, 20, 0.08)])
+def test_whole_studies_lose_little(nr_params: int, nr_trials: int, bar: float) -> None:
+    """After the validation, on made workloads; `make bench-search` measures many more."""
+    endings = [play(surface, "auto", nr_trials) for surface in generate_surfaces(8, 2026, nr_params)]
+    assert np.mean([ending.lost for ending in endings]) <= bar
     assert not any(ending.broken for ending in endings)
 
 
