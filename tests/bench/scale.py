@@ -69,7 +69,7 @@ def cost(machines: int, trials: int, searcher: str) -> list[tuple[str, ...]]:
     grown = memory[points[1]] / memory[points[0]]
     what = f"{count} trials on {machines} machines, `{searcher}`"
     return [
-        (f"{what}: driver, store and searcher, of a trial", f"{seconds / count * 1e3:.1f} ms", "10 ms"),
+        (f"{what}: driver, store and searcher, of a trial", f"{seconds / count * 1e3:.1f} ms", "6 ms"),
         (f"{what}: the same, of a run ({runs[0]} runs)", f"{seconds / runs[0] * 1e3:.1f} ms", ""),
         (f"{what}: memory at {points[1]} runs, of that at {points[0]}", f"{grown:.2f}", "flat"),
         (f"{what}: memory of the driver in the end", f"{rss_mib():.0f} MiB", ""),
