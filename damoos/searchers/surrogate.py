@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 
 import numpy as np
@@ -39,6 +39,8 @@ LENGTH_SCALES: dict[int, tuple[float, ...]] = {
 FEW_SCALES = (0.4, 2.5)
 # Settings whose weights sum up to this share are enough to predict with, and no more than so many.
 SHARE, NR_SETTINGS = 0.999, 32
+# Models that are kept: an ask puts two questions to those of the score and of the limits.
+NR_KEPT = 4
 # Variance, over that of what is smooth, of a linear trend across the whole edge of each parameter. Several parameters
 # leave too few points for each to show where a response only rises or falls, as those of schemes mostly do.
 TREND = 4.0
@@ -208,7 +210,13 @@ def fit(x: Array, y: Array, columns: Sequence[int] | None = None, most: int = NR
 
 def believe(x: Array, y: Array, at: Array, columns: Sequence[int] | None = None) -> Belief:
     """Belief of a response at some points: that of its model (`fit`)."""
-    return fit(x, y, columns).at(at)
+    return _fitted(x.tobytes(), x.shape, y.tobytes(), None if columns is None else tuple(columns)).at(at)
+
+
+@lru_cache(NR_KEPT)
+def _fitted(x: bytes, shape: tuple[int, int], y: bytes, columns: tuple[int, ...] | None) -> Model:
+    """The model of a response, kept for who asks it about other points next."""
+    return fit(np.frombuffer(x).reshape(shape), np.frombuffer(y), columns)
 
 
 def _trend(a: Array, b: Array, nr_params: int) -> Array:
