@@ -103,7 +103,7 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
         (["bench", "searchers", "--noise", "0.1:0.01"], "noise is LOW:HIGH"),
         (["bench", "searchers", "--generate", "0"], "--generate must be 1 or more"),
         (["bench", "searchers", "--surfaces", "0"], "--surfaces must be 1 or more"),
-        (["bench", "searchers", "--surfaces", "2", "--params", "5"], "made surfaces have 1 to 4 parameters"),
+        (["bench", "searchers", "--surfaces", "2", "--params", "7"], "made surfaces have 1 to 6 parameters"),
         (["bench", "searchers", "--surface", "none.py:run"], "there is no file none.py; write FILE.py:FUNCTION"),
         (["bench", "searchers", "--surface", "none"], "none: no such file, and no recording of this name"),
         ([*RAYTRACE, "--runs", "10"], "10 runs leave no room for a validation; give 11 or more"),
