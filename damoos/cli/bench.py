@@ -107,7 +107,7 @@ def _surfaces(
     else:
         if tunables or scheme:
             raise ConfigError(
-                "--surface RECORDING takes --params, which says how many parameters; no --tune, no --scheme"
+                "--surface RECORDING takes neither --tune nor --scheme; give the number of parameters by --params"
             )
         one, what = recorded.surface(name, results, params), f"{name}, what it lets one expect, as a model"
     return [one] * positive(seeds, "--seeds"), f"{what}, {seeds} seeds"

@@ -103,6 +103,11 @@ class Estimate:
 def of_difference(first: Sequence[float], second: Sequence[float]) -> Noise:
     """The noise of a difference of two values, each of which has a noise of its own.
 
+    Parameters
+    ----------
+    first, second : sequence of float
+        Two or more values of each kind.
+
     References
     ----------
     Welch (1947) and Satterthwaite (1946) for the degrees of freedom
