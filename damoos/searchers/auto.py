@@ -24,6 +24,8 @@ REACHES, NR_NEAR = (0.15, 0.05), 48
 SAFE, HOPELESS = 0.9, 0.4
 # What a refused candidate costs, as a share of what the safe one is worth: its rounds of validation were for nothing.
 PRICE = 0.1
+# After so many trials in a row that broke the limits the border is halved.
+NR_BROKEN = 2
 # A trial is worth its time if it is expected to gain this share of the best score. With more than two parameters the
 # share is smaller in proportion to their number, because it takes more trials to gain as much.
 WORTH_A_TRIAL = 0.01
@@ -50,7 +52,7 @@ class AutoSearcher(BorderSearcher):
         """The point to try next."""
         if not _has_margins(history) or not feasible(history):
             return super().ask(history)
-        return self.begin(history) or self._best_bet(history)[0]
+        return self.begin(history) or self._middle(history) or self._best_bet(history)[0]
 
     def is_done(self, history: History) -> bool:
         """Whether the best bet is expected to gain next to nothing; never before the first points were tried."""
@@ -67,6 +69,17 @@ class AutoSearcher(BorderSearcher):
     def outlook(self, history: History, points: Sequence[Params]) -> tuple[Belief, Array]:
         """What is believed of the score at points as if there were no limits, and their chance to keep the limits."""
         return self._objective(history, points), self._chance(history, points)
+
+    def _middle(self, history: History) -> Params | None:
+        """The middle of the border of the limits, where the last trials broke them; None where they did not.
+
+        A run that was stopped tells that it used more than the limits, and not how much more. Beliefs that are wrong
+        about that would ask the next point, and the next, all the way to the border.
+        """
+        last = history[-NR_BROKEN:]
+        if len(last) < NR_BROKEN or any(trial.score.feasible for trial in last):
+            return None
+        return self._border(history)
 
     def _best_bet(self, history: History) -> Bet:
         """Where the expected improvement times the chance to keep the limits is largest, how large, and over what."""

@@ -37,6 +37,17 @@ def test_the_border_of_the_limit_is_halved() -> None:
     assert asked({7: 0.1, 21: 0.5, 2: None}) != 4
 
 
+def test_two_stopped_runs_in_a_row_halve_the_border() -> None:
+    # A run that was stopped does not say by how much it broke the limit, so the models alone would ask beside it.
+    kept = Score(0.1, True, {"slowdown": 0.9}, {"saving": 0.1}), "complete"
+    stopped = Score(None, False, {"slowdown": -0.1}), "censored"
+    trials = [
+        Trial(n, {"min_age_us": age * 1_000_000}, state, score)
+        for n, (age, (score, state)) in enumerate([(60, kept), (57, kept), (2, stopped), (3, stopped)])
+    ]
+    assert 10 <= AutoSearcher(SPACE, 10, 0).ask(tuple(trials))["min_age_us"] / 1e6 <= 20
+
+
 def test_without_a_feasible_point_the_likeliest_gap_is_asked() -> None:
     assert asked({7: None, 21: None, 2: None}) in (0, 60)
 
