@@ -15,7 +15,6 @@ APT_KERNEL := make gcc flex bison bc perl patch libelf-dev libssl-dev xz-utils
 # For tests: kernels; servers that they start for themselves; file, which damo asks what it is given; a browser that opens
 # reports; groff, which reads the manual page.
 APT_TEST := $(APT_KERNEL) postgresql file chromium chromium-driver groff-base
-VERSION ?= 6.12
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
@@ -95,13 +94,13 @@ build/.packages build/.kernel-packages build/.test-packages:
 image: setup ## build the guest's kernel and image into the cache (DAMOOS_CACHE)
 	@$(BIN)/damoos setup
 
-kernel: image build/.kernel-packages ## build damoos's own kernel into the cache: make kernel, make kernel VERSION=6.1
-	$(MAKE) -C kernel VERSION=$(VERSION) PYTHON=$(abspath $(BIN))/python
+kernel: image build/.kernel-packages ## build damoos's own kernel into the cache: make kernel, make kernel VERSION=6.12
+	$(MAKE) -C kernel $(if $(VERSION),VERSION=$(VERSION)) PYTHON=$(abspath $(BIN))/python
 
-kernels: image build/.kernel-packages ## build all of damoos's kernels that the cache does not have
-	$(MAKE) -C kernel all PYTHON=$(abspath $(BIN))/python
+kernels: image build/.kernel-packages ## build those of damoos's kernels that the tests boot and the cache does not have
+	$(MAKE) -C kernel tested PYTHON=$(abspath $(BIN))/python
 
-kernel-test: setup image kernels ## DAMON's own KUnit tests, then damoos's, on three kernels
+kernel-test: setup image kernels ## DAMON's own KUnit tests and kselftests, then damoos's, on four kernels
 	$(BIN)/damoos kernel test damoos
 	$(BIN)/damoos kernel test damoos-6.1
 	$(BIN)/pytest tests/kernel

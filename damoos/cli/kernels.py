@@ -32,11 +32,19 @@ kernel = typer.Typer(
 @kernel.command("add")
 def kernel_add(
     name: Annotated[str, typer.Argument(help="Its name: letters, digits, '-' and '.'.")],
-    bzimage: Annotated[Path, typer.Option(help="arch/x86/boot/bzImage of a build.")],
+    bzimage: Annotated[Path | None, typer.Option(help="arch/x86/boot/bzImage of a build.")] = None,
     modules: Annotated[
         Path | None,
         typer.Option(
             help="Folder of its modules, as 'make modules_install' writes it; leave it out if all is built in."
+        ),
+    ] = None,
+    packages: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--package",
+            help="Debian package of the kernel; repeat it for the one of its modules. Or the folder of unpacked"
+            " packages of any distribution.",
         ),
     ] = None,
 ) -> None:
@@ -46,8 +54,29 @@ def kernel_add(
     """
     from damoos.machines.guest import kernels
 
-    added = kernels.add(bzimage, modules, name)
+    if bzimage and not packages:
+        added = kernels.add(bzimage, modules, name)
+    elif packages and not bzimage and not modules:
+        added = kernels.add_packages(packages, name)
+    else:
+        raise ConfigError("give either --bzimage (and --modules), or --package")
     print(f"{added.name}: Linux {added.release}, {added.path}")
+
+
+@kernel.command("fetch")
+def kernel_fetch(
+    name: Annotated[
+        str, typer.Argument(help="debian (its 6.12), debian-newest, or debian-VERSION, such as debian-6.18.")
+    ],
+) -> None:
+    """Fetch the newest of one of Debian's kernels; the one before is kept under the name of its version.
+
+    Example: damoos kernel fetch debian-newest
+    """
+    from damoos.machines.guest import kernels
+
+    fetched = kernels.fetch(name, say)
+    print(f"{fetched.name}: Linux {fetched.release}, {fetched.path}")
 
 
 @kernel.command("list")

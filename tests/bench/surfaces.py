@@ -27,7 +27,7 @@ def main() -> None:
     """Play, and write."""
     lines = [
         f"damoos {__version__}, {date.today()}, {os.cpu_count()} cores, Python {platform.python_version()};"
-        f" {len(SEEDS)} seeds of {NR_SURFACES} made workloads, a model. Score `daos`. The interval is of 95 %.",
+        f" {len(SEEDS)} seeds of {NR_SURFACES} made workloads, a\nmodel. Score `daos`. The interval is of 95 %.",
         "",
         "| parameters, trials | searcher | lost | before the validation | truly broken | runs (median) |",
         "| --- " * 6 + "|",

@@ -25,7 +25,7 @@ def main() -> None:
     """Play, and write."""
     lines = [
         f"damoos {__version__}, {date.today()}, {os.cpu_count()} cores, Python {platform.python_version()};"
-        f" {len(SEEDS)} seeds of made workloads, a model. Score `daos`, searcher `auto`. The interval is of 95 %.",
+        f" {len(SEEDS)} seeds of made workloads, a\nmodel. Score `daos`, searcher `auto`. The interval is of 95 %.",
         "",
         "| parameters, trials | what it learns from | lost | truly broken | runs (mean) |",
         "| --- " * 5 + "|",

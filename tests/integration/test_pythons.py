@@ -30,9 +30,9 @@ def place(guest_image: None) -> Iterator[Path]:
         folder = Path(name)
         shutil.copy(agent_bundle(), folder / "agent.pyz")
         patch.setenv("DAMOOS_CACHE", str(folder / "cache"))
-        debian.refresh(f"deb {mirror} bullseye main\n")
-        for package in PACKAGES:
-            archive = debian.fetch(package, folder / "packages").path
+        with debian.archive(f"deb {mirror} bullseye main\n"):
+            archives = [debian.fetch(package, folder / "packages").path for package in PACKAGES]
+        for archive in archives:
             subprocess.run(["dpkg-deb", "-x", archive, folder / "root"], check=True)
         for path in (folder, folder / "root", folder / "agent.pyz"):
             path.chmod(0o755)

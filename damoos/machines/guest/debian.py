@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from damoos.common import paths
-from damoos.errors import MachineError, UnsupportedError
+from damoos.errors import ConfigError, MachineError, UnsupportedError
+
+BACKPORTS = "trixie-backports"
+_CLOUD_IMAGE = re.compile(r"linux-image-(\d+(?:\.\d+)+)\+deb\d+-cloud-amd64")
+# Since 7.2 the image's package is empty, and depends on these.
+_PARTS = re.compile(r"Depends: (linux-(?:base|binary|modules)-\d\S+)")
 
 
 @dataclass(frozen=True)
@@ -42,18 +50,38 @@ def fetch(name: str, folder: Path) -> Package:
     return Package(target, shown["Version"], shown["SHA256"])
 
 
-def newest_of(meta: str) -> str:
-    """The package that a meta package stands for, its first dependency of the same kind."""
-    stem = meta.split("-6")[0]
-    for line in _apt("apt-cache", "depends", meta).splitlines():
-        word = line.split()[-1]
-        if "Depends:" in line and word.startswith(stem):
-            return word
-    raise MachineError(f"Debian's archive has no kernel package for '{meta}'")
+def kernel_packages(series: str) -> list[str]:
+    """Names of the packages that hold Debian's newest cloud kernel of a series, its image first.
+
+    Parameters
+    ----------
+    series : str
+        The start of its version, such as ``6.12`` or ``7.3.4``; empty for any.
+
+    Raises
+    ------
+    ConfigError : the archive has none
+    """
+    versions: dict[tuple[int, ...], str] = {}
+    for name in _apt("apt-cache", "pkgnames", "linux-image-").split():
+        if (match := _CLOUD_IMAGE.fullmatch(name)) and f"{match[1]}.".startswith(f"{series}." if series else ""):
+            versions[tuple(map(int, match[1].split(".")))] = name
+    if not versions:
+        raise ConfigError(f"Debian's archive has no cloud kernel of version {series}")
+    image = versions[max(versions)]
+    parts = _PARTS.findall(_apt("apt-cache", "depends", "--important", image))
+    return [image, *parts]
 
 
-def refresh(sources: str) -> None:
-    """Read an archive's signed indices anew.
+def with_backports(sources: str) -> str:
+    """Lines of a sources.list, and one for the backports of its mirror, which have Debian's newest kernels."""
+    mirror = next(word for word in sources.split() if "://" in word)
+    return f"{sources.rstrip()}\ndeb {mirror} {BACKPORTS} main\n"
+
+
+@contextmanager
+def archive(sources: str) -> Iterator[None]:
+    """For as long as the block lasts, the functions of this module ask this archive, whose indices are read anew.
 
     Parameters
     ----------
@@ -62,8 +90,10 @@ def refresh(sources: str) -> None:
     """
     for part in ("state/lists/partial", "cache/archives/partial"):
         (_place() / part).mkdir(parents=True, exist_ok=True)
-    (_place() / "sources.list").write_text(sources)
-    _apt("apt-get", "-q", "update", "-o", "APT::Update::Error-Mode=any")
+    with paths.locked(_place()):  # apt works for one at a time
+        (_place() / "sources.list").write_text(sources)
+        _apt("apt-get", "-q", "update", "-o", "APT::Update::Error-Mode=any")
+        yield
 
 
 def _place() -> Path:

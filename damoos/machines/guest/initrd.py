@@ -27,8 +27,6 @@ def modules_of(folder: Path, release: str) -> Path:
     """
     for path in (folder, folder / release, folder / "lib/modules" / release, folder / "usr/lib/modules" / release):
         if path.name == release and path.is_dir():
-            if not (path / "modules.dep").exists():
-                _depmod(path)
             return path
     raise ConfigError(f"{folder}: holds no modules of {release}; give the folder that 'make modules_install' filled")
 
@@ -36,9 +34,9 @@ def modules_of(folder: Path, release: str) -> Path:
 def build(modules: Path, busybox: Path, target: Path) -> None:
     """Write an initial RAM disk with the modules that a guest needs, in load order.
 
-    A module that ``modules.dep`` does not name is built in, or not there; the guest's console tells which.
+    A module that depmod does not name is built in, or not there; the guest's console tells which.
     """
-    depends = dict(line.split(":", 1) for line in (modules / "modules.dep").read_text().splitlines())
+    depends = _dependencies(modules)
     by_name = {Path(file).name.split(".")[0].replace("-", "_"): file for file in depends}
     with tempfile.TemporaryDirectory(prefix="damoos-initrd-") as name:
         tree = Path(name)
@@ -51,7 +49,7 @@ def build(modules: Path, busybox: Path, target: Path) -> None:
         for module in WANTED:
             if module not in by_name:
                 continue
-            # modules.dep lists what a module needs nearest first, so the load order is the reverse of it.
+            # depmod lists what a module needs nearest first, so the load order is the reverse of it.
             for file in [*reversed(depends[by_name[module]].split()), by_name[module]]:
                 plain = Path(file).name.split(".ko")[0]
                 if plain not in order:
@@ -91,10 +89,34 @@ def unpacked(content: bytes) -> bytes:
     return content
 
 
-def _depmod(modules: Path) -> None:
-    if modules.parent.name != "modules" or modules.parent.parent.name != "lib":
-        raise ConfigError(f"{modules}: has no modules.dep; run depmod")
-    argv = ["/sbin/depmod", "-b", str(modules.parents[2]), modules.name]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise MachineError(f"depmod: {done.stderr.strip()}")
+def _dependencies(modules: Path) -> dict[str, str]:
+    """What each module needs, by its path: what ``modules.dep`` says if it knows all of them, else depmod."""
+    written = modules / "modules.dep"
+    if written.exists():
+        depends = _parsed(written.read_text())
+        if all(str(path.relative_to(modules)) in depends for path in modules.rglob("*.ko*")):
+            return depends
+    return _parsed(_depmod(modules))
+
+
+def _parsed(text: str) -> dict[str, str]:
+    return dict(line.split(":", 1) for line in text.splitlines())  # type: ignore[arg-type]
+
+
+def _depmod(modules: Path) -> str:
+    """What depmod says of modules. It is not written beside them, because the folder is somebody else's.
+
+    Packages bring none of it, since it is run where they are installed.
+    """
+    with tempfile.TemporaryDirectory(prefix="damoos-depmod-") as name:
+        own = Path(name) / "usr/lib/modules" / modules.name
+        own.mkdir(parents=True)
+        (Path(name) / "lib").symlink_to("usr/lib")  # whichever of the two this depmod looks at
+        for entry in modules.resolve().iterdir():
+            if entry.is_dir() or entry.name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
+                (own / entry.name).symlink_to(entry)
+        argv = ["/sbin/depmod", "-b", name, modules.name]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise MachineError(f"depmod {modules}: {done.stderr.strip()}")
+        return (own / "modules.dep").read_text()

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
-import struct
-import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from damoos.common import paths
-from damoos.errors import ConfigError, MachineError, nearest
-from damoos.machines.guest import debian, initrd
+from damoos.errors import ConfigError, nearest
+from damoos.machines.guest import debian, initrd, kernel_image, kernel_tree
 from damoos.machines.guest.image import image
+from damoos.machines.guest.kernel_tree import KernelTree
 
-DEBIAN = "debian"
-DEBIAN_PACKAGE = "linux-image-6.12-cloud-amd64"
-OURS = {"damoos": "6.12", "damoos-6.1": "6.1"}
+DEBIAN, DEBIAN_NEWEST = "debian", "debian-newest"
+SERIES = {DEBIAN: "6.12", DEBIAN_NEWEST: ""}
+"""Names of Debian's kernels, and the series that each is the newest of. ``debian-7.2`` is the newest 7.2."""
+OURS = {"damoos": "7.3", "damoos-6.12": "6.12", "damoos-6.1": "6.1"}
 """Names that ``make kernel`` gives, and the version that each is built from."""
+_OF_DEBIAN = re.compile(r"debian-(\d+(?:\.\d+)*)")
 # How the parameter of kernel/patches is spelled in a kernel that has it.
 _FLUSH_TLB = b"damon.flush_tlb\0"
 
@@ -78,9 +80,38 @@ def kernel(name: str, say: Callable[[str], None] = lambda _: None) -> Kernel:
     ConfigError : no such kernel
     """
     check(name)
-    if name == DEBIAN:
-        return _debian(say)
-    return add(Path(name), None) if "/" in name else _load(name, (_names() / name).resolve())
+    if "/" in name:
+        return add(Path(name), None)
+    if not (_names() / name).exists():
+        with paths.locked(_place()):  # a second damoos waits for the first one's kernel
+            if not (_names() / name).exists():
+                _fetch(name, say)
+    return _load(name, (_names() / name).resolve())
+
+
+def fetch(name: str, say: Callable[[str], None] = lambda _: None) -> Kernel:
+    """Bring the newest of one of Debian's kernels; the one that had the name is kept under its version's.
+
+    Raises
+    ------
+    ConfigError : no name of Debian's kernels
+    MachineError : the archive cannot be reached
+    """
+    if series_of(name) is None:
+        raise ConfigError(f"'{name}' is no kernel of Debian's: {', '.join(SERIES)}, or debian-VERSION")
+    with paths.locked(_place()):
+        former = (_names() / name).resolve() if (_names() / name).exists() else None
+        _fetch(name, say)
+        stored = _load(name, (_names() / name).resolve())
+        if former and former != stored.path:
+            _link(f"debian-{_load(name, former).release.split('+')[0]}", former)
+    return stored
+
+
+def series_of(name: str) -> str | None:
+    """The series that a name of Debian's kernels stands for; None for other names."""
+    match = _OF_DEBIAN.fullmatch(name)
+    return SERIES.get(name, match[1] if match else None)
 
 
 def check(name: str) -> None:
@@ -91,9 +122,9 @@ def check(name: str) -> None:
     ConfigError : no such kernel
     """
     if "/" in name:
-        release_of(Path(name))
+        kernel_image.release_of(Path(name))
         return
-    if name == DEBIAN or (_names() / name).exists():
+    if series_of(name) is not None or (_names() / name).exists():
         return
     if name in OURS:
         target = "make kernel" + ("" if name == "damoos" else f" VERSION={OURS[name]}")
@@ -106,7 +137,7 @@ def check(name: str) -> None:
 def names() -> list[str]:
     """Kernels that can be named, Debian's first, whether fetched already or not."""
     stored = [path.name for path in _names().iterdir()] if _names().exists() else []
-    return [DEBIAN, *sorted(name for name in stored if name != DEBIAN)]
+    return [*SERIES, *sorted(name for name in stored if name not in SERIES)]
 
 
 def add(bzimage: Path, modules: Path | None, name: str | None = None) -> Kernel:
@@ -116,13 +147,32 @@ def add(bzimage: Path, modules: Path | None, name: str | None = None) -> Kernel:
     ------
     ConfigError : the name is taken by damoos, or a file is not what it should be
     """
-    if name is not None and (name in (DEBIAN, *OURS) or not name.replace("-", "").replace(".", "").isalnum()):
+    _check_own(name)
+    return store(bzimage, modules, {"origin": "added", "bzimage": str(bzimage.resolve())}, name)
+
+
+def add_packages(packages: Sequence[Path], name: str) -> Kernel:
+    """Take a kernel as a distribution packs it: package files of Debian's kind, or the folder of unpacked ones.
+
+    Raises
+    ------
+    ConfigError : the name is taken by damoos, or there is not just one kernel in the packages
+    """
+    _check_own(name)
+    about = {"origin": "added", "packages": [str(package.resolve()) for package in packages]}
+    with kernel_tree.unpacked(packages, _made(_place())) as tree:
+        return _store_tree(tree, about, name)
+
+
+def _check_own(name: str | None) -> None:
+    """Refuse what is no name for a kernel of the user's."""
+    if name is None:
+        return
+    if name in OURS or series_of(name) is not None or not name.replace("-", "").replace(".", "").isalnum():
         raise ConfigError(
             f"'{name}' is not a valid kernel name: use letters, digits, '-' and '.', and no name of"
             " damoos's own kernels"
         )
-    about = {"origin": "added", "bzimage": str(bzimage.resolve())}
-    return store(bzimage, modules, about, name)
 
 
 def remove(name: str) -> None:
@@ -143,14 +193,14 @@ def remove(name: str) -> None:
 
 def store(bzimage: Path, modules: Path | None, about: dict[str, Any], name: str | None) -> Kernel:
     """Lay a kernel into the cache, unpacked, with an initial RAM disk if it has modules."""
-    release = release_of(bzimage)
+    release = kernel_image.release_of(bzimage)
     content = bzimage.read_bytes()
     digest = hashlib.sha256(content)
     with tempfile.TemporaryDirectory(prefix="kernel-", dir=_made(_place())) as folder:
         draft = Path(folder) / "draft"
         draft.mkdir()
         (draft / "bzImage").write_bytes(content)
-        plain = unpack(content)
+        plain = kernel_image.unpack(content)
         if plain:
             (draft / "vmlinux").write_bytes(plain)
         if modules:
@@ -168,71 +218,29 @@ def store(bzimage: Path, modules: Path | None, about: dict[str, Any], name: str 
     return _load(name or str(bzimage), target)
 
 
-def release_of(bzimage: Path) -> str:
-    """``uname -r`` of a kernel that is not running.
-
-    Raises
-    ------
-    ConfigError : the file is not a bzImage
-
-    References
-    ----------
-    Documentation/arch/x86/boot.rst: "HdrS" at 0x202, kernel_version at 0x20e
-    """
-    try:
-        content = bzimage.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"{bzimage}: {error.strerror}") from None
-    if content[0x202:0x206] != b"HdrS":
-        raise ConfigError(f"{bzimage}: not an x86 bzImage (arch/x86/boot/bzImage of a build)")
-    (offset,) = struct.unpack_from("<H", content, 0x20E)
-    return content[offset + 0x200 :].split(b"\0", 1)[0].decode(errors="replace").split(" ")[0]
+def _fetch(name: str, say: Callable[[str], None]) -> None:
+    """Fetch the newest kernel of a name of Debian's."""
+    say(f"fetching Debian's {series_of(name) or 'newest'} cloud kernel, once")
+    sources = image().sources if name == DEBIAN else debian.with_backports(image().sources)
+    with debian.archive(sources):
+        names = debian.kernel_packages(series_of(name) or "")
+        packages = [debian.fetch(one, _made(_place() / "source")) for one in names]
+    about = {
+        "origin": "debian",
+        "packages": {package.path.name: package.sha256 for package in packages},
+        "version": packages[0].version,
+    }
+    with kernel_tree.unpacked([package.path for package in packages], _made(_place())) as tree:
+        _store_tree(tree, about, name)
+    for package in packages:
+        package.path.unlink()
 
 
-def unpack(bzimage: bytes) -> bytes | None:
-    """The ELF image inside a bzImage; None if it is packed in a way that only the kernel itself unpacks.
-
-    References
-    ----------
-    Documentation/arch/x86/boot.rst: setup_sects at 0x1f1, payload_offset and payload_length at 0x248
-    """
-    setup_bytes = ((bzimage[0x1F1] or 4) + 1) * 512
-    offset, length = struct.unpack_from("<II", bzimage, 0x248)
-    payload = bzimage[setup_bytes + offset : setup_bytes + offset + length]
-    try:
-        # All but gzip are followed by the plain size, one word of four bytes.
-        plain = initrd.unpacked(payload if payload.startswith(b"\x1f\x8b") else payload[:-4])
-    except MachineError:
-        return None
-    return plain if plain.startswith(b"\x7fELF") else None
-
-
-def _debian(say: Callable[[str], None]) -> Kernel:
-    link = _names() / DEBIAN
-    if not link.exists():
-        with paths.locked(_place()):  # a second damoos waits for the first one's kernel
-            if not link.exists():
-                say("fetching Debian's 6.12 cloud kernel, once")
-                _fetch_debian()
-    return _load(DEBIAN, link.resolve())
-
-
-def _fetch_debian() -> None:
-    debian.refresh(image().sources)
-    package = debian.fetch(debian.newest_of(DEBIAN_PACKAGE), _made(_place() / "source"))
-    with tempfile.TemporaryDirectory(prefix="deb-", dir=_made(_place())) as folder:
-        done = subprocess.run(["dpkg-deb", "-x", package.path, folder], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise MachineError(f"dpkg-deb: {done.stderr.strip()}")
-        (bzimage,) = Path(folder).glob("boot/vmlinuz-*")
-        tree = Path(folder)
-        if (tree / "usr/lib/modules").exists():
-            tree = tree / "usr"
-        about = {"origin": "debian", "package": package.path.name, "version": package.version, "sha256": package.sha256}
-        stored = store(bzimage, tree, about, DEBIAN)
-        (config,) = Path(folder).glob("boot/config-*")
-        shutil.copy(config, stored.path / "config")
-    package.path.unlink()
+def _store_tree(tree: KernelTree, about: dict[str, Any], name: str) -> Kernel:
+    stored = store(tree.image, tree.modules, about, name)
+    if tree.config:
+        shutil.copy(tree.config, stored.path / "config")
+    return stored
 
 
 def _load(name: str, path: Path) -> Kernel:

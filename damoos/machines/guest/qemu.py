@@ -34,7 +34,8 @@ _PR_SET_PDEATHSIG = 1
 _KVM_STOPPED = "KVM internal error"
 _PREFIX = "damoos-guest-"
 # A kernel without an initial RAM disk mounts the root disk and makes its zram devices by itself, by these words.
-_CMDLINE = "console=ttyS0 quiet panic=-1 tsc=reliable root=/dev/vda rw zram.num_devices=0"
+# DAMON_STAT, which kernels since 6.17 may run from the start, would keep DAMON from everybody else.
+_CMDLINE = "console=ttyS0 quiet panic=-1 tsc=reliable root=/dev/vda rw zram.num_devices=0 damon_stat.enabled=N"
 # The kernel would replace the names of enums in the formats of all its trace events, which only humans and perf read.
 # Under emulation this takes half a second of a host's CPU at each boot.
 _NO_ENUM_NAMES = "initcall_blacklist=trace_eval_init"

@@ -12,7 +12,7 @@ import pytest
 
 from damoos.errors import ConfigError
 from damoos.machines import catalog
-from damoos.machines.guest import initrd, kernels
+from damoos.machines.guest import debian, initrd, kernels
 from damoos.machines.guest.image import Image
 
 KERNEL = Path(__file__).parents[4] / "kernel"
@@ -41,7 +41,7 @@ def bzimage(path: Path, plain: bytes = ELF, release: str = "6.99.0-mine") -> Pat
 
 def test_a_kernel_of_ones_own_is_kept_by_its_content_and_found_by_its_name(tmp_path: Path) -> None:
     added = kernels.add(bzimage(tmp_path / "bzImage"), None, "mine")
-    assert kernels.names() == ["debian", "mine"]
+    assert kernels.names() == ["debian", "debian-newest", "mine"]
     found = kernels.kernel("mine")
     assert (found.release, found.flush_tlb, found.initrd) == ("6.99.0-mine", False, None)
     assert found.bootable.read_bytes() == ELF
@@ -102,7 +102,7 @@ def test_a_broken_payload_is_left_to_the_kernel_itself(tmp_path: Path) -> None:
 def test_a_path_is_a_name_too(tmp_path: Path) -> None:
     path = bzimage(tmp_path / "bzImage")
     assert kernels.kernel(str(path)).release == "6.99.0-mine"
-    assert kernels.names() == ["debian"]
+    assert kernels.names() == ["debian", "debian-newest"]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_only_guests_can_be_given_a_kernel() -> None:
         catalog.machine("local", "debian")
 
 
-@pytest.mark.parametrize("name", ["debian", "damoos", "damoos-6.1", "a,b", "../a", ""])
+@pytest.mark.parametrize("name", ["debian", "debian-newest", "debian-7.2", "damoos", "damoos-6.1", "a,b", "../a", ""])
 def test_names_that_are_not_free(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match="is not a valid kernel name"):
         kernels.add(bzimage(tmp_path / "bzImage"), None, name)
@@ -136,12 +136,76 @@ def test_what_is_no_kernel(tmp_path: Path) -> None:
         kernels.add(tmp_path / "text", None, "mine")
     with pytest.raises(ConfigError, match=r"holds no modules of 6\.99\.0-mine"):
         kernels.add(bzimage(tmp_path / "bzImage"), tmp_path, "mine")
-    assert kernels.names() == ["debian"]
+    assert kernels.names() == ["debian", "debian-newest"]
 
 
 def test_a_kernel_that_only_unpacks_itself_is_booted_as_it_is(tmp_path: Path) -> None:
     found = kernels.add(bzimage(tmp_path / "bzImage", b"LZ4 or so"), None, "mine")
     assert found.bootable.name == "bzImage"
+
+
+def test_a_tree_of_unpacked_packages_is_taken_as_it_is(tmp_path: Path) -> None:
+    """As Debian has packed kernels since 7.2: the image beside its modules, and nothing that depmod would write."""
+    modules = tmp_path / "usr/lib/modules/6.99.0-mine"
+    modules.mkdir(parents=True)
+    bzimage(modules / "vmlinuz")
+    (modules / "config").write_text("CONFIG_DAMON=y\n")
+    added = kernels.add_packages([tmp_path], "mine")
+    assert (added.release, added.initrd) == ("6.99.0-mine", None)
+    assert (added.path / "config").read_text() == "CONFIG_DAMON=y\n"
+    (tmp_path / "boot").mkdir()
+    bzimage(tmp_path / "boot/vmlinuz-6.98.0", release="6.98.0")
+    with pytest.raises(ConfigError, match=r"one kernel is wanted .*, found: 6\.98\.0, 6\.99\.0-mine"):
+        kernels.add_packages([tmp_path], "mine")
+
+
+def test_a_package_file_is_unpacked_for_it(tmp_path: Path) -> None:
+    (tmp_path / "package/DEBIAN").mkdir(parents=True)
+    (tmp_path / "package/DEBIAN/control").write_text(
+        "Package: mine\nVersion: 1\nArchitecture: all\nMaintainer: me <me@here>\nDescription: mine\n"
+    )
+    (tmp_path / "package/boot").mkdir()
+    bzimage(tmp_path / "package/boot/vmlinuz-6.99.0-mine")
+    packed = ["dpkg-deb", "--root-owner-group", "-b", tmp_path / "package", tmp_path / "mine.deb"]
+    subprocess.run(packed, check=True, capture_output=True)
+    assert kernels.add_packages([tmp_path / "mine.deb"], "mine").release == "6.99.0-mine"
+    (tmp_path / "text.deb").write_text("no package")
+    with pytest.raises(ConfigError, match=r"text\.deb: dpkg-deb: error: .*; unpack packages of another kind"):
+        kernels.add_packages([tmp_path / "text.deb"], "mine")
+    with pytest.raises(ConfigError, match=r"none\.deb: no such package file"):
+        kernels.add_packages([tmp_path / "none.deb"], "mine")
+
+
+def test_a_kernel_that_makes_way_is_kept_under_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    releases = iter(["7.2.12+deb13-cloud-amd64", "7.3.4+deb13-cloud-amd64"])
+
+    def fetch(name: str, say: object) -> None:
+        release = next(releases)
+        kernels.store(bzimage(tmp_path / "bzImage", ELF + release.encode(), release), None, {"origin": "debian"}, name)
+
+    monkeypatch.setattr(kernels, "_fetch", fetch)
+    kernels.fetch("debian-newest")
+    assert kernels.fetch("debian-newest").release == "7.3.4+deb13-cloud-amd64"
+    assert kernels.kernel("debian-7.2.12").release == "7.2.12+deb13-cloud-amd64"
+    with pytest.raises(ConfigError, match="'mine' is no kernel of Debian's"):
+        kernels.fetch("mine")
+
+
+def test_the_newest_kernel_of_a_series_is_chosen_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorded answer of apt's, with one version more."""
+    answers = {
+        "pkgnames": "linux-image-6.12.9+deb12-cloud-amd64\nlinux-image-6.12.117+deb12-cloud-amd64\n"
+        "linux-image-7.3.4+deb13-cloud-amd64\nlinux-image-7.3.4+deb13-amd64\nlinux-image-cloud-amd64\n",
+        "depends": " |Depends: <dracut>\n  Depends: linux-base-7.3.4+deb13-cloud-amd64\n"
+        "  Depends: linux-binary-7.3.4+deb13-cloud-amd64\n  PreDepends: linux-base\n",
+    }
+    monkeypatch.setattr(debian, "_apt", lambda _, word, *words: answers[word])
+    assert debian.kernel_packages("6.12")[0] == "linux-image-6.12.117+deb12-cloud-amd64"
+    assert debian.kernel_packages("") == [
+        f"linux-{part}-7.3.4+deb13-cloud-amd64" for part in ("image", "base", "binary")
+    ]
+    with pytest.raises(ConfigError, match=r"no cloud kernel of version 6\.1"):
+        debian.kernel_packages("6.1")
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bytes])
