@@ -176,12 +176,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"{folder:<12} {files.total():5.0f} of {BUDGET_S[folder]:5.0f}   {dearest}")
 
 
-KERNELS = ("debian", "damoos", "damoos-6.1")
+KERNELS = ("debian", "debian-newest", "damoos", "damoos-6.1")
 
 
 def require_kernel(kernel: str | None) -> None:
     """Skip (with DAMOOS_REQUIRE_GUEST: let it fail) where a kernel has not been built."""
-    if kernel not in (None, "debian") and kernel not in kernels.names() and not os.environ.get("DAMOOS_REQUIRE_GUEST"):
+    if kernel is not None and kernel not in kernels.names() and not os.environ.get("DAMOOS_REQUIRE_GUEST"):
         pytest.skip(f"kernel '{kernel}' is not built here: make kernels")
 
 

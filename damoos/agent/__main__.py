@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos import errors
-from damoos.agent import children, huge_pages, machine_setup, owner, proc, record
+from damoos.agent import children, damon_stat, huge_pages, machine_setup, owner, proc, record
 from damoos.agent.access_probe import seen_accesses
 from damoos.agent.action_probe import tryout
 from damoos.agent.cgroup import machine_metrics
@@ -38,8 +38,10 @@ from damoos.agent.swap import Swap
 from damoos.agent.timing_noise import Measured, steadiness
 from damoos.agent.undo import UndoLog
 from damoos.damon import interface
+from damoos.damon.kdamond import DAMON_STAT
 
 Call = dict[str, Any]
+LOOK = "look"
 BEAT_S = 2.0
 # The longest line of a controller's; a call has a few KiB.
 LINE_BYTES = 16 << 20
@@ -134,6 +136,7 @@ class Agent:
         self._folders = Folders(log, self._interrupted)
         self._live: Live | None = None
         self._service: Service | None = None
+        self._damon_stat = damon_stat.readings()
 
     def facts(self) -> dict[str, Any]:
         """What this machine is, for the provenance of every result."""
@@ -149,6 +152,7 @@ class Agent:
             "cmdline": Path("/proc/cmdline").read_text().strip(),
             "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
             "damon_in_use": _damon_in_use(),
+            "damon_stat": self._damon_stat,
             "flushes_tlb": proc.flushes_tlb(),
             "has_thp": huge_pages.usable(),
             "metrics": machine_metrics(),
@@ -196,7 +200,8 @@ class Agent:
         return self._link.lost.is_set() or self._link.cancelled.is_set()
 
     def prepare(self, **wanted: Any) -> None:
-        """Set swap, THP and the like as the study wants them."""
+        """Set swap, THP and the like as the study wants them, and take DAMON from DAMON_STAT."""
+        damon_stat.switch_off(self._log)
         self._swap = machine_setup.prepare(wanted, self._log)
 
     def run(self, **spec: Any) -> dict[str, Any]:
@@ -261,6 +266,19 @@ class Agent:
         return self._log.undo()
 
 
+def look() -> dict[str, Any]:
+    """What can be known of a machine without having it: nothing is locked, written or waited for."""
+    return {
+        "kernel": os.uname().release,
+        "hostname": os.uname().nodename,
+        "mem_bytes": proc.meminfo()["MemTotal"],
+        "uid": os.geteuid(),
+        "damon_in_use": _damon_in_use(),
+        "has_damon_stat": (Path("/") / DAMON_STAT).exists(),
+        "damon_stat": damon_stat.readings(),
+    }
+
+
 def _damon_in_use() -> str:
     try:
         return interface.used_by_others()
@@ -304,8 +322,12 @@ def main() -> int:
     """Serve one controller.
 
     The words of the command line are ``DEAD_MAN_S TOKEN FORMER...``: a secret of this connection, and those of its
-    controller's connections that broke. Without words, an agent that was started by hand.
+    controller's connections that broke. Without words, an agent that was started by hand. The word ``look`` prints
+    what `look` tells and ends.
     """
+    if sys.argv[1:] == [LOOK]:
+        print(json.dumps(look()))
+        return 0
     dead_man_s = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
     token, *former = sys.argv[2:] or [""]
     try:

@@ -59,7 +59,7 @@ TASKS = (
     ),
     Task(
         "Machines and kernels",
-        ("doctor", "machines", "kernel", "setup"),
+        ("doctor", "look", "machines", "kernel", "setup"),
         "damoos doctor guest",
     ),
     Task(

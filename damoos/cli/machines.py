@@ -70,3 +70,17 @@ def doctor(
         print("\n".join(findings(examined)))
     if not fit(examined):
         raise UnsupportedError(f"machine '{name}' is not fit: {why_unfit(examined)}")
+
+
+@app.command()
+def look(name: _Name, form: Format = "text") -> None:
+    """Show what a host's own DAMON_STAT has seen, without taking the host: nothing is changed, and nobody waits.
+
+    Example: damoos look local
+    """
+    from damoos.machines import catalog
+    from damoos.report.machines import first_look
+
+    check_format(form)
+    seen = catalog.machine(name).look()
+    print(json.dumps({"machine": name, **seen}, indent=2) if form == "json" else "\n".join(first_look(seen)))

@@ -22,8 +22,9 @@ from damoos.damon.scheme import Context, DamosStats
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
 REMOVE_S = 10.0
-# Modules that start a kdamond of their own, which no interface shows.
-_MODULES = ("damon_reclaim", "damon_lru_sort", "damon_stat")
+# Modules that start a kdamond of their own, which no interface shows, because somebody wants what they do.
+_MODULES = ("damon_reclaim", "damon_lru_sort")
+DAMON_STAT = "sys/module/damon_stat/parameters"
 
 AboutTo = Callable[[Mapping[str, Any]], None]
 Spans = Sequence[tuple[int, int]]
@@ -73,6 +74,8 @@ class Kdamond(ABC):
         sign = self.used_by_others() or module_that_runs(self._root)
         if sign:
             raise MachineBusy(f"DAMON is in use on this machine by another program ({sign}), so damoos leaves it alone")
+        if damon_stat_runs(self._root):
+            raise MachineBusy("DAMON_STAT runs on this machine: somebody has switched it on after damoos had not")
         about_to({"interface": self.interface, **self._former()})
         self._make()
 
@@ -203,6 +206,17 @@ def module_that_runs(root: Path) -> str:
         if where.exists() and read(where) != "-1":
             return f"{module} runs"
     return ""
+
+
+def damon_stat_runs(root: Path = Path("/")) -> bool:
+    """Whether DAMON_STAT has DAMON for itself.
+
+    ``enabled`` tells it in all versions; ``kdamond_pid`` came later. Only root can read either.
+    """
+    try:
+        return (root / DAMON_STAT / "enabled").read_text().strip() == "Y"
+    except OSError:
+        return False
 
 
 def system_ram(root: Path = Path("/")) -> list[tuple[int, int]]:

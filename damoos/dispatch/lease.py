@@ -111,6 +111,8 @@ class Lease:
                 with contextlib.suppress(DamoosError):
                     session.close()
                 raise
+            if session.facts.get("damon_stat"):
+                self._say(f"machine '{self.machine.name}': DAMON_STAT is switched off while damoos has the machine")
             self._session = session
         return self._session
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from damoos.doctor.clock import clock, look
-from damoos.doctor.damon import damon, damon_free
+from damoos.doctor.damon import damon, damon_free, damon_stat
 from damoos.doctor.finding import OK, UNFIT, WARN, Finding, fit, graded, why_unfit
 from damoos.doctor.noise import neighbours
 from damoos.errors import DamoosError, MachineTransientError
@@ -57,7 +57,8 @@ def examine(
     """
     facts, start = call("facts"), look(call)
     root = start.state["uid"] == 0
-    findings = [_kernel(facts), _privileges(start.state), _left_behind(facts, machine_name), damon_free(facts, root)]
+    findings = [_kernel(facts), _privileges(start.state), _left_behind(facts, machine_name)]
+    findings += [damon_free(facts, root), damon_stat(facts)]
     # With DAMON in somebody else's hands there is nothing to try: damoos leaves it alone.
     findings += damon(call, machine_name, needs, facts, start.state["swaps"]) if fit(findings) else []
     findings += [_other_swap(conditions, start.state)] if conditions.swap else []

@@ -7,10 +7,12 @@ from typing import Any
 
 from damoos.doctor.finding import OK, UNFIT, WARN, Finding
 from damoos.errors import DamoosError, MachineTransientError
-from damoos.units import show_bytes
+from damoos.units import format_us, show_bytes
 
 # The share of accessed memory that DAMON must see as accessed, and of idle memory as idle.
 SEEN = 0.8
+# Idle times that DAMON_STAT's percentiles are shown for; DAMON_RECLAIM begins at two minutes.
+IDLE_MS = (1_000, 10_000, 120_000)
 
 Call = Callable[..., Any]
 Facts = dict[str, Any]
@@ -25,6 +27,29 @@ def damon_free(facts: Facts, root: bool) -> Finding:
         return Finding("DAMON free", WARN, f"unknown: {sign}", "look again as root")
     todo = "stop what uses it (damo stop; a service; the module) or take another machine; damoos leaves it alone"
     return Finding("DAMON free", UNFIT, f"in use on this machine by another program: {sign}", todo)
+
+
+def damon_stat(facts: Facts) -> Finding:
+    """What the kernel's own monitor has seen of the machine before it was switched off."""
+    seen = facts.get("damon_stat")
+    if not seen:
+        return Finding("DAMON_STAT", OK, "does not run")
+    return Finding(
+        "DAMON_STAT", OK, f"ran, is off while damoos has the machine, and on again after it; {idle_shares(seen)}"
+    )
+
+
+def idle_shares(seen: Facts) -> str:
+    """What DAMON_STAT has seen, in one line."""
+    idle = seen["idle_ms_percentiles"]
+    shares = ", ".join(f"{100 - _first(idle, ms)} % for {format_us(1000 * ms)}" for ms in IDLE_MS)
+    bandwidth = show_bytes(seen["bandwidth_bytes_per_s"])
+    return f"of the memory was idle: {shares}; accessed about {bandwidth} per second"
+
+
+def _first(idle: Sequence[int], ms: int) -> int:
+    """The share of memory, in percent, that was idle for less than so long."""
+    return next((n for n, value in enumerate(idle) if value >= ms), 100)
 
 
 def damon(call: Call, machine: str, needs: Sequence[str], facts: Facts, swaps: Sequence[str]) -> Iterator[Finding]:

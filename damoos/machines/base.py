@@ -19,6 +19,8 @@ from damoos import errors
 from damoos.common.toml_file import Table
 from damoos.units import parse_bytes
 
+# The agent's word for a look, see `Machine.look`.
+LOOK = "look"
 PING_S = 5.0
 DEAD_MAN_S = 60.0
 SILENCE_S = 120.0
@@ -261,6 +263,20 @@ class AgentLink:
             self._send({"call": "ping"}, quiet=True)
 
 
+def looked(out: str, err: str, where: str) -> dict[str, Any]:
+    """What an agent that was told to look has printed.
+
+    Raises
+    ------
+    MachineError : it could not
+    """
+    try:
+        return dict(json.loads(out))
+    except (ValueError, TypeError):
+        last = " | ".join(err.strip().splitlines()[-3:])
+        raise errors.MachineError(f"{where}: the agent could not look: {last or out[:80]!r}") from None
+
+
 def _message(line: bytes) -> dict[str, Any]:
     """A line of an agent's: an event, or an answer.
 
@@ -318,6 +334,22 @@ class Machine(ABC):
     @abstractmethod
     def open(self, say: Callable[[str], None] = lambda _: None) -> Session:
         """Lease the machine and start an agent on it; ``say`` is told what takes time."""
+
+    def look(self) -> dict[str, Any]:
+        """What can be known of the machine without leasing it: the agent locks, writes and waits for nothing.
+
+        Returns
+        -------
+        dict
+            As `damoos.agent.__main__.look`.
+
+        Raises
+        ------
+        UnsupportedError : the machine is there only while it is leased
+        """
+        raise errors.UnsupportedError(
+            f"machine '{self.name}' is there only while it is used; look at a host, or 'local'"
+        )
 
     def describe(self) -> str:
         """One line on what this machine stands for, printed before a study; empty if there is nothing to say."""

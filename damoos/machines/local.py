@@ -6,8 +6,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from damoos.machines.base import AgentLink, Machine, Session, agent_words, new_token
+from damoos.machines.base import LOOK, AgentLink, Machine, Session, agent_words, looked, new_token
 from damoos.machines.bundle import agent_bundle
 
 
@@ -51,3 +52,9 @@ class LocalMachine(Machine):
     def open(self, say: Callable[[str], None] = lambda _: None) -> LocalSession:
         """Start the agent here."""
         return LocalSession()
+
+    def look(self) -> dict[str, Any]:
+        """Run the agent here, beside whoever works here."""
+        argv = [sys.executable, "-S", str(agent_bundle()), LOOK]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        return looked(done.stdout, done.stderr, self.name)

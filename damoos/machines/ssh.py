@@ -9,10 +9,20 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from damoos.errors import CommandError, MachineError, MachineLost
-from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine, Session, agent_words, new_token
+from damoos.machines.base import (
+    AS_IT_IS,
+    LOOK,
+    AgentLink,
+    Conditions,
+    Machine,
+    Session,
+    agent_words,
+    looked,
+    new_token,
+)  # fmt: skip
 from damoos.machines.bundle import agent_bundle
 from damoos.machines.login import CONNECT_S, SshEndpoint, log_in, log_out
 
@@ -27,80 +37,36 @@ _ENDED_S = 5.0
 _LAST_STATUS = 127
 
 
-class SshSession(Session):
-    """An agent at the far end of one SSH connection.
+class SshHost:
+    """A host that is logged in to, and files brought to it.
 
     Parameters
     ----------
     endpoint : SshEndpoint
-    why_lost : callable or None
-        What else is known when the connection breaks (a guest's console).
     """
 
-    def __init__(self, endpoint: SshEndpoint, why_lost: Callable[[], str] | None = None) -> None:
+    def __init__(self, endpoint: SshEndpoint) -> None:
         self.endpoint = endpoint
         self.connection = log_in(endpoint)
-        self._why_lost = why_lost or self._last_words
-        self._channel: Channel | None = None
         self._files: Channel | None = None
-        self._said = ""
         try:
-            with self._lost("starting the agent"):
+            with self._lost("making a folder for the agent"):
                 self._sftp = self.connection.sftp()
                 self._files = self._sftp.get_channel()
                 self._place = f"/tmp/damoos-{endpoint.user}"
                 self._make_place()
-                self.agent = self._start_agent()
-            self.facts = self.agent.call("facts")
         except BaseException:
             log_out(self.connection)
             raise
 
-    def _start_agent(self) -> AgentLink:
-        token, argv = new_token(), [self.endpoint.python, "-S", self.copy(agent_bundle())]
-        if self.endpoint.sudo:
-            argv = ["sudo", "-n", *argv]
-        transport = self.connection.client.get_transport()
-        assert transport is not None
-        channel = transport.open_session(timeout=CONNECT_S)
-        channel.exec_command(shlex.join([*argv, *agent_words(token)]))
-        self._channel = channel
-        try:
-            return AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), token, self._why_lost)
-        except MachineLost:
-            self._check_started(channel, argv)
-            raise
+    def agent_argv(self) -> list[str]:
+        """How the agent is started there, without its words."""
+        argv = [self.endpoint.python, "-S", self.copy(agent_bundle())]
+        return ["sudo", "-n", *argv] if self.endpoint.sudo else argv
 
-    def _check_started(self, channel: Channel, argv: list[str]) -> None:
-        """Tell a command that failed, which will fail again, from a connection that broke.
-
-        Raises
-        ------
-        CommandError : the command has ended by itself
-        """
-        channel.status_event.wait(_ENDED_S)
-        if not 0 <= channel.exit_status <= _LAST_STATUS:
-            return
-        last_words = " | ".join(self._last_words().splitlines()[-3:])
-        raise CommandError(
-            f"{self.endpoint.where}: the agent cannot start: '{shlex.join(argv)}' ended with {channel.exit_status}"
-            f"{': ' + last_words if last_words else ''}; {self._remedy(last_words)}"
-        )
-
-    def _remedy(self, said: str) -> str:
-        if "not found" in said:
-            return f"install {self.endpoint.python if self.endpoint.python in said else 'sudo'} there"
-        if "needs Python" in said:
-            return "install a newer one there, and name it in its machine file: [ssh] python"
-        if said.startswith("sudo:"):
-            return f"let {self.endpoint.user} run it by sudo without a password (NOPASSWD in sudoers)"
-        return "run it there by hand to see why"
-
-    def _last_words(self) -> str:
-        """What the interpreter said of a machine that cannot run the agent (no python3, say)."""
-        if self._channel and self._channel.recv_stderr_ready():
-            self._said += self._channel.recv_stderr(2000).decode(errors="replace")
-        return self._said.strip()
+    def why_lost(self) -> str:
+        """What else is known when the connection breaks."""
+        return ""
 
     @contextmanager
     def _lost(self, what: str) -> Iterator[None]:
@@ -115,7 +81,7 @@ class SshSession(Session):
         except (EOFError, OSError, paramiko.SSHException) as error:
             if isinstance(error, OSError) and self._holds():
                 raise MachineError(f"{self.endpoint.where}: {what}: {error}") from None
-            detail = self._why_lost()
+            detail = self.why_lost()
             raise MachineLost(f"{what}: {error or 'connection closed'}{': ' + detail if detail else ''}") from None
 
     def _holds(self) -> bool:
@@ -159,6 +125,78 @@ class SshSession(Session):
         self._sftp.chmod(f"{target}.new", mode)
         self._sftp.posix_rename(f"{target}.new", target)
 
+
+class SshSession(SshHost, Session):
+    """An agent at the far end of one SSH connection.
+
+    Parameters
+    ----------
+    endpoint : SshEndpoint
+    why_lost : callable or None
+        What else is known when the connection breaks (a guest's console).
+    """
+
+    def __init__(self, endpoint: SshEndpoint, why_lost: Callable[[], str] | None = None) -> None:
+        self._why_lost = why_lost or self._last_words
+        self._channel: Channel | None = None
+        self._said = ""
+        super().__init__(endpoint)
+        try:
+            with self._lost("starting the agent"):
+                self.agent = self._start_agent()
+            self.facts = self.agent.call("facts")
+        except BaseException:
+            log_out(self.connection)
+            raise
+
+    def why_lost(self) -> str:
+        """What the guest's console, or the interpreter, said last."""
+        return self._why_lost()
+
+    def _start_agent(self) -> AgentLink:
+        token, argv = new_token(), self.agent_argv()
+        transport = self.connection.client.get_transport()
+        assert transport is not None
+        channel = transport.open_session(timeout=CONNECT_S)
+        channel.exec_command(shlex.join([*argv, *agent_words(token)]))
+        self._channel = channel
+        try:
+            return AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), token, self._why_lost)
+        except MachineLost:
+            self._check_started(channel, argv)
+            raise
+
+    def _check_started(self, channel: Channel, argv: list[str]) -> None:
+        """Tell a command that failed, which will fail again, from a connection that broke.
+
+        Raises
+        ------
+        CommandError : the command has ended by itself
+        """
+        channel.status_event.wait(_ENDED_S)
+        if not 0 <= channel.exit_status <= _LAST_STATUS:
+            return
+        last_words = " | ".join(self._last_words().splitlines()[-3:])
+        raise CommandError(
+            f"{self.endpoint.where}: the agent cannot start: '{shlex.join(argv)}' ended with {channel.exit_status}"
+            f"{': ' + last_words if last_words else ''}; {self._remedy(last_words)}"
+        )
+
+    def _remedy(self, said: str) -> str:
+        if "not found" in said:
+            return f"install {self.endpoint.python if self.endpoint.python in said else 'sudo'} there"
+        if "needs Python" in said:
+            return "install a newer one there, and name it in its machine file: [ssh] python"
+        if said.startswith("sudo:"):
+            return f"let {self.endpoint.user} run it by sudo without a password (NOPASSWD in sudoers)"
+        return "run it there by hand to see why"
+
+    def _last_words(self) -> str:
+        """What the interpreter said of a machine that cannot run the agent (no python3, say)."""
+        if self._channel and self._channel.recv_stderr_ready():
+            self._said += self._channel.recv_stderr(2000).decode(errors="replace")
+        return self._said.strip()
+
     def close(self) -> None:
         """Undo everything on the machine and log out."""
         try:
@@ -182,3 +220,13 @@ class SshMachine(Machine):
         session = SshSession(self._endpoint)
         session.facts = {**session.facts, "accel": "none", "clock": "host"}
         return session
+
+    def look(self) -> dict[str, Any]:
+        """Log in and look, beside whoever works there."""
+        host = SshHost(self._endpoint)
+        try:
+            argv = shlex.join([*host.agent_argv(), LOOK])
+            done = host.connection.run(argv, hide=True, warn=True, in_stream=False)
+        finally:
+            log_out(host.connection)
+        return looked(done.stdout, done.stderr, self._endpoint.where)

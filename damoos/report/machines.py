@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from damoos.doctor import Finding
-from damoos.units import format_bytes
+from damoos.doctor.damon import idle_shares
+from damoos.units import format_bytes, format_us, show_bytes
 
 
 def explanation(about: dict[str, Any]) -> Iterator[str]:
@@ -34,3 +35,19 @@ def findings(found: Sequence[Finding]) -> Iterator[str]:
     """One line for each finding; what there is to do comes after an arrow."""
     for finding in found:
         yield f"{finding.state:<5}  {finding.name:<12} {finding.found}{f' -> {finding.todo}' if finding.todo else ''}"
+
+
+def first_look(seen: dict[str, Any]) -> Iterator[str]:
+    """What `damoos.machines.base.Machine.look` has seen, as lines."""
+    yield f"{seen['hostname']}: Linux {seen['kernel']}, {show_bytes(seen['mem_bytes'])}"
+    yield f"DAMON: {seen['damon_in_use'] or 'nobody uses it'}"
+    known = seen["damon_stat"]
+    if known:
+        interval = f", in intervals of {format_us(known['aggr_us'])}" if known["aggr_us"] else ""
+        yield f"DAMON_STAT: runs{interval}; {idle_shares(known)}"
+    elif not seen["has_damon_stat"]:
+        yield "DAMON_STAT: this kernel has none (Linux 6.17 and later do), so there is nothing to see without a lease"
+    elif seen["uid"] != 0:
+        yield "DAMON_STAT: only root can read it; log in as root, or give [ssh] of the machine file sudo = true"
+    else:
+        yield "DAMON_STAT: does not run; echo Y > /sys/module/damon_stat/parameters/enabled starts it"

@@ -75,13 +75,24 @@ def test_a_fit_machine() -> None:
     assert fit(findings)
     assert why_unfit(findings) == ""
     assert [one.name for one in findings] == [
-        "kernel", "privileges", "earlier runs", "DAMON free", "DAMON", "accessed bits", "swap", "cgroup v2", "PSI",
-        "free memory", "neighbours", "clock",
+        "kernel", "privileges", "earlier runs", "DAMON free", "DAMON_STAT", "DAMON", "accessed bits", "swap",
+        "cgroup v2", "PSI", "free memory", "neighbours", "clock",
     ]  # fmt: skip
     assert not any(one.todo for one in findings)
     assert of(findings, "swap").found.startswith("/dev/zram0 (256 MiB); pageout on vaddr applied to 8 MiB")
     assert ("steadiness", {"for_s": 10.0, "cpus": [0, 1]}) in answers.asked
     assert json.loads(json.dumps([asdict(one) for one in findings]))[0]["found"].startswith("Linux 6.12.0-made")
+
+
+def test_what_damon_stat_has_seen_is_told_and_no_reason_against_the_machine() -> None:
+    idle_ms = [-500] * 40 + [800] * 20 + [30_000] * 41
+    seen = {"idle_ms_percentiles": idle_ms, "bandwidth_bytes_per_s": 64 * MIB, "aggr_us": 500_000}
+    findings = examine(Answers(facts={"damon_stat": seen}), "mine", AS_IT_IS)
+    assert fit(findings)
+    told = of(findings, "DAMON_STAT")
+    assert told.state == "ok"
+    assert told.found.startswith("ran, is off while damoos has the machine, and on again after it")
+    assert "40 % for 1s, 40 % for 10s, 0 % for 2m; accessed about 64 MiB per second" in told.found
 
 
 def test_swap_of_others_beside_damoos_s_own_is_told() -> None:
