@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from damoos.damon.scheme import Attrs
+from damoos.damon.attrs import Attrs
 from damoos.recordings.recording import Recording
 
 MIB = 1 << 20

@@ -11,9 +11,10 @@ from fractions import Fraction
 
 from damoos.agent.probe_memory import held_memory
 from damoos.agent.undo import UndoLog
+from damoos.damon.attrs import Attrs
 from damoos.damon.interface import kdamond
 from damoos.damon.pattern import AccessPattern
-from damoos.damon.scheme import Attrs, Context, Scheme
+from damoos.damon.scheme import Context, Scheme
 
 HALF_BYTES = 4 << 20
 # Regions are given, and an update would look for others.

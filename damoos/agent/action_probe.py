@@ -15,8 +15,9 @@ from pathlib import Path
 from damoos.agent import proc
 from damoos.agent.probe_memory import held_memory
 from damoos.agent.undo import UndoLog
+from damoos.damon.attrs import Attrs
 from damoos.damon.interface import kdamond
-from damoos.damon.scheme import Attrs, Context, Scheme
+from damoos.damon.scheme import Context, Scheme
 from damoos.errors import MachineError
 
 SZ_BYTES = 8 << 20

@@ -10,6 +10,20 @@ from damoos.agent.undo import UndoLog
 from damoos.damon import interface
 
 NOT_HERE = "-"
+# Features that are a file of a context's.
+_FILES = {
+    "scheme's own apply interval": "schemes/0/apply_interval_us",
+    "tried regions": "schemes/0/tried_regions/total_bytes",
+    "filters that allow": "schemes/0/filters/0/allow",
+    "several target nodes": "schemes/0/dests/nr_dests",
+    "end after so many looks": "schemes/0/stats/max_nr_snapshots",
+    "charge of failures": "schemes/0/quotas/fail_charge_num",
+    "goal of the intervals": "monitoring_attrs/intervals/intervals_goal/aggrs",
+    "unit of addresses": "addr_unit",
+    "pause": "pause",
+    "statistics by themselves": "../../refresh_ms",
+    "obsolete targets": "targets/0/obsolete_target",
+}
 _SYS = Path("/sys")
 _KERNEL = _SYS / "kernel"
 
@@ -33,15 +47,15 @@ def features(log: UndoLog) -> dict[str, str]:
         applied = tryout(ops, offered["actions"], log) if ops in operations else {}
         rows[f"actions applied on {ops}"] = _words([action for action, sz_bytes in applied.items() if sz_bytes])
         rows[f"accepted on {ops}, applied to nothing"] = _words([name for name, sz in applied.items() if not sz])
-    files = offered.get("scheme_files", [])
-    quotas = "size and time" if "quotas" in files else NOT_HERE
-    goals = offered.get("goals", [])
+    files = offered.get("files", [])
     rows |= {
-        "quotas": quotas + (f"; goals: {_words(goals)}" if goals else ""),
+        "quotas": "size and time" if "schemes/0/quotas/bytes" in files else NOT_HERE,
+        "quota goals": _words(offered.get("goals", [])),
+        "tuners of goals": _words(offered.get("tuners", [])),
         "filters": _words(offered.get("filters", [])),
-        "watermarks": _there("watermarks" in files),
-        "scheme's own apply interval": _there("apply_interval_us" in files),
-        "tried regions": _there("tried_regions" in files),
+        "probes": _words(offered.get("probe_filters", [])),
+        "watermarks": _there("schemes/0/watermarks/metric" in files),
+        **{name: _there(file in files) for name, file in _FILES.items()},
         "tracepoint damon_aggregated": _path("tracing/events/damon/damon_aggregated"),
         "damon.flush_tlb": _there((_SYS / "module/damon/parameters/flush_tlb").exists()),
         "modules": _words([name for name in ("damon_reclaim", "damon_lru_sort") if (_SYS / "module" / name).exists()]),
@@ -54,6 +68,8 @@ def features(log: UndoLog) -> dict[str, str]:
         "cgroup v2 memory.reclaim": _there(_has_reclaim(log)),
         "pressure (PSI)": _there("some" in cgroup.pressure(None)),
         "KUnit": _there((_SYS / "module/kunit").exists()),
+        "DAMON_STAT": _there((_SYS / "module/damon_stat").exists()),
+        "unknown to damoos": _words(offered.get("unknown", [])),
     }
     return rows
 

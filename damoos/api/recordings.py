@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from damoos.api.studies import RESULTS
-from damoos.damon.scheme import Attrs
+from damoos.damon.attrs import Attrs
 from damoos.errors import ConfigError, nearest
 from damoos.policies.base import RecordPolicy
 from damoos.recordings.recording import Recording

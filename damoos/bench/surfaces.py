@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from damoos.common.plugins import function_of, python_file
-from damoos.damon.scheme import Attrs
+from damoos.damon.attrs import Attrs
 from damoos.errors import ConfigError
 from damoos.model.space import Params, Space, parse_param
 from damoos.model.trial import Measurement

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from damoos.cli import complete, options
-from damoos.cli.common import RESULTS, Format, Results, check_format, number, positive, say, scheme_text
+from damoos.cli.common import RESULTS, Format, Results, check_format, number, positive, say
 from damoos.errors import ConfigError
+from damoos.policies.documents import scheme_text
 
 if TYPE_CHECKING:
     from damoos.bench.surfaces import Surface

@@ -60,15 +60,6 @@ def positive(count: int, name: str) -> int:
     return count
 
 
-def scheme_text(words: str) -> str:
-    """The text of an option that takes a scheme or a file with one."""
-    path = Path(words)
-    try:
-        return path.read_text() if path.is_file() else words
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-
-
 def comma_separated(words: str, option: str) -> list[str]:
     """The words of an option that takes several; each only once."""
     names = [word.strip() for word in words.split(",") if word.strip()]

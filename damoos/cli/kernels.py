@@ -19,9 +19,9 @@ from damoos.cli.common import (
     check_format,
     comma_separated,
     say,
-    scheme_text,
 )
 from damoos.errors import ConfigError
+from damoos.policies.documents import scheme_text
 
 kernel = typer.Typer(
     help="Kernels that guests can boot: Debian's, damoos's own, yours.\n\nExample: damoos kernel list",

@@ -70,7 +70,7 @@ def record(
     Example: damoos record --workload synthetic/stairs
     """
     from damoos import api
-    from damoos.damon.scheme import Attrs, IntervalsGoal
+    from damoos.damon.attrs import Attrs, IntervalsGoal
     from damoos.units import parse_bytes, parse_us
 
     check_format(form)

@@ -15,7 +15,7 @@ from damoos.errors import ConfigError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from damoos.damon.scheme import Attrs
+    from damoos.damon.attrs import Attrs
     from damoos.recordings.recording import Recording
     from damoos.report.charts import Chart
 
@@ -186,7 +186,7 @@ def _recording(
 
 
 def _attrs(words: str) -> Attrs:
-    from damoos.damon.scheme import Attrs
+    from damoos.damon.attrs import Attrs
     from damoos.units import parse_us
 
     sample, comma, aggr = words.partition(",")

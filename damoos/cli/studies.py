@@ -18,10 +18,10 @@ from damoos.cli.common import (
     check_format,
     comma_separated,
     say,
-    scheme_text,
 )
 from damoos.cli.sweeps import RayAddress, SweepFormat, run
 from damoos.errors import ConfigError, NothingFeasible
+from damoos.policies.documents import scheme_text
 
 if TYPE_CHECKING:
     from damoos.api import EvaluatedStudy, TunedStudy

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from damoos.cli import complete, options
-from damoos.cli.common import RESULTS, Results, Storage, check_format, comma_separated, say, scheme_text
+from damoos.cli.common import RESULTS, Results, Storage, check_format, comma_separated, say
 from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
+from damoos.policies.documents import scheme_text
 
 if TYPE_CHECKING:
     from damoos.api.comparisons import Evaluated

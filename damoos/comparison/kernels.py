@@ -17,7 +17,7 @@ import numpy as np
 from damoos import __version__
 from damoos.common import paths
 from damoos.damon.damo_json import context_from_json, context_to_json
-from damoos.damon.scheme import parse_schemes
+from damoos.damon.scheme import Context
 from damoos.damon.text import fill_template
 from damoos.errors import ConfigError, WorkloadError
 from damoos.model.trial import Measurement
@@ -169,7 +169,7 @@ def scheme_form(run: RunConfig, scheme: str | None, operations: str) -> dict[str
     if scheme is None:
         tune = workloads.find(run.workload)[1].tune if run.workload else workloads.Tune()
         return {"scheme": fill_template(PRCL, {"MIN_AGE": tune.manual_min_age}), "operations": operations}
-    return {"damo": context_to_json(DamosPolicy(parse_schemes(scheme), operations).context)}
+    return {"damo": context_to_json(DamosPolicy(Context.parse(scheme, operations)).context)}
 
 
 def comparison_of(studies: Mapping[str, Study]) -> KernelComparison:

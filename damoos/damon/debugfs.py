@@ -19,7 +19,10 @@ from typing import Any
 
 from damoos.damon.files import read, write
 from damoos.damon.kdamond import REMOVE_S, Kdamond
-from damoos.damon.scheme import Context, DamosStats, Quotas, Scheme, kernel_pattern
+from damoos.damon.quotas import Quotas
+from damoos.damon.scheme import Context, Scheme, kernel_pattern
+from damoos.damon.settings import check, settings
+from damoos.damon.stats import DamosStats
 from damoos.errors import MachineError, UnsupportedError
 
 PLACE = "sys/kernel/debug/damon"
@@ -28,6 +31,15 @@ ACTIONS = ("willneed", "cold", "pageout", "hugepage", "nohugepage", "stat")
 OPERATIONS = ("vaddr", "paddr")
 # In the order of a line of the schemes file: 18 numbers that are written and 5 that only the kernel writes.
 _NR_WRITTEN, _NR_STATS = 18, 5
+# What can be said here: what every sysfs takes, too, and nothing that came later.
+_OFFERED = {
+    "operations": OPERATIONS,
+    "actions": ACTIONS,
+    "filters": (),
+    "goals": (),
+    "files": tuple(one.file for one in settings(Context((Scheme("stat"),))) if one.default is None),
+    "unknown": (),
+}
 _PATTERN = ("sz/min", "sz/max", "nr_accesses/min", "nr_accesses/max", "age/min", "age/max")
 
 
@@ -74,9 +86,8 @@ class DebugfsKdamond(Kdamond):
     def _write(self, context: Context) -> None:
         if context.operations not in OPERATIONS:
             raise UnsupportedError(f"this kernel's debugfs has no operations '{context.operations}'")
+        check(context, _OFFERED)
         attrs = context.attrs
-        if attrs.goal:
-            raise UnsupportedError("DAMON's debugfs does not tune intervals; sysfs of Linux 6.15 and later does")
         lines = [_line(scheme, context) for scheme in context.schemes]
         self._before = self.stats() if self.is_on() else []
         if self.is_on():
@@ -155,27 +166,13 @@ class DebugfsKdamond(Kdamond):
     def features(self) -> dict[str, list[str]]:
         """What can be said here; every number of a scheme has been tried by writing one and reading it back."""
         self.configure(Context((Scheme("stat"),)), [])
-        return {
-            "operations": list(OPERATIONS),
-            "actions": list(ACTIONS),
-            "scheme_files": ["access_pattern", "action", "quotas", "stats", "watermarks"],
-            "filters": [],
-            "goals": [],
-        }
+        return {name: list(words) for name, words in _OFFERED.items()}
 
 
 def _line(scheme: Scheme, context: Context) -> str:
     """One scheme in the order that mm/damon/dbgfs.c reads."""
     if scheme.action not in ACTIONS:
         raise UnsupportedError(f"this kernel's debugfs has no action '{scheme.action}'")
-    for what, used in (
-        ("filters", bool(scheme.filters)),
-        ("quota goals", bool(scheme.quotas.goals)),
-        ("apply_interval_us", scheme.apply_interval_us != 0),
-        ("target_nid", scheme.target_nid is not None),
-    ):
-        if used:
-            raise UnsupportedError(f"this kernel's debugfs has no {what}")
     numbers = kernel_pattern(scheme.pattern, context.attrs)
     quotas: Quotas = scheme.quotas
     marks = scheme.watermarks

@@ -47,8 +47,10 @@ def probe(root: Path = Path("/")) -> dict[str, list[str]]:
 
     Returns
     -------
-    dict with ``interfaces``, ``operations``, ``actions``, ``scheme_files``, ``filters`` and ``goals``
-        Empty where there is no DAMON.
+    dict
+        ``interfaces``, ``operations``, ``actions``, ``filters``, ``goals``, ``tuners``, ``probe_filters``: words.
+        ``files``: those of a context, as `damoos.damon.settings.Setting.file` names them. ``unknown``: those of them,
+        and operations, that damoos does not know. Empty where there is no DAMON.
     """
     here = names(root)
     if not here:

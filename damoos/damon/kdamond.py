@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from damoos.damon.files import read
-from damoos.damon.scheme import Context, DamosStats
+from damoos.damon.scheme import Context
+from damoos.damon.stats import DamosStats
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
 REMOVE_S = 10.0
@@ -159,6 +160,10 @@ class Kdamond(ABC):
     def effective_bytes(self) -> list[int]:
         """Quota in force of each scheme after its tuning, bytes per reset interval; empty if it is not told."""
         return []
+
+    def tuned_intervals(self) -> dict[str, int]:
+        """The intervals that the kernel has come to, in microseconds; empty where it does not tune them."""
+        return {}
 
     @abstractmethod
     def accepted(self) -> dict[str, str]:

@@ -18,13 +18,14 @@ ACTIONS = (
     "pageout",
     "hugepage",
     "nohugepage",
+    "collapse",
     "lru_prio",
     "lru_deprio",
     "migrate_hot",
     "migrate_cold",
     "stat",
 )
-"""Every action that a kernel up to 6.12 knows; what one kernel offers is probed on the machine."""
+"""Every action that a kernel up to 7.3 knows; what one kernel offers is probed on the machine."""
 
 ACTION_ALIASES = {"page_out": "pageout", "thp": "hugepage", "nothp": "nohugepage"}
 """Spellings of the DAOS paper and its slides. ``madv_*`` of the v8 patch set is handled beside them."""

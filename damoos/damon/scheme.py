@@ -1,4 +1,4 @@
-"""A DAMOS scheme and the attributes of its monitoring, as values.
+"""A DAMOS scheme, and the context that it is applied in, as values and as text.
 
 References
 ----------
@@ -7,100 +7,27 @@ DAOS (HPDC'22) section 3.2; Documentation/admin-guide/mm/damon/usage.rst
 
 from __future__ import annotations
 
-import dataclasses
 import math
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from damoos.damon.attrs import ATTRS_WORDS, Attrs
+from damoos.damon.filters import FILTER_WORDS, Filter
 from damoos.damon.pattern import AccessPattern, action_of
-from damoos.damon.text import format_line, parse_lines
+from damoos.damon.quotas import QUOTA_WORDS, Quotas
+from damoos.damon.text import ATTRS, Line, format_line, parse_lines
+from damoos.damon.words import FLAG, NUMBER, PERMIL, TEXT, TIME_MS, TIME_US, Part, Table, Word, build, flat, word_of
 from damoos.errors import SchemeError, nearest
 
 ULONG_MAX = (1 << 64) - 1
 UINT_MAX = (1 << 32) - 1
 
 OPERATIONS = ("vaddr", "fvaddr", "paddr")
-FILTER_TYPES = ("anon", "memcg", "young", "addr", "target")
 WATERMARK_METRICS = ("none", "free_mem_rate")
-GOAL_METRICS = ("user_input", "some_mem_psi_us")
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What a quota is tuned towards by the kernel: a metric and the value that it should have.
-
-    Parameters
-    ----------
-    metric : {"user_input", "some_mem_psi_us"}
-        A number that the user feeds, or the time per reset interval in which some task waited for memory.
-    target_value, current_value : int
-        ``current_value`` is read by the kernel for ``user_input`` only.
-    """
-
-    metric: str
-    target_value: int
-    current_value: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse a metric that the kernel does not have, and a target that it would divide by."""
-        if self.metric not in GOAL_METRICS:
-            raise SchemeError(f"unknown quota goal metric '{self.metric}'{nearest(self.metric, GOAL_METRICS)}")
-        if self.target_value <= 0:
-            raise SchemeError(f"quota goal {self.metric}: the target must be more than 0, got {self.target_value}")
-
-
-@dataclass(frozen=True)
-class Quotas:
-    """Limits of what a scheme may do per reset interval; 0 means no limit.
-
-    Parameters
-    ----------
-    time_ms : int, milliseconds
-        CPU time that it may take.
-    sz_bytes : int, bytes
-        Memory that it may try.
-    reset_interval_ms : int, milliseconds
-        After which both begin anew.
-    weight_sz_permil, weight_nr_accesses_permil, weight_age_permil : int, permil
-        What counts how much when regions compete for a quota.
-    goals : tuple of Goal
-        The kernel tunes the quota towards them.
-    """
-
-    time_ms: int = 0
-    sz_bytes: int = 0
-    reset_interval_ms: int = 0
-    weight_sz_permil: int = 0
-    weight_nr_accesses_permil: int = 0
-    weight_age_permil: int = 0
-    goals: tuple[Goal, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Refuse limits without the interval that they are for; the kernel would reset them at every turn."""
-        if (self.time_ms or self.sz_bytes or self.goals) and not self.reset_interval_ms:
-            raise SchemeError("a quota needs reset_interval_ms, the time in which it may be spent")
-
-
-# Actions for which the regions that are accessed most often come first.
-_HOT_FIRST = ("hugepage", "willneed", "lru_prio", "migrate_hot")
-
-
-def limited(action: str, time_ms: int, sz_bytes: int, reset_interval_ms: int) -> Quotas:
-    """Quotas under which the regions come first that an action is meant for, not those of the lowest addresses.
-
-    References
-    ----------
-    mm/damon/reclaim.c (age counts) and mm/damon/lru_sort.c (for hot regions, accesses count); without weights
-    mm/damon/ops-common.c gives all regions the same priority
-    """
-    hot_first = action in _HOT_FIRST
-    return Quotas(
-        time_ms,
-        sz_bytes,
-        reset_interval_ms,
-        weight_nr_accesses_permil=1000 if hot_first else 0,
-        weight_age_permil=0 if hot_first else 1000,
-    )
+_ROUNDING = Fraction(1, 10**6)
+_OF_SCHEME = re.compile(r"schemes\[(\d+)\]\.(.+)")
 
 
 @dataclass(frozen=True)
@@ -130,32 +57,38 @@ class Watermarks:
 
 
 @dataclass(frozen=True)
-class Filter:
-    """Memory that a scheme leaves out: what matches the type (or does not, if ``matching`` is False).
+class Dest:
+    """A memory node that ``migrate_hot`` and ``migrate_cold`` move to, and its share (since Linux 6.17).
 
     Parameters
     ----------
-    type : {"anon", "memcg", "young", "addr", "target"}
-    matching : bool
-    memcg_path : str
-        Of type memcg: the group's path.
-    addr_start, addr_end : int
-        Of type addr: the range, its end excluded.
-    target_idx : int
-        Of type target: which of DAMON's targets.
+    id : int
+        Number of the node.
+    weight : int
+        Against those of the other nodes.
     """
 
-    type: str
-    matching: bool = True
-    memcg_path: str = ""
-    addr_start: int = 0
-    addr_end: int = 0
-    target_idx: int = 0
+    id: int = 0
+    weight: int = 0
 
-    def __post_init__(self) -> None:
-        """Refuse a type that the kernel does not have."""
-        if self.type not in FILTER_TYPES:
-            raise SchemeError(f"unknown filter type '{self.type}'{nearest(self.type, FILTER_TYPES)}")
+
+WATERMARK_WORDS: Table = {
+    "metric": Word("metric", TEXT),
+    "interval": Word("interval_us", TIME_US),
+    "high": Word("high_permil", PERMIL),
+    "mid": Word("mid_permil", PERMIL),
+    "low": Word("low_permil", PERMIL),
+}
+DEST_WORDS: Table = {"id": Word("id", NUMBER), "weight": Word("weight", NUMBER)}
+SCHEME_WORDS: Table = {
+    "apply_interval": Word("apply_interval_us", TIME_US),
+    "quotas": Part("quotas", Quotas, QUOTA_WORDS),
+    "watermarks": Part("watermarks", Watermarks, WATERMARK_WORDS),
+    "filters": Part("filters", Filter, FILTER_WORDS, is_list=True),
+    "target_nid": Word("target_nid", NUMBER),
+    "dests": Part("dests", Dest, DEST_WORDS, is_list=True),
+    "max_nr_snapshots": Word("max_nr_snapshots", NUMBER),
+}
 
 
 @dataclass(frozen=True)
@@ -174,15 +107,21 @@ class Scheme:
     filters : tuple of Filter
     target_nid : int or None
         The memory node that ``migrate_hot`` and ``migrate_cold`` move to.
+    dests : tuple of Dest
+        Several nodes, in place of ``target_nid``.
+    max_nr_snapshots : int
+        It ends after so many looks; 0 for never (since Linux 7.0).
     """
 
     action: str
     pattern: AccessPattern = field(default_factory=AccessPattern)
     apply_interval_us: int = 0
-    quotas: Quotas = Quotas()
-    watermarks: Watermarks = Watermarks()
+    quotas: Quotas = field(default_factory=Quotas)
+    watermarks: Watermarks = field(default_factory=Watermarks)
     filters: tuple[Filter, ...] = ()
     target_nid: int | None = None
+    dests: tuple[Dest, ...] = ()
+    max_nr_snapshots: int = 0
 
     def __post_init__(self) -> None:
         """Take any dialect's name of the action; keep the kernel's."""
@@ -202,68 +141,135 @@ class Scheme:
         return schemes[0]
 
     def __str__(self) -> str:
-        """One line of scheme text.
-
-        It has the action and the access pattern. Quotas, watermarks and filters have no text form;
-        `damoos.damon.damo_json` carries them.
-        """
-        return format_line(self.action, self.pattern)
+        """One line of scheme text."""
+        words = (f"{key}={text}" for key, text in flat(self, SCHEME_WORDS).items())
+        return "  ".join([format_line(self.action, self.pattern), *words])
 
 
 def parse_schemes(text: str) -> tuple[Scheme, ...]:
-    """All schemes of a text, in order.
+    """All schemes of a text, in order; what it says of the monitoring is only checked.
 
     Raises
     ------
     SchemeError : with line and column, and the nearest valid word where a word is unknown
     """
-    return tuple(Scheme(action, pattern) for action, pattern in parse_lines(text))
+    return Context.parse(text).schemes
 
 
 @dataclass(frozen=True)
-class IntervalsGoal:
-    """What the kernel tunes the intervals for: this share of accesses that could be seen, within these bounds.
+class Context:
+    """What one kdamond is asked to do: where to look, how, and which schemes to apply.
 
-    The defaults are those that the kernel's documentation recommends.
-
-    References
+    Parameters
     ----------
-    Documentation/mm/damon/design.rst, "Aim-oriented Auto-tuning"
+    schemes : tuple of Scheme
+    operations : {"vaddr", "fvaddr", "paddr"}
+    attrs : Attrs
+    pause : bool
+        Monitor nothing and apply nothing, and keep what is known (since Linux 7.3).
+    refresh_ms : int, milliseconds
+        How often the kernel writes its statistics to sysfs by itself; 0 for never (since Linux 6.17).
     """
 
-    access_bp: int = 400
-    aggrs: int = 3
-    min_sample_us: int = 5_000
-    max_sample_us: int = 10_000_000
-
-
-@dataclass(frozen=True)
-class Attrs:
-    """DAMON's monitoring attributes; the defaults are the paper's (section 4).
-
-    With a ``goal`` the kernel changes both intervals by one factor, so that shares of the samples stay what they are.
-    """
-
-    sample_us: int = 5_000
-    aggr_us: int = 100_000
-    update_us: int = 1_000_000
-    min_nr_regions: int = 10
-    max_nr_regions: int = 1_000
-    goal: IntervalsGoal | None = None
+    schemes: tuple[Scheme, ...]
+    operations: str = "vaddr"
+    attrs: Attrs = field(default_factory=Attrs)
+    pause: bool = False
+    refresh_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what the kernel accepts in silence and then dies of."""
-        if not 0 < self.sample_us <= self.aggr_us:
-            raise SchemeError(f"intervals: 0 < sample_us ({self.sample_us}) <= aggr_us ({self.aggr_us}) does not hold")
-        if not 3 <= self.min_nr_regions <= self.max_nr_regions:
-            raise SchemeError(
-                f"nr_regions: 3 <= min ({self.min_nr_regions}) <= max ({self.max_nr_regions}) does not hold"
-            )
+        """Refuse an operations set that the kernel does not have."""
+        if self.operations not in OPERATIONS:
+            raise SchemeError(f"unknown operations '{self.operations}'{nearest(self.operations, OPERATIONS)}")
 
-    @property
-    def max_nr_accesses(self) -> int:
-        """Samples per aggregation: what 100 percent is in the kernel's counter."""
-        return max(1, self.aggr_us // self.sample_us)
+    @classmethod
+    def parse(cls, text: str, operations: str = "vaddr", words: Mapping[str, str] | None = None) -> Context:
+        """The context of a text: its schemes, and what its line ``attrs`` says.
+
+        Parameters
+        ----------
+        operations : str
+            For a text that does not name them.
+        words : mapping of str to str
+                Values by their dotted paths, in place of those of the text. A path that names no scheme (``quotas.sz``,
+            not ``schemes[0].quotas.sz``) is that of every scheme; ``quotas.goals[0].target`` of those that have a goal.
+
+        Raises
+        ------
+        SchemeError : with line and column, and the nearest valid word where a word is unknown
+        """
+        lines = parse_lines(text)
+        attrs, schemes = _attrs_line(lines), [line for line in lines if not line.is_attrs]
+        own, of_schemes = _sorted_out(words or {}, schemes)
+        with attrs.placed():
+            fields = _split(attrs.words | own)
+            held = build(Attrs, ATTRS_WORDS, fields[0])
+            context = build(cls, _CONTEXT_WORDS, {"operations": operations} | fields[1], schemes=(), attrs=held)
+        built = []
+        for line, more in zip(schemes, of_schemes):
+            with line.placed():
+                built.append(build(Scheme, SCHEME_WORDS, line.words | more, action=line.action, pattern=line.pattern))
+        return cls(tuple(built), context.operations, held, context.pause, context.refresh_ms)
+
+    def __str__(self) -> str:
+        """The text that `parse` reads: a line ``attrs`` where something is not as by default, and the schemes."""
+        words = flat(self, _CONTEXT_WORDS) | flat(self.attrs, ATTRS_WORDS)
+        attrs = ["  ".join([ATTRS, *(f"{key}={text}" for key, text in words.items())])] if words else []
+        return "\n".join([*attrs, *map(str, self.schemes)])
+
+
+_CONTEXT_WORDS: Table = {
+    "operations": Word("operations", TEXT),
+    "pause": Word("pause", FLAG),
+    "refresh": Word("refresh_ms", TIME_MS),
+}
+
+
+def word_at(path: str) -> Word:
+    """The word that a dotted path names: ``attrs.aggr``, ``quotas.sz``, ``schemes[1].quotas.goals[0].target``.
+
+    Raises
+    ------
+    SchemeError : there is none; the nearest valid one is named
+    """
+    if path.startswith(f"{ATTRS}."):
+        return word_of({**_CONTEXT_WORDS, **ATTRS_WORDS}, path.removeprefix(f"{ATTRS}."))
+    match = _OF_SCHEME.fullmatch(path)
+    return word_of(SCHEME_WORDS, match[2] if match else path)
+
+
+def _attrs_line(lines: list[Line]) -> Line:
+    found = [line for line in lines if line.is_attrs]
+    if len(found) > 1:
+        raise SchemeError(f"line {found[1].number}, column 1: there is a line '{ATTRS}' already")
+    return found[0] if found else Line(0, ATTRS)
+
+
+def _split(words: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Words of the attributes, and of the context."""
+    of_context = {key: text for key, text in words.items() if key in _CONTEXT_WORDS}
+    return {key: text for key, text in words.items() if key not in of_context}, of_context
+
+
+def _sorted_out(words: Mapping[str, str], schemes: Sequence[Line]) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """Words of the attributes, and of each scheme."""
+    own: dict[str, str] = {}
+    of_schemes: list[dict[str, str]] = [{} for _ in schemes]
+    for path, text in words.items():
+        if path.startswith(f"{ATTRS}."):
+            own[path.removeprefix(f"{ATTRS}.")] = text
+        elif match := _OF_SCHEME.fullmatch(path):
+            if int(match[1]) >= len(schemes):
+                raise SchemeError(f"{path}: there are {len(schemes)} schemes, the first one is schemes[0]")
+            of_schemes[int(match[1])][match[2]] = text
+        else:
+            item = path[: path.rindex("]") + 1] if "]" in path else ""
+            having = [nth for nth, line in enumerate(schemes) if any(key.startswith(item) for key in line.words)]
+            if item and not having:
+                raise SchemeError(f"{path}: no scheme has {item}")
+            for nth in having if item else range(len(schemes)):
+                of_schemes[nth][path] = text
+    return own, of_schemes
 
 
 @dataclass(frozen=True)
@@ -293,8 +299,9 @@ def kernel_pattern(pattern: AccessPattern, attrs: Attrs) -> KernelPattern:
     numbers = KernelPattern(
         min_sz=pattern.min_sz_bytes,
         max_sz=ULONG_MAX if pattern.max_sz_bytes is None else pattern.max_sz_bytes,
-        min_nr_accesses=math.ceil(pattern.min_freq * top / 100),
-        max_nr_accesses=math.floor(max_freq * top / 100),
+        # Text has a third as 33.33333333333333 %, which is not to become another count.
+        min_nr_accesses=math.ceil(pattern.min_freq * top / 100 - _ROUNDING),
+        max_nr_accesses=math.floor(max_freq * top / 100 + _ROUNDING),
         min_age=-(-pattern.min_age_us // attrs.aggr_us),
         max_age=UINT_MAX if pattern.max_age_us is None else pattern.max_age_us // attrs.aggr_us,
     )
@@ -303,37 +310,3 @@ def kernel_pattern(pattern: AccessPattern, attrs: Attrs) -> KernelPattern:
     if numbers.min_age > numbers.max_age:
         raise SchemeError(f"age: no whole aggregation interval ({attrs.aggr_us} us) lies in the range")
     return numbers
-
-
-@dataclass(frozen=True)
-class DamosStats:
-    """What a scheme tried and applied since its kdamond started (bytes, counts)."""
-
-    nr_tried: int = 0
-    sz_tried_bytes: int = 0
-    nr_applied: int = 0
-    sz_applied_bytes: int = 0
-    qt_exceeds: int = 0
-
-    def __add__(self, other: DamosStats) -> DamosStats:
-        """What both did together."""
-        mine, others = dataclasses.astuple(self), dataclasses.astuple(other)
-        return DamosStats(*(a + b for a, b in zip(mine, others)))
-
-    def as_dict(self) -> dict[str, int]:
-        """Plain form for JSON."""
-        return dataclasses.asdict(self)
-
-
-@dataclass(frozen=True)
-class Context:
-    """What one kdamond is asked to do: where to look, how, and which schemes to apply."""
-
-    schemes: tuple[Scheme, ...]
-    operations: str = "vaddr"
-    attrs: Attrs = field(default_factory=Attrs)
-
-    def __post_init__(self) -> None:
-        """Refuse an operations set that the kernel does not have."""
-        if self.operations not in OPERATIONS:
-            raise SchemeError(f"unknown operations '{self.operations}'{nearest(self.operations, OPERATIONS)}")

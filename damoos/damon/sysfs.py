@@ -15,26 +15,36 @@ Documentation/admin-guide/mm/damon/usage.rst, "sysfs Interface"
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from damoos.damon.attrs import PROBE_FILTER_TYPES
 from damoos.damon.files import read, write
+from damoos.damon.filters import CORE_TYPES, OPS_TYPES
 from damoos.damon.kdamond import Kdamond
 from damoos.damon.pattern import ACTIONS
-from damoos.damon.scheme import (
-    FILTER_TYPES,
-    GOAL_METRICS,
-    Context,
-    DamosStats,
-    Filter,
-    IntervalsGoal,
-    Scheme,
-    kernel_pattern,
-)
-from damoos.errors import DamoosError, MachineError, UnsupportedError
+from damoos.damon.quotas import GOAL_METRICS, TUNERS
+from damoos.damon.scheme import OPERATIONS, Context
+from damoos.damon.settings import EVERY_FILE, OPS_FILTERS, Setting, lacks, settings
+from damoos.damon.stats import DamosStats
+from damoos.errors import DamoosError, MachineError
 
 ADMIN = "sys/kernel/mm/damon/admin"
+# What the kernel changes by itself under a goal of the intervals.
+_TUNED = ("monitoring_attrs/intervals/sample_us", "monitoring_attrs/intervals/aggr_us")
+# Numbers of folders, in the order in which the folders come to be.
+_NUMBERS = (
+    "targets/0/regions/nr_regions", "schemes/0/*filters/nr_filters", "schemes/0/quotas/goals/nr_goals",
+    "schemes/0/dests/nr_dests", "monitoring_attrs/probes/0/filters/nr_filters",
+)  # fmt: skip
+_READ = {
+    *("../../state", "../../pid", "../../contexts/nr_contexts", "avail_operations"),
+    *("targets/nr_targets", "targets/0/pid_target", "targets/0/obsolete_target"),
+    *(f"targets/0/regions/{name}" for name in ("nr_regions", "0/start", "0/end")),
+    *(f"schemes/0/stats/{name}" for name in ("nr_tried", "sz_tried", "nr_applied", "sz_applied", "qt_exceeds")),
+    *("schemes/0/stats/sz_ops_filter_passed", "schemes/0/stats/nr_snapshots"),
+    *("schemes/0/quotas/effective_bytes", "schemes/0/tried_regions/total_bytes"),
+}
 
 
 class SysfsKdamond(Kdamond):
@@ -47,6 +57,7 @@ class SysfsKdamond(Kdamond):
         self._kdamonds = root / ADMIN / "kdamonds"
         self._dir = self._kdamonds / "0"
         self._files = self._dir / "contexts/0"
+        self._written: dict[str, str] = {}
 
     @classmethod
     def is_here(cls, root: Path) -> bool:
@@ -66,32 +77,30 @@ class SysfsKdamond(Kdamond):
         write(self._kdamonds / "nr_kdamonds", 0)
 
     def _write(self, context: Context) -> None:
-        write(self._files / "operations", context.operations)
-        attrs = context.attrs
-        for name, value in (
-            ("intervals/sample_us", attrs.sample_us),
-            ("intervals/aggr_us", attrs.aggr_us),
-            ("intervals/update_us", attrs.update_us),
-            ("nr_regions/min", attrs.min_nr_regions),
-            ("nr_regions/max", attrs.max_nr_regions),
-        ):
-            write(self._files / "monitoring_attrs" / name, value)
-        self._write_goal(attrs.goal)
-        # Writing the number makes all schemes anew, and with them what a running kdamond's stats are shown through.
-        if read(self._files / "schemes/nr_schemes") != str(len(context.schemes)):
-            write(self._files / "schemes/nr_schemes", len(context.schemes))
-        for index, scheme in enumerate(context.schemes):
-            self._write_scheme(self._files / f"schemes/{index}", scheme, context)
+        self._written = {}
+        for setting in settings(context, layered=(self._files / "schemes").exists() and self._is_layered(context)):
+            path = self._files / setting.path
+            if setting.default is not None and not path.exists():
+                if setting.value == setting.default:
+                    continue
+                raise lacks(setting.path)
+            if setting.path.endswith("memcg_path") or setting.path.endswith("/path"):
+                self._check_group(setting)
+            # Writing the number makes all schemes anew, and with them what a running kdamond's stats are shown through.
+            if setting.path != "schemes/nr_schemes" or read(path) != setting.value:
+                write(path, setting.value)
+            self._written[setting.path] = setting.value
 
-    def _write_goal(self, goal: IntervalsGoal | None) -> None:
-        """What the kernel tunes the intervals for (since 6.15); 0 aggregations for nothing."""
-        where = self._files / "monitoring_attrs/intervals/intervals_goal"
-        if goal is None and not where.exists():
-            return
-        if not where.exists():
-            raise UnsupportedError("this kernel does not tune DAMON's intervals (Linux 6.15 and later do)")
-        for name, value in asdict(goal or IntervalsGoal(0, 0, 0, 0)).items():
-            write(where / name, value)
+    def _is_layered(self, context: Context) -> bool:
+        """Whether filters have a folder for each layer; the folders are there once there is a scheme."""
+        if context.schemes and read(self._files / "schemes/nr_schemes") == "0":
+            write(self._files / "schemes/nr_schemes", len(context.schemes))
+        return (self._files / f"schemes/0/{OPS_FILTERS}").exists()
+
+    def _check_group(self, setting: Setting) -> None:
+        group = self._root / "sys/fs/cgroup" / setting.value.lstrip("/")
+        if not (group / "memory.stat").exists():  # the kernel would say "Cannot allocate memory" at the start
+            raise MachineError(f"{setting.path}: group {group} does not exist, or has no memory controller")
 
     def set_targets(self, pids: list[int]) -> None:
         """Name the processes to watch; for paddr all memory, which the kernel does not find by itself."""
@@ -107,60 +116,6 @@ class SysfsKdamond(Kdamond):
             write(self._files / f"targets/0/regions/{index}/start", start)
             write(self._files / f"targets/0/regions/{index}/end", end)
 
-    def _write_scheme(self, where: Path, scheme: Scheme, context: Context) -> None:
-        numbers = kernel_pattern(scheme.pattern, context.attrs)
-        quotas, marks = scheme.quotas, scheme.watermarks
-        for name, value in {
-            "action": scheme.action,
-            "access_pattern/sz/min": numbers.min_sz,
-            "access_pattern/sz/max": numbers.max_sz,
-            "access_pattern/nr_accesses/min": numbers.min_nr_accesses,
-            "access_pattern/nr_accesses/max": numbers.max_nr_accesses,
-            "access_pattern/age/min": numbers.min_age,
-            "access_pattern/age/max": numbers.max_age,
-            "quotas/ms": quotas.time_ms,
-            "quotas/bytes": quotas.sz_bytes,
-            "quotas/reset_interval_ms": quotas.reset_interval_ms,
-            "quotas/weights/sz_permil": quotas.weight_sz_permil,
-            "quotas/weights/nr_accesses_permil": quotas.weight_nr_accesses_permil,
-            "quotas/weights/age_permil": quotas.weight_age_permil,
-            "watermarks/metric": marks.metric,
-            "watermarks/interval_us": marks.interval_us,
-            "watermarks/high": marks.high_permil,
-            "watermarks/mid": marks.mid_permil,
-            "watermarks/low": marks.low_permil,
-        }.items():
-            write(where / name, value)
-        _write_unless(where / "apply_interval_us", scheme.apply_interval_us, default=0)
-        if scheme.target_nid is not None:
-            write(where / "target_nid", scheme.target_nid)
-        _write_unless(where / "quotas/goals/nr_goals", len(quotas.goals), default=0)
-        self._write_goals(where / "quotas/goals", scheme)
-        _write_unless(where / "filters/nr_filters", len(scheme.filters), default=0)
-        for index, scheme_filter in enumerate(scheme.filters):
-            self._write_filter(where / f"filters/{index}", scheme_filter)
-
-    @staticmethod
-    def _write_goals(where: Path, scheme: Scheme) -> None:
-        for index, goal in enumerate(scheme.quotas.goals):
-            write(where / f"{index}/target_metric", goal.metric)
-            write(where / f"{index}/target_value", goal.target_value)
-            write(where / f"{index}/current_value", goal.current_value)
-
-    def _write_filter(self, where: Path, one: Filter) -> None:
-        write(where / "type", one.type)
-        write(where / "matching", "Y" if one.matching else "N")
-        if one.type == "memcg":
-            group = self._root / "sys/fs/cgroup" / one.memcg_path.lstrip("/")
-            if not (group / "memory.stat").exists():  # the kernel would say "Cannot allocate memory" at the start
-                raise MachineError(f"memcg filter: group {group} does not exist, or has no memory controller")
-            write(where / "memcg_path", one.memcg_path)
-        elif one.type == "addr":
-            write(where / "addr_start", one.addr_start)
-            write(where / "addr_end", one.addr_end)
-        elif one.type == "target":
-            write(where / "damon_target_idx", one.target_idx)
-
     def _start(self) -> None:
         self._command("on")
 
@@ -175,8 +130,9 @@ class SysfsKdamond(Kdamond):
             return
         self._command("commit")
         if self.is_on() and self._context and any(scheme.quotas.goals for scheme in self._context.schemes):
-            for index, scheme in enumerate(self._context.schemes):
-                self._write_goals(self._files / f"schemes/{index}/quotas/goals", scheme)
+            for path, value in self._written.items():
+                if path.endswith("/current_value"):
+                    write(self._files / path, value)
             self._command("commit_schemes_quota_goals")
 
     def _may_sleep(self) -> bool:
@@ -202,12 +158,14 @@ class SysfsKdamond(Kdamond):
 
     def _stats(self) -> list[DamosStats]:
         self._command("update_schemes_stats")
-        stats = []
-        for index in range(self._nr_schemes()):
-            where = self._files / f"schemes/{index}/stats"
-            numbers = [int(read(where / n)) for n in ("nr_tried", "sz_tried", "nr_applied", "sz_applied", "qt_exceeds")]
-            stats.append(DamosStats(*numbers))
-        return stats
+        return [self._stats_of(self._files / f"schemes/{index}/stats") for index in range(self._nr_schemes())]
+
+    @staticmethod
+    def _stats_of(where: Path) -> DamosStats:
+        names = ("nr_tried", "sz_tried", "nr_applied", "sz_applied", "qt_exceeds")
+        later = ("sz_ops_filter_passed", "nr_snapshots")
+        numbers = [int(read(where / name)) for name in names]
+        return DamosStats(*numbers, *(int(read(where / name)) if (where / name).exists() else 0 for name in later))
 
     def regions(self) -> list[tuple[int, int, int, int]]:
         """The regions that schemes matched in the next apply interval: (start, end, nr_accesses, age)."""
@@ -230,49 +188,63 @@ class SysfsKdamond(Kdamond):
         return [int(read(file)) for file in files]
 
     def accepted(self) -> dict[str, str]:
-        """What the kernel took, read back from its files: provenance of a run."""
-        names = ["operations"]
-        names += [f"monitoring_attrs/{n}" for n in ("intervals/sample_us", "intervals/aggr_us", "intervals/update_us")]
-        names += [f"monitoring_attrs/nr_regions/{n}" for n in ("min", "max")]
-        for index in range(self._nr_schemes()):
-            names.append(f"schemes/{index}/action")
-            for what in ("sz", "nr_accesses", "age"):
-                names += [f"schemes/{index}/access_pattern/{what}/{end}" for end in ("min", "max")]
-        return {name: read(self._files / name) for name in names}
+        """What the kernel took, read back from its files: provenance of a run.
+
+        Raises
+        ------
+        MachineError : the kernel holds another value than was written
+        """
+        taken = {path: read(self._files / path) for path in self._written}
+        tuned = _TUNED if self._context and self._context.attrs.goal else ()
+        for path, value in taken.items():
+            if value != self._written[path] and path not in tuned:
+                raise MachineError(f"{path}: the kernel holds '{value}' where '{self._written[path]}' was written")
+        return taken
+
+    def tuned_intervals(self) -> dict[str, int]:
+        """The intervals that the kernel has come to, in microseconds; empty where it does not tune them."""
+        if not self._context or not self._context.attrs.goal:
+            return {}
+        self._command("update_tuned_intervals")
+        return {Path(path).name: int(read(self._files / path)) for path in _TUNED}
 
     def features(self) -> dict[str, list[str]]:
-        """Words that the files take: each is written to a scheme that never runs."""
-        write(self._files / "schemes/nr_schemes", 1)
+        """Words that the files take, each written to a scheme that never runs; files, and those that nobody knows."""
+        for number in ("targets/nr_targets", "schemes/nr_schemes", "monitoring_attrs/probes/nr_probes"):
+            if (self._files / number).exists():
+                write(self._files / number, 1)
+        for number in _NUMBERS:
+            for path in self._files.glob(number):
+                write(path, 1)
         scheme = self._files / "schemes/0"
+        filters = scheme / ("ops_filters" if (scheme / "ops_filters").exists() else "filters")
+        files = sorted(self._known_as(path) for path in self._dir.rglob("*") if not path.is_dir())
+        known = EVERY_FILE | _READ
         return {
             "operations": read(self._files / "avail_operations").split(),
             "actions": _taken(scheme / "action", ACTIONS),
-            "scheme_files": sorted(entry.name for entry in scheme.iterdir()),
-            "filters": _taken_by_first(scheme / "filters", "type", FILTER_TYPES),
-            "goals": _taken_by_first(scheme / "quotas/goals", "target_metric", GOAL_METRICS),
+            "filters": _taken(filters / "0/type", OPS_TYPES) + _taken(scheme / "filters/0/type", CORE_TYPES),
+            "goals": _taken(scheme / "quotas/goals/0/target_metric", tuple(GOAL_METRICS)),
+            "tuners": _taken(scheme / "quotas/goal_tuner", TUNERS),
+            "probe_filters": _taken(self._files / "monitoring_attrs/probes/0/filters/0/type", PROBE_FILTER_TYPES),
+            "files": sorted(set(files)),
+            "unknown": sorted(set(files) - known)
+            + sorted(set(read(self._files / "avail_operations").split()) - set(OPERATIONS)),
         }
 
-
-def _write_unless(path: Path, value: int, default: int) -> None:
-    """Write what differs from the default, and the default only where the file is there."""
-    if value != default or path.exists():
-        write(path, value)
+    def _known_as(self, path: Path) -> str:
+        """A file as settings name it."""
+        if path.is_relative_to(self._files):
+            return Setting(str(path.relative_to(self._files)), "").file
+        return f"../../{path.relative_to(self._dir)}"
 
 
 def _taken(path: Path, words: tuple[str, ...]) -> list[str]:
     accepted = []
-    for word in words:
+    for word in words if path.exists() else ():
         try:
             write(path, word)
             accepted.append(word)
         except DamoosError:
             continue
     return accepted
-
-
-def _taken_by_first(folder: Path, file: str, words: tuple[str, ...]) -> list[str]:
-    number = next(iter(folder.glob("nr_*")), None)
-    if number is None:
-        return []
-    write(number, 1)
-    return _taken(folder / "0" / file, words)

@@ -1,6 +1,7 @@
 """Scheme text: one parser for every dialect that has been published.
 
-A line is ``min-size max-size  min-freq max-freq  min-age max-age  action``. ``#`` starts a comment.
+A line is ``min-size max-size  min-freq max-freq  min-age max-age  action``, and ``key=value`` words of all else that a
+scheme has (`damoos.damon.words`). A line ``attrs`` has words of the monitoring. ``#`` starts a comment.
 ``min`` and ``max``, and the older ``null`` and ``na``, mean "no bound". Sizes take B K M G T, ages us ms s m h d,
 frequencies are percents with or without the sign. The older form with a single (minimum) age has six fields.
 
@@ -12,14 +13,17 @@ DAOS (HPDC'22) Listings 1 and 3; DAMON v8 patch set (June 2020), cover letter an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TypeVar
 
 from damoos.damon.pattern import AccessPattern, action_of
 from damoos.errors import ConfigError, SchemeError
 from damoos.units import format_bytes, format_percent, format_us, parse_bytes, parse_percent, parse_us
 
+ATTRS = "attrs"
 _UNBOUNDED = ("null", "na")
 _T = TypeVar("_T")
 
@@ -62,38 +66,93 @@ def _bounds(low: _Word, high: _Word, parse: Callable[[str], _T], zero: _T) -> tu
     return lower, upper
 
 
-def _parse_line(words: list[_Word]) -> tuple[str, AccessPattern]:
-    if len(words) == 6:  # the older form: no upper bound of the age
-        words = [*words[:5], _Word("max", words[5].line, words[5].column), words[5]]
-    if len(words) != 7:
-        last = words[-1]
-        raise last.error(
-            f"a scheme has 7 fields (min/max size, min/max frequency, min/max age, action), found {len(words)}"
+@dataclass(frozen=True)
+class Line:
+    """One line: a scheme's action, access pattern and words, or the words of the monitoring.
+
+    Parameters
+    ----------
+    number : int
+        Place in the text, from 1; 0 for a line that is not there.
+    action : str
+        `ATTRS` for the line of the monitoring.
+    """
+
+    number: int
+    action: str
+    pattern: AccessPattern = field(default_factory=AccessPattern)
+    words: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def is_attrs(self) -> bool:
+        """Whether it is the line of the monitoring."""
+        return self.action == ATTRS
+
+    @contextmanager
+    def placed(self) -> Iterator[None]:
+        """Errors of the block that begin with a word's key are told with its line and column."""
+        try:
+            yield
+        except SchemeError as error:
+            column = self.columns.get(str(error).split(": ")[0])
+            where = f"line {self.number}, column {column}: " if column else ""
+            raise SchemeError(f"{where}{error}") from None
+
+
+def _parse_line(words: list[_Word]) -> Line:
+    plain = list(takewhile(lambda word: "=" not in word.text, words))
+    extra, columns = _key_values(words[len(plain) :])
+    number = words[0].line
+    if words[0].text == ATTRS:
+        if len(plain) > 1:
+            raise plain[1].error(f"'{plain[1].text}' is not of the form key=value")
+        return Line(number, ATTRS, words=extra, columns=columns)
+    if not plain:
+        raise words[0].error(f"'{words[0].text}': a line begins with a scheme's 7 fields, or with '{ATTRS}'")
+    if len(plain) == 6:  # the older form: no upper bound of the age
+        plain = [*plain[:5], _Word("max", plain[5].line, plain[5].column), plain[5]]
+    if len(plain) != 7:
+        raise plain[-1].error(
+            f"a scheme has 7 fields (min/max size, min/max frequency, min/max age, action), found {len(plain)}"
         )
-    min_sz, max_sz = _bounds(words[0], words[1], parse_bytes, 0)
-    min_freq, max_freq = _bounds(words[2], words[3], parse_percent, parse_percent("0"))
-    min_age, max_age = _bounds(words[4], words[5], parse_us, 0)
+    min_sz, max_sz = _bounds(plain[0], plain[1], parse_bytes, 0)
+    min_freq, max_freq = _bounds(plain[2], plain[3], parse_percent, parse_percent("0"))
+    min_age, max_age = _bounds(plain[4], plain[5], parse_us, 0)
     # "min min" for frequencies is the paper's way to write "never accessed", which is what 0 to 0 says.
     try:
         pattern = AccessPattern(min_sz, max_sz, min_freq, max_freq, min_age, max_age)
-        return action_of(words[6].text), pattern
+        return Line(number, action_of(plain[6].text), pattern, extra, columns)
     except SchemeError as error:
-        raise words[6].error(str(error)) from None
+        raise plain[6].error(str(error)) from None
 
 
-def parse_lines(text: str) -> tuple[tuple[str, AccessPattern], ...]:
-    """Action and access pattern of each scheme of a text, in order.
+def _key_values(words: list[_Word]) -> tuple[dict[str, str], dict[str, int]]:
+    texts: dict[str, str] = {}
+    columns: dict[str, int] = {}
+    for word in words:
+        key, equals, value = word.text.partition("=")
+        if not equals or not key or not value:
+            raise word.error(f"'{word.text}' is not of the form key=value")
+        if key in texts:
+            raise word.error(f"'{key}' is given twice")
+        texts[key], columns[key] = value, word.column
+    return texts, columns
+
+
+def parse_lines(text: str) -> list[Line]:
+    """The lines of a text that are not empty, in order.
 
     Raises
     ------
     SchemeError : with line and column, and the nearest valid word where a word is unknown
     """
     lines = (_words(line, number) for number, line in enumerate(text.splitlines(), start=1))
-    return tuple(_parse_line(words) for words in lines if words)
+    return [_parse_line(words) for words in lines if words]
 
 
 def format_line(action: str, pattern: AccessPattern) -> str:
-    """One line of text that `parse_lines` reads back to the same action and access pattern."""
+    """The fields of a line that `parse_lines` reads back to the same action and access pattern."""
 
     def low(value: _T, form: Callable[[_T], str]) -> str:
         return form(value) if value else "min"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from damoos import __version__
-from damoos.damon.scheme import DamosStats
+from damoos.damon.scheme import Context
+from damoos.damon.settings import check
+from damoos.damon.stats import DamosStats
 from damoos.errors import MeasurementError, UnsupportedError, WorkloadError, nearest
 from damoos.machines.base import Machine, Session, Sink
 from damoos.model.trial import Measurement, RawSamples
-from damoos.policies.base import DamosPolicy, Policy
+from damoos.policies.base import Policy
 from damoos.units import show_bytes
 from damoos.workloads.base import Workload
 
@@ -38,8 +40,8 @@ METRICS = (
 _FACTS = ("kernel", "kernel_name", "kernel_id", "accel", "clock", "emulation", "image", "boot_id", "vcpus", "mem_bytes")
 
 
-def check_schemes(call: Callable[..., Any], machine: str, policy: DamosPolicy) -> None:
-    """Find out before the first run whether the machine can do what a policy asks of it.
+def check_schemes(call: Callable[..., Any], machine: str, contexts: Sequence[Context]) -> None:
+    """Find out before the first run whether the machine can do what policies ask of it.
 
     The kernel accepts an action that its operations set cannot do, or pageout without a swap device, and then applies
     it to nothing; so each action is tried on a little memory of the agent's own.
@@ -48,34 +50,40 @@ def check_schemes(call: Callable[..., Any], machine: str, policy: DamosPolicy) -
     ----------
     call : callable
         Calls the machine's agent.
+    contexts : sequence of Context
+        Those of the policies.
 
     Raises
     ------
-    UnsupportedError : with what the machine does have
+    UnsupportedError : with what the machine does have, or the kernel that has it
     """
     offered = call("probe")
     if not offered:
         raise UnsupportedError(f"machine '{machine}': its kernel has no DAMON; machine 'guest' does")
-    operations = policy.context.operations
-    if operations not in offered["operations"]:
-        raise UnsupportedError(f"operations '{operations}'{nearest(operations, offered['operations'])}")
+    actions: dict[str, set[str]] = {}
+    for context in contexts:
+        _check_operations(context.operations, offered["operations"])
+        check(context, offered)
+        for scheme in context.schemes:
+            if scheme.action.startswith("migrate_") and scheme.target_nid is None and not scheme.dests:
+                raise UnsupportedError(
+                    f"action '{scheme.action}' moves nothing without a target: add target_nid=NODE to the scheme"
+                )
+        actions.setdefault(context.operations, set()).update(scheme.action for scheme in context.schemes)
+    for operations, words in actions.items():
+        for action, sz_bytes in call("tryout", operations=operations, actions=sorted(words)).items():
+            if sz_bytes == 0:
+                hint = "; it has no swap, give its machine file a [swap]" if _lacks_swap(call, action) else ""
+                raise UnsupportedError(
+                    f"machine '{machine}' accepts action '{action}' on {operations} and applies it to nothing{hint}"
+                )
+
+
+def _check_operations(operations: str, offered: Sequence[str]) -> None:
+    if operations not in offered:
+        raise UnsupportedError(f"operations '{operations}'{nearest(operations, offered)}")
     if operations == "fvaddr":
         raise UnsupportedError("operations 'fvaddr' watch ranges of addresses that cannot be given; 'vaddr' finds them")
-    for scheme in policy.schemes:
-        if scheme.action.startswith("migrate_") and scheme.target_nid is None:
-            raise UnsupportedError(
-                f"action '{scheme.action}' moves nothing without a target node, which a scheme's text cannot name yet"
-            )
-    actions = sorted({scheme.action for scheme in policy.schemes})
-    for action in actions:
-        if action not in offered["actions"]:
-            raise UnsupportedError(f"this kernel has no action '{action}'{nearest(action, offered['actions'])}")
-    for action, sz_bytes in call("tryout", operations=operations, actions=actions).items():
-        if sz_bytes == 0:
-            hint = "; it has no swap, give its machine file a [swap]" if _lacks_swap(call, action) else ""
-            raise UnsupportedError(
-                f"machine '{machine}' accepts action '{action}' on {operations} and applies it to nothing{hint}"
-            )
 
 
 def _lacks_swap(call: Callable[..., Any], action: str) -> bool:

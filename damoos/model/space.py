@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from damoos.damon.scheme import SCHEME_WORDS, word_at
 from damoos.errors import ConfigError, nearest
 from damoos.units import format_bytes, format_us, parse_bytes, parse_percent, parse_us
 
@@ -47,8 +48,24 @@ UNITS = {
     "ms": _Unit(_parse_ms, lambda value: format_us(value * 1000), is_log=True),
     "bytes": _Unit(parse_bytes, format_bytes, is_log=True),
     "percent": _Unit(_parse_percent, lambda value: f"{value}%", is_log=False),
+    "count": _Unit(int, str, is_log=True),
+    "permil": _Unit(int, str, is_log=False),
+    "bp": _Unit(int, str, is_log=False),
     "choice": _Unit(int, str, is_log=False),
 }
+# Steps of what is named by its path in a scheme; finer ones would say nothing of a workload.
+STEPS = {"us": 1_000, "ms": 1, "bytes": PAGE, "count": 1, "permil": 1, "bp": 1}
+# What must not be above what; a point that is otherwise stands for the nearest one that is not. Frequencies are left
+# out: DAMON counts samples, and close bounds have none between them.
+ORDERED = (
+    ("min_age", "max_age"),
+    ("min_size", "max_size"),
+    ("attrs.sample", "attrs.aggr"),
+    ("attrs.nr_regions.min", "attrs.nr_regions.max"),
+    ("attrs.intervals_goal.min_sample", "attrs.intervals_goal.max_sample"),
+    ("watermarks.low", "watermarks.mid"),
+    ("watermarks.mid", "watermarks.high"),
+)
 # Tunables and their units; a step of 0 stands for DAMON's aggregation interval. Quotas are per second.
 TUNABLES = {
     "min_age": ("us", 0),
@@ -69,8 +86,9 @@ class Param:
     Parameters
     ----------
     name : str
-        For example ``min_age``; its upper-case form is the placeholder in a scheme.
-    unit : {"us", "ms", "bytes", "percent", "choice"}
+        For example ``min_age``; its upper-case form is the placeholder in a scheme. Or the dotted path of a word of
+        scheme text: ``attrs.aggr``, ``quotas.goals[0].target``.
+    unit : {"us", "ms", "bytes", "percent", "permil", "bp", "count", "choice"}
         What the integers count; a choice counts the words of ``choices``.
     low, high : int
         Both ends included.
@@ -98,7 +116,12 @@ class Param:
     @property
     def key(self) -> str:
         """Name with its unit, the key in `Params`: ``min_age_us``."""
-        return self.name if self.choices else f"{self.name}_{self.unit}"
+        return self.name if self.choices or self.unit == "count" else f"{self.name}_{self.unit}"
+
+    @property
+    def is_path(self) -> bool:
+        """Whether the name is the path of a word, and not a placeholder."""
+        return "." in self.name or self.name in SCHEME_WORDS
 
     def text(self, value: int) -> str:
         """A value as scheme text writes it."""
@@ -141,7 +164,7 @@ class Param:
 
 
 def parse_param(text: str, age_step_us: int) -> Param:
-    """Read ``min_age=0s:60s``, or ``action=pageout,cold`` for a choice of words.
+    """Read ``min_age=0s:60s``, ``attrs.aggr=20ms:2s``, or ``action=pageout,cold`` for a choice of words.
 
     Raises
     ------
@@ -153,16 +176,33 @@ def parse_param(text: str, age_step_us: int) -> Param:
         words = tuple(word.strip() for word in span.split(","))
         if len(set(words)) != len(words) or not all(words):
             raise ConfigError(f"'{text}': the values of a choice must differ")
+        if "." in name:
+            word_at(name)
         return Param(name, "choice", 0, len(words) - 1, 1, words)
     if not equals or not colon:
         raise ConfigError(
             f"'{text}': a tunable is written name=low:high, for example min_age=0s:60s, or name=word,word"
         )
+    if "." in name or name in SCHEME_WORDS:
+        return _param_at(name, low, high)
     if name not in TUNABLES:
-        raise ConfigError(f"unknown tunable '{name}'{nearest(name, TUNABLES)}")
+        raise ConfigError(f"unknown tunable '{name}'{nearest(name, [*TUNABLES, *SCHEME_WORDS])}")
     unit, step = TUNABLES[name]
     parse = UNITS[unit].parse
     return Param(name, unit, parse(low), parse(high), step or age_step_us)
+
+
+def _param_at(path: str, low: str, high: str) -> Param:
+    """The parameter of a word of scheme text."""
+    kind = word_at(path).kind
+    if not kind.unit:
+        raise ConfigError(f"{path}: not a number; a choice is written {path}=word,word")
+    unit = "us" if kind.unit == "count" and low[-1:].isalpha() else kind.unit
+    try:
+        ends = kind.parse(low), kind.parse(high)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return Param(path, unit, *ends, STEPS[unit])
 
 
 @dataclass(frozen=True)
@@ -188,7 +228,15 @@ class Space:
 
     def texts(self, point: Params) -> dict[str, str]:
         """Placeholders and their texts for one point."""
-        return {p.name.upper(): p.text(point[p.key]) for p in self.params if not p.name.startswith("quota_")}
+        return {
+            p.name.upper(): p.text(point[p.key])
+            for p in self.params
+            if not p.is_path and not p.name.startswith("quota_")
+        }
+
+    def words(self, point: Params) -> dict[str, str]:
+        """Words of scheme text for one point, by their paths."""
+        return {p.name: p.text(point[p.key]) for p in self.params if p.is_path}
 
     def quotas(self, point: Params) -> dict[str, int]:
         """Quotas of one point, by the field names of `damoos.damon.scheme.Quotas`."""
@@ -210,7 +258,22 @@ class Space:
 
     def from_unit(self, place: Sequence[float] | NDArray[np.float64]) -> Params:
         """The point of the grid that is nearest to a place in the unit cube."""
-        return {param.key: param.from_unit(float(at)) for param, at in zip(self.params, place, strict=True)}
+        return self.ordered({p.key: p.from_unit(float(at)) for p, at in zip(self.params, place, strict=True)})
+
+    def ordered(self, point: Params) -> Params:
+        """The point itself, or the nearest one in which no lower bound is above its upper bound (`ORDERED`)."""
+        by_name = {param.name: param for param in self.params}
+        pairs = [(by_name[a], by_name[b]) for a, b in ORDERED if a in by_name and b in by_name]
+        moved = dict(point)
+        for low, high in pairs:
+            if moved[low.key] > moved[high.key]:
+                above = [value for value in high.values if value >= moved[low.key]]
+                moved[high.key] = above[0] if above else high.values[-1]
+        for low, high in reversed(pairs):
+            if moved[low.key] > moved[high.key]:
+                below = [value for value in low.values if value <= moved[high.key]]
+                moved[low.key] = below[-1] if below else low.low
+        return moved
 
     def distinct(self, places: NDArray[np.float64]) -> list[Params]:
         """The points of the grid that are nearest to some places, each once, in the order of the places."""
@@ -221,4 +284,6 @@ class Space:
     def corners(self) -> list[Params]:
         """The points in which every number is at one of its ends, with every word of a choice."""
         ends = [param.values if param.choices else (param.low, param.snap(param.high)) for param in self.params]
-        return [dict(zip((param.key for param in self.params), point, strict=True)) for point in product(*ends)]
+        keys = [param.key for param in self.params]
+        points = [self.ordered(dict(zip(keys, point, strict=True))) for point in product(*ends)]
+        return list({tuple(point.values()): point for point in points}.values())

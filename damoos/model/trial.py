@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from damoos.damon.scheme import DamosStats
+from damoos.damon.stats import DamosStats
 from damoos.errors import MeasurementError
 from damoos.model.space import Params
 

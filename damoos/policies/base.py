@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
+from damoos.damon.attrs import Attrs
 from damoos.damon.damo_json import context_to_json
-from damoos.damon.scheme import Attrs, Context, Scheme, kernel_pattern
+from damoos.damon.scheme import Context, Scheme, kernel_pattern
+from damoos.errors import SchemeError
 
 
 class Policy(ABC):
@@ -56,21 +58,26 @@ class DamosPolicy(Policy):
     ``thp`` is the THP mode that they are to meet, None for that of the machine; ``hugepage`` does nothing under never.
     """
 
-    schemes: tuple[Scheme, ...]
-    operations: str = "vaddr"
-    attrs: Attrs = field(default_factory=Attrs)
+    context: Context
     thp: str | None = None
     name = "damos"
 
     def __post_init__(self) -> None:
-        """Refuse now what a context would refuse on the machine."""
-        for scheme in self.context.schemes:
-            kernel_pattern(scheme.pattern, self.attrs)
+        """Refuse now what a kernel would take in another sense, or not at all."""
+        for scheme in self.schemes:
+            kernel_pattern(scheme.pattern, self.context.attrs)
+        if self.context.pause:
+            raise SchemeError("attrs.pause=Y: a policy that is paused does nothing")
 
     @property
-    def context(self) -> Context:
-        """The DAMON context that this policy asks for."""
-        return Context(self.schemes, self.operations, self.attrs)
+    def schemes(self) -> tuple[Scheme, ...]:
+        """Those of the context."""
+        return self.context.schemes
+
+    @property
+    def operations(self) -> str:
+        """The context's operations set."""
+        return self.context.operations
 
     def spec(self) -> dict[str, Any]:
         """The context in damo's JSON."""
@@ -92,7 +99,11 @@ class RecordPolicy(Policy):
     sz_bytes: int = 64 << 20
     name = "record"
 
+    @property
+    def context(self) -> Context:
+        """One without a scheme."""
+        return Context((), self.operations, self.attrs)
+
     def spec(self) -> dict[str, Any]:
-        """A context without a scheme, and the bound."""
-        context = Context((), self.operations, self.attrs)
-        return {"context": context_to_json(context), "record": {"sz_bytes": self.sz_bytes}}
+        """The context, and the bound."""
+        return {"context": context_to_json(self.context), "record": {"sz_bytes": self.sz_bytes}}

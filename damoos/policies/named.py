@@ -13,9 +13,10 @@ from typing import Any
 
 from damoos.common import paths
 from damoos.damon.damo_json import context_from_json
-from damoos.damon.scheme import Scheme, parse_schemes
+from damoos.damon.scheme import Context, Scheme
 from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy, RecordPolicy, ThpPolicy
+from damoos.policies.documents import DOCUMENTS, scheme_text
 
 BASELINE, THP = "baseline", "thp"
 PAPER = (BASELINE, "rec", "prec", THP, "ethp", "prcl")
@@ -29,7 +30,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     THP: {"thp": "always"},
 }
 # Actions that the kernel's THP mode "never" would turn into nothing.
-_OF_THP = ("hugepage", "nohugepage")
+_OF_THP = ("hugepage", "nohugepage", "collapse")
 
 
 def names() -> list[str]:
@@ -43,7 +44,7 @@ def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[s
     Parameters
     ----------
     words : sequence of str
-        Names, or paths of scheme files, whose names are their stems.
+        Names, or paths of scheme files (``.damos``, or damo's ``.json`` and ``.yaml``), whose names are their stems.
     operations : str
         Operations set of scheme files.
 
@@ -59,7 +60,7 @@ def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[s
     """
     configs: dict[str, dict[str, str]] = {BASELINE: {}}
     for word in words:
-        name = Path(word).stem if word.endswith(ENDING) else word
+        name = Path(word).stem if Path(word).suffix in (ENDING, *DOCUMENTS) else word
         if (name in configs and name != BASELINE) or words.count(word) > 1:
             raise ConfigError(f"configuration '{name}' is given twice")
         configs[name] = dict(_BUILT_IN[name]) if word in _BUILT_IN else _of_file(word, operations)
@@ -77,11 +78,11 @@ def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
         context in damo's JSON (``damo``) is taken as it is.
     """
     if "damo" in form:
-        context = context_from_json(form["damo"])
-        return DamosPolicy(context.schemes, context.operations, context.attrs)
+        return DamosPolicy(context_from_json(form["damo"]))
     if "scheme" in form:
-        schemes = tuple(_aged(scheme, time_scale) for scheme in parse_schemes(form["scheme"]))
-        return DamosPolicy(schemes, form["operations"], thp=form.get("thp"))
+        context = Context.parse(form["scheme"], form["operations"])
+        aged = tuple(_aged(scheme, time_scale) for scheme in context.schemes)
+        return DamosPolicy(replace(context, schemes=aged), thp=form.get("thp"))
     if "record" in form:
         return RecordPolicy(form["record"])
     if "thp" in form:
@@ -91,26 +92,21 @@ def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
 
 def _of_file(word: str, operations: str) -> dict[str, str]:
     path = Path(word)
-    if not word.endswith(ENDING):
+    if path.suffix not in (ENDING, *DOCUMENTS):
         if word not in names():
             raise ConfigError(f"unknown configuration '{word}'{nearest(word, [*names(), f'FILE{ENDING}'])}")
         path = paths.data("schemes") / f"{word}{ENDING}"
     elif path.stem in _BUILT_IN:
         raise ConfigError(f"{path}: '{path.stem}' is the name of a built-in configuration; give the file another name")
     try:
-        text = path.read_text()
-        schemes = parse_schemes(text)
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not a text file") from None
+        context = Context.parse(scheme_text(path), operations)
     except SchemeError as error:
         raise SchemeError(f"{path}: {error}") from None
-    if not schemes:
+    if not context.schemes:
         raise ConfigError(f"{path}: it holds no scheme")
     # Comments stay in the file: the schemes are what is stored, and what makes two studies the same.
-    config = {"scheme": "\n".join(map(str, schemes)), "operations": operations}
-    return config | ({"thp": "madvise"} if any(scheme.action in _OF_THP for scheme in schemes) else {})
+    config = {"scheme": str(replace(context, operations="vaddr")), "operations": context.operations}
+    return config | ({"thp": "madvise"} if any(scheme.action in _OF_THP for scheme in context.schemes) else {})
 
 
 def _aged(scheme: Scheme, time_scale: int) -> Scheme:

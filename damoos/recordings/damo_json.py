@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from damoos.damon.scheme import OPERATIONS, Attrs, IntervalsGoal
+from damoos.damon.attrs import Attrs, IntervalsGoal
+from damoos.damon.scheme import OPERATIONS
 from damoos.recordings.damo_units import COUNTS, PERCENTS, SIZES, TIMES_NS, column, quantity
 from damoos.recordings.recording import Ints, Recording
 from damoos.recordings.snapshots import NS, Shot, assemble

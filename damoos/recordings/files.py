@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from damoos.common.atomic_file import fill
-from damoos.damon.scheme import Attrs
+from damoos.damon.attrs import Attrs
 from damoos.errors import ConfigError, StoreError
 from damoos.recordings import damo_json, journal, trace
 from damoos.recordings.recording import Recording

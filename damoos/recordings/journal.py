@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from damoos.damon.scheme import Attrs, IntervalsGoal
+from damoos.damon.attrs import Attrs
 from damoos.errors import ConfigError, MeasurementError, StoreError
 from damoos.recordings.recording import USUAL_PAGE_BYTES, Recording
 from damoos.recordings.ring_buffer import events, snapshots
@@ -113,8 +113,7 @@ def _recording(lines: list[dict[str, Any]], about: Mapping[str, Any]) -> Recordi
     if not lines:
         raise MeasurementError("the recording is empty: the agent sent no data")
     first, *rest = lines
-    begin, goal = first["begin"], first["attrs"].get("goal")
-    attrs = Attrs(**{**first["attrs"], "goal": goal and IntervalsGoal(**goal)})
+    begin, attrs = first["begin"], Attrs.from_json(first["attrs"])
     chunks = [_unpacked(line["data"]) for line in rest if "data" in line]
     resident = [json.loads(_unpacked(line["resident"])) for line in rest if "resident" in line]
     columns = _traced(chunks, begin, attrs) if begin["source"] == "trace" else _looked_at(chunks, attrs)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damoos.common import html
-from damoos.damon.scheme import Attrs
+from damoos.damon.attrs import Attrs
 from damoos.errors import MeasurementError
 
 if TYPE_CHECKING:

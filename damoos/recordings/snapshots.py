@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from damoos.damon.scheme import Attrs
+from damoos.damon.attrs import Attrs
 from damoos.recordings.recording import Floats, Ints, Recording
 
 # Virtual addresses of 64-bit programs (stack, mmap) lie above; no machine has as much physical memory.

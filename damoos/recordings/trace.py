@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from damoos.damon.scheme import Attrs
+from damoos.damon.attrs import Attrs
 from damoos.recordings.recording import Recording
 from damoos.recordings.snapshots import NS, Shot, assemble
 

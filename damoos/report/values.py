@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from damoos.common import html
-from damoos.damon.scheme import Quotas, Scheme, Watermarks
+from damoos.damon.scheme import SCHEME_WORDS, Scheme
+from damoos.damon.words import flat
 from damoos.model.trial import Trial
 from damoos.report.tables import limits_text
 
@@ -14,17 +15,14 @@ def to_html(value: Scheme | Trial) -> html.Html:
 
 
 def scheme(value: Scheme) -> html.Html:
-    """The line of scheme text, each field with its name, and what the text has no room for."""
-    low_size, high_size, low_freq, high_freq, low_age, high_age, action = str(value).split()
+    """The line of scheme text, and each field and word with its name."""
+    low_size, high_size, low_freq, high_freq, low_age, high_age, action, *_ = str(value).split()
     fields = {
         "size": f"{low_size} to {high_size}",
         "access frequency": f"{low_freq} to {high_freq}",
         "age": f"{low_age} to {high_age}",
-        "action": action if value.target_nid is None else f"{action} to node {value.target_nid}",
-        "apply interval": f"{value.apply_interval_us} us" if value.apply_interval_us else None,
-        "quotas": value.quotas if value.quotas != Quotas() else None,
-        "watermarks": value.watermarks if value.watermarks != Watermarks() else None,
-        "filters": ", ".join(map(str, value.filters)),
+        "action": action,
+        **flat(value, SCHEME_WORDS),
     }
     return html.section("scheme", html.code(str(value)), html.pairs(fields))
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from damoos import scorers, searchers
-from damoos.damon.scheme import Attrs, Scheme, limited, parse_schemes
-from damoos.damon.text import fill_template
+from damoos.damon.quotas import Quotas, limited
+from damoos.damon.scheme import Context, Scheme
+from damoos.damon.text import ATTRS, fill_template
 from damoos.errors import ConfigError, nearest
 from damoos.model.space import Param, Params, Space, parse_param
 from damoos.policies.base import DamosPolicy
@@ -35,9 +36,10 @@ class StudyConfig(RunConfig):
     scheme : str
         Scheme text with placeholders, ``MIN_AGE`` for the tunable ``min_age``.
     tune : sequence of str
-        ``min_age=low:high`` and others; empty for ``min_age`` over the workload's own range.
+        ``min_age=low:high`` and others, also words of the text by their paths (``attrs.aggr=20ms:2s``); empty for
+        ``min_age`` over the workload's own range.
     operations : {"vaddr", "paddr"}
-        Whether the scheme is put on the process tree or on all memory.
+        Whether the scheme is put on the process tree or on all memory; what the text says of it counts.
     nr_samples : int
         The most trials.
     scorer : str
@@ -85,6 +87,7 @@ class StudyConfig(RunConfig):
     def __post_init__(self) -> None:
         """Refuse what could only fail later, on a machine."""
         super().__post_init__()
+        object.__setattr__(self, "operations", _monitoring(self.scheme, self.operations).operations)
         if self.nr_samples < 2:
             raise ConfigError(f"{self.nr_samples} trials are too few; give 2 or more")
         if self.repeats < 2:
@@ -137,11 +140,10 @@ class StudyConfig(RunConfig):
             policy_of(self, space, corner)
         self.wants_record(space)
 
-    def schemes(self, tuning: Tuning) -> dict[str, list[Scheme]]:
+    def contexts(self, tuning: Tuning) -> list[Context]:
         """Those of the corners of the space."""
         space = space_of(self, tuning)
-        corners = [policy_of(self, space, corner) for corner in space.corners]
-        return {self.operations: [scheme for policy in corners for scheme in policy.schemes]}
+        return [policy_of(self, space, corner).context for corner in space.corners]
 
     @property
     def wants_transfer(self) -> bool:
@@ -173,23 +175,40 @@ class StudyConfig(RunConfig):
 
 def space_of(config: StudyConfig, tuning: Tuning) -> Space:
     """The space of a study: the ranges asked for, or the workload's own, in steps of DAMON's aggregation interval."""
-    step = Attrs().aggr_us
+    step = _monitoring(config.scheme).attrs.aggr_us
     if isinstance(config.tune, str):
         raise ConfigError(f"tune is a list: ['{config.tune}']")
     params = [parse_param(text, step) for text in config.tune]
     return Space(config.scheme, tuple(params) or (Param("min_age", "us", tuning.low_us, tuning.high_us, step),))
 
 
+def _monitoring(template: str, operations: str = "vaddr") -> Context:
+    """What a template says of the monitoring, which has no placeholders."""
+    lines = [line for line in template.splitlines() if line.split("#")[0].split()[:1] == [ATTRS]]
+    return Context.parse("\n".join(lines), operations)
+
+
 def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy:
     """The schemes of one point; a tuned quota belongs to each of them."""
-    schemes = parse_schemes(fill_template(space.template, space.texts(point)))
+    text = fill_template(space.template, space.texts(point))
+    context = Context.parse(text, config.operations, space.words(point))
     quotas = space.quotas(point)
     if quotas:
         limits = (quotas.get("time_ms", 0), quotas.get("sz_bytes", 0), QUOTA_RESET_MS)
-        schemes = tuple(replace(scheme, quotas=limited(scheme.action, *limits)) for scheme in schemes)
-    return DamosPolicy(schemes, config.operations)
+        schemes = tuple(replace(scheme, quotas=_with_limits(scheme, *limits)) for scheme in context.schemes)
+        context = replace(context, schemes=schemes)
+    return DamosPolicy(context)
+
+
+def _with_limits(scheme: Scheme, time_ms: int, sz_bytes: int, reset_interval_ms: int) -> Quotas:
+    """A scheme's quotas with limits of its action's."""
+    own = scheme.quotas
+    return replace(
+        limited(scheme.action, time_ms, sz_bytes, reset_interval_ms),
+        goals=own.goals, goal_tuner=own.goal_tuner, fail_charge=own.fail_charge,
+    )  # fmt: skip
 
 
 def manual_policy(min_age_us: int, operations: str) -> DamosPolicy:
     """The manual scheme: the paper's prcl."""
-    return DamosPolicy(parse_schemes(fill_template(PRCL, {"MIN_AGE": format_us(min_age_us)})), operations)
+    return DamosPolicy(Context.parse(fill_template(PRCL, {"MIN_AGE": format_us(min_age_us)}), operations))

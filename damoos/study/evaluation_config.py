@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from damoos.damon.scheme import Scheme
+from damoos.damon.scheme import Context
 from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy, RecordPolicy
@@ -58,16 +58,10 @@ class EvaluationConfig(RunConfig):
         """Optuna wants one of each study; nothing is scored here."""
         return "maximize"
 
-    def schemes(self, tuning: Tuning) -> dict[str, list[Scheme]]:
+    def contexts(self, tuning: Tuning) -> list[Context]:
         """Those of all configurations."""
-        by_operations: dict[str, list[Scheme]] = {}
-        for config in self.configs.values():
-            policy = named.policy(config, tuning.time_scale)
-            if isinstance(policy, DamosPolicy):
-                by_operations.setdefault(policy.operations, []).extend(policy.schemes)
-            elif isinstance(policy, RecordPolicy):
-                by_operations.setdefault(policy.operations, [])
-        return by_operations
+        policies = [named.policy(config, tuning.time_scale) for config in self.configs.values()]
+        return [policy.context for policy in policies if isinstance(policy, (DamosPolicy, RecordPolicy))]
 
     @property
     def thp_configs(self) -> list[str]:

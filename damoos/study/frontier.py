@@ -68,7 +68,7 @@ class Prospect:
         return asdict(self) | {
             "limits": list(self.limits),
             "params": study.space.readable(self.params),
-            "scheme": "\n".join(str(scheme) for scheme in study.policy(self.params).schemes),
+            "scheme": str(study.policy(self.params).context),
         }
 
 

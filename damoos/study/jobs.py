@@ -14,7 +14,7 @@ from damoos.dispatch import run
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement, RawSamples
-from damoos.policies.base import DamosPolicy, Policy, RecordPolicy
+from damoos.policies.base import Policy, RecordPolicy
 from damoos.prediction.reclaim import Cost
 from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
@@ -53,9 +53,8 @@ def survey(lease: Lease, config: RunConfig) -> Survey:
     check_fit(lease, _actions(config))
     workload = config.workload_on(lease.which)
     _check_thp(lease, config)
-    for operations, schemes in config.schemes(workload.tuning).items():
-        policy = DamosPolicy(tuple({scheme.action: scheme for scheme in schemes}.values()), operations)
-        run.check_schemes(lease.call, lease.machine.name, policy)
+    if contexts := config.contexts(workload.tuning):
+        run.check_schemes(lease.call, lease.machine.name, contexts)
     return Survey(workload, {**lease.facts, **lease.machine.conditions.model_dump()}, lease.machine.name)
 
 
@@ -87,7 +86,7 @@ def _findings(lease: Lease, steady_s: float, actions: Sequence[str]) -> list[doc
 
 
 def _actions(config: RunConfig) -> list[str]:
-    return sorted({scheme.action for schemes in config.schemes(Tuning()).values() for scheme in schemes})
+    return sorted({scheme.action for context in config.contexts(Tuning()) for scheme in context.schemes})
 
 
 def _check_thp(lease: Lease, config: RunConfig) -> None:

@@ -197,7 +197,7 @@ def _transfer(study: Study, trials: History) -> dict[str, Any] | None:
 def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any]:
     return {
         "params": dict(point),
-        "scheme": "\n".join(str(scheme) for scheme in policy.schemes),
+        "scheme": str(policy.context),
         "damo": context_to_json(policy.context),
     }
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from damoos.damon.scheme import Scheme
+from damoos.damon.scheme import Context
 from damoos.errors import ConfigError
 from damoos.machines import catalog as machines
 from damoos.machines.base import Machine
@@ -109,9 +109,9 @@ class RunConfig:
         else:
             self._own()
 
-    def schemes(self, tuning: Tuning) -> dict[str, list[Scheme]]:
-        """The schemes that its runs can have, by operations set; a set that is only recorded has none."""
-        return {}
+    def contexts(self, tuning: Tuning) -> list[Context]:
+        """The contexts that its runs can have; one that only records has no schemes."""
+        return []
 
     @property
     def thp_configs(self) -> list[str]:

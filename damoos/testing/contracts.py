@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import shlex
 import statistics
 import time
@@ -26,8 +27,10 @@ import pytest
 from damoos.agent.record import INSTANCE, TRACEFS
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.pattern import AccessPattern
-from damoos.damon.scheme import Context, Filter, Goal, Quotas, Scheme, Watermarks
-from damoos.errors import ConfigError, MeasurementError, UnsupportedError
+from damoos.damon.quotas import Quotas
+from damoos.damon.scheme import Context, Scheme, Watermarks
+from damoos.damon.settings import check
+from damoos.errors import ConfigError, MachineError, MeasurementError, UnsupportedError
 from damoos.machines.base import Machine, Session
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Score, Trial
@@ -310,6 +313,55 @@ def until(
         time.sleep(0.05)
 
 
+_STAT = "min max  min max  min max  stat"
+_QUOTA = f"{_STAT}  quotas.sz=1M  quotas.reset_interval=1s"
+# Every feature of DAMON's that a scheme or the monitoring can have, one each.
+FEATURES = (
+    f"{_STAT}  apply_interval=200ms",
+    f"{_STAT}  max_nr_snapshots=100",
+    f"{_STAT}  filters[0].type=anon",
+    f"{_STAT}  filters[0].type=anon  filters[0].allow=Y",
+    f"{_STAT}  filters[0].type=memcg  filters[0].memcg_path=/",
+    f"attrs operations=paddr\n{_STAT}  filters[0].type=young  filters[0].matching=N",
+    f"{_STAT}  filters[0].type=active",
+    f"{_STAT}  filters[0].type=unmapped",
+    f"{_STAT}  filters[0].type=hugepage_size  filters[0].min_sz=2M  filters[0].max_sz=2M",
+    f"{_STAT}  filters[0].type=addr  filters[0].addr_start=0  filters[0].addr_end=4096  filters[1].type=anon",
+    f"{_STAT}  filters[0].type=target  filters[0].target_idx=0",
+    f"{_QUOTA}  quotas.goals[0].metric=user_input  quotas.goals[0].target=100",
+    f"{_QUOTA}  quotas.goals[0].metric=some_mem_psi_us  quotas.goals[0].target=10ms",
+    *(
+        f"attrs operations=paddr\n{_QUOTA}  quotas.goals[0].metric={metric}  quotas.goals[0].target=5000"
+        for metric in ("node_mem_used_bp", "node_mem_free_bp", "active_mem_bp", "inactive_mem_bp")
+    ),
+    *(
+        f"attrs operations=paddr\n{_QUOTA}  quotas.goals[0].metric={metric}  quotas.goals[0].target=5000"
+        "  quotas.goals[0].nid=0  quotas.goals[0].memcg_path=/"
+        for metric in ("node_memcg_used_bp", "node_memcg_free_bp")
+    ),
+    f"attrs operations=paddr\n{_QUOTA}  quotas.goals[0].metric=node_eligible_mem_bp  quotas.goals[0].target=5000",
+    f"{_QUOTA}  quotas.goals[0].metric=user_input  quotas.goals[0].target=100  quotas.goal_tuner=temporal",
+    f"{_QUOTA}  quotas.fail_charge=1/4096",
+    "min max  min max  min max  collapse",
+    "min max  min min  min max  migrate_hot  target_nid=0",
+    "min max  min min  1h max  migrate_cold  dests[0].id=0  dests[0].weight=1",
+    f"attrs intervals_goal.access_bp=400  intervals_goal.aggrs=3\n{_STAT}",
+    f"attrs operations=paddr  addr_unit=8\n{_STAT}",
+    f"attrs pause=Y\n{_STAT}",
+    f"attrs refresh=1s\n{_STAT}",
+    f"attrs probes[0].filters[0].type=anon  probes[0].filters[0].allow=Y  probes[0].weight=1\n{_STAT}",
+)
+
+
+def refusal(context: Context, offered: dict[str, list[str]]) -> str:
+    """Why a kernel cannot do what a context asks; empty if it can."""
+    try:
+        check(context, offered)
+    except UnsupportedError as error:
+        return str(error)
+    return ""
+
+
 class KernelInterfaceContract:
     """What DAMON must do on a kernel, whichever of its interfaces the agent drives it through.
 
@@ -487,26 +539,23 @@ class KernelInterfaceContract:
             assert (applied["hugepage"] > 0) == (operations == "vaddr"), applied
             assert session.agent.call("facts")["damon_in_use"] == ""
 
-    @pytest.mark.parametrize(
-        ("what", "scheme"),
-        [
-            ("filters", Scheme("stat", filters=(Filter("anon"),))),
-            ("goals", Scheme("stat", quotas=Quotas(0, 1 << 20, 1000, goals=(Goal("user_input", 1),)))),
-            ("apply_interval_us", Scheme("stat", apply_interval_us=200_000)),
-            ("migrate_cold", Scheme("migrate_cold", target_nid=0)),
-        ],
-    )
-    def test_what_the_kernel_lacks_is_said(
-        self, session: Session, offered: dict[str, list[str]], what: str, scheme: Scheme
+    @pytest.mark.parametrize("text", FEATURES)
+    def test_a_feature_is_taken_as_it_is_or_refused_with_the_kernel_that_has_it(
+        self, session: Session, offered: dict[str, list[str]], text: str
     ) -> None:
-        """A scheme is taken as it is, or refused in one line; never in part."""
-        there = what in offered["scheme_files"] + offered["actions"] or bool(offered.get(what))
-        if there:
-            with self._served(session, Context((scheme,)), ["sleep", "9"]):
+        """Never in part: what was written has been read back."""
+        context = Context.parse(text)
+        lacks = refusal(context, offered)
+        if lacks:
+            assert re.search(r"since Linux \d\.\d+", lacks), lacks
+            with (
+                pytest.raises((UnsupportedError, MachineError), match=r"this kernel|the kernel refused"),
+                self._served(session, context, ["sleep", "9"]),
+            ):
                 pass
-            return
-        with pytest.raises(UnsupportedError, match=f"this kernel.*{what}"), self._served(session, Context((scheme,))):
-            pass
+        else:
+            with self._served(session, context, ["sleep", "9"]):
+                pass
         assert session.agent.call("facts")["damon_in_use"] == ""
 
     def test_a_run_says_what_the_scheme_did_and_cost(self, session: Session) -> None:

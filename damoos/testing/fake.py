@@ -16,7 +16,10 @@ import numpy as np
 
 from damoos.agent.meter import SAMPLE_COLUMNS
 from damoos.damon.damo_json import context_from_json
+from damoos.damon.filters import FILTER_TYPES
 from damoos.damon.pattern import ACTIONS
+from damoos.damon.quotas import GOAL_METRICS, TUNERS
+from damoos.damon.settings import EVERY_FILE
 from damoos.errors import DamoosError
 from damoos.machines.base import Machine, Session, Sink
 from damoos.recordings.recording import Recording
@@ -167,7 +170,10 @@ class FakeAgent:
                 "interfaces": ["sysfs"],
                 "operations": ["vaddr", "paddr"],
                 "actions": list(ACTIONS),
-                "scheme_files": [],
+                "filters": list(FILTER_TYPES),
+                "goals": list(GOAL_METRICS),
+                "tuners": list(TUNERS),
+                "files": sorted(EVERY_FILE),
             },
             "tryout": {action: 1 << 20 for action in args.get("actions", ())},
             "seen_accesses": {"accessed": 1.0, "idle": 0.0},

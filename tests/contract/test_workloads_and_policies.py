@@ -1,6 +1,6 @@
 import pytest
 
-from damoos.damon.scheme import Scheme
+from damoos.damon.scheme import Context
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy
 from damoos.testing.contracts import PolicyContract, WorkloadContract
 from damoos.workloads import catalog
@@ -41,4 +41,4 @@ class TestNone(PolicyContract):
 class TestDamos(PolicyContract):
     @pytest.fixture
     def policy(self) -> Policy:
-        return DamosPolicy((Scheme.parse("4K max  min min  5s max  pageout"),), operations="paddr")
+        return DamosPolicy(Context.parse("4K max  min min  5s max  pageout", "paddr"))

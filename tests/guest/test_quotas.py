@@ -6,8 +6,10 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from damoos.damon.attrs import Attrs
 from damoos.damon.damo_json import context_to_json
-from damoos.damon.scheme import Attrs, Context, Scheme, limited
+from damoos.damon.quotas import limited
+from damoos.damon.scheme import Context, Scheme
 from damoos.machines.guest import GuestSession
 from damoos.workloads.base import PatternWorkload, Tuning
 from tests.conftest import MIB, shell

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from damoos.common import paths
-from damoos.damon.scheme import Scheme
+from damoos.damon.scheme import Context, Scheme
 from damoos.dispatch.lease import Lease
 from damoos.errors import UnsupportedError
 from damoos.machines import catalog as machines
@@ -70,7 +70,7 @@ def test_a_server_runs_with_and_without_a_scheme(servers: Lease, name: str, min_
     assert workload.variant == "real"
     plain, _ = servers.run(workload, NonePolicy(), 120)
     scheme = Scheme.parse(f"4K max  min min  {min_age} max  pageout")
-    under, _ = servers.run(workload, DamosPolicy((scheme,)), 120)
+    under, _ = servers.run(workload, DamosPolicy(Context((scheme,))), 120)
     assert all(one.metric(report) > 0 for one in (plain, under) for report in REPORTS)
     assert under.damos[0].sz_tried_bytes > 0
     assert not saves or under.metric("rss_avg_bytes") < 0.9 * plain.metric("rss_avg_bytes")

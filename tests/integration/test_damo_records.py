@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from damoos.damon.scheme import Attrs
+from damoos.damon.attrs import Attrs
 from damoos.recordings import files
 from damoos.recordings.crop import by_address, of_target
 from damoos.recordings.heatmap import heatmap

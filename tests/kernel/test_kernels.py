@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from damoos.damon.attrs import Attrs
 from damoos.damon.damo_json import context_to_json
+from damoos.damon.filters import Filter
 from damoos.damon.pattern import AccessPattern
-from damoos.damon.scheme import Attrs, Context, Filter, Goal, Quotas, Scheme
+from damoos.damon.quotas import Goal, Quotas
+from damoos.damon.scheme import Context, Scheme
 from damoos.dispatch.run import check_schemes
 from damoos.doctor import examine
 from damoos.errors import MachineBusy, MachineError, MachineLost, SchemeError, UnsupportedError
@@ -19,7 +22,6 @@ from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestMachine, GuestSession
 from damoos.machines.guest.features import features
 from damoos.machines.guest.kunit import run as run_kunit
-from damoos.policies.base import DamosPolicy
 from damoos.testing.contracts import until
 from damoos.workloads.catalog import workload
 from tests.conftest import KERNELS, open_guest, prcl, shell
@@ -207,19 +209,19 @@ def test_the_doctor_sees_that_accessed_bits_lie(guest_image: None, monkeypatch: 
 def test_pageout_without_swap_is_refused(guest_image: None, operations: str) -> None:
     session = open_with("damoos", swap=None)
     try:
-        policy = DamosPolicy((Scheme("pageout"),), operations)
+        context = Context((Scheme("pageout"),), operations)
         with pytest.raises(
             UnsupportedError, match=f"'pageout' on {operations} and applies it to nothing; it has no swap"
         ):
-            check_schemes(session.agent.call, "test", policy)
+            check_schemes(session.agent.call, "test", [context])
     finally:
         session.close()
 
 
 def test_an_action_that_the_operations_set_cannot_do_is_refused(sysfs_guest: GuestSession) -> None:
     with pytest.raises(UnsupportedError, match="accepts action 'lru_prio' on vaddr and applies it to nothing"):
-        check_schemes(sysfs_guest.agent.call, "guest", DamosPolicy((Scheme("lru_prio"),), "vaddr"))
-    check_schemes(sysfs_guest.agent.call, "guest", DamosPolicy((Scheme("lru_prio"),), "paddr"))
+        check_schemes(sysfs_guest.agent.call, "guest", [Context((Scheme("lru_prio"),), "vaddr")])
+    check_schemes(sysfs_guest.agent.call, "guest", [Context((Scheme("lru_prio"),), "paddr")])
 
 
 def test_a_bad_commit_that_kills_the_kdamond_does_not_go_unnoticed(sysfs_guest: GuestSession) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from damoos.comparison.kernels import QUANTITIES, KernelComparison, comparison_of, scheme_form, slower_by
 from damoos.damon.damo_json import context_to_json
-from damoos.damon.scheme import Context, Quotas, Scheme
+from damoos.damon.quotas import Quotas
+from damoos.damon.scheme import Context, Scheme
 from damoos.errors import MachineError, UnsupportedError, WorkloadError
 from damoos.machines import catalog
 from damoos.policies import named

@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from damoos.damon.attrs import Attrs, IntervalsGoal
 from damoos.damon.damo_json import context_from_json, context_to_json, scheme_from_json, scheme_to_json
+from damoos.damon.filters import Filter
 from damoos.damon.pattern import AccessPattern
-from damoos.damon.scheme import Attrs, Context, Filter, IntervalsGoal, Quotas, Scheme, Watermarks
+from damoos.damon.quotas import Quotas
+from damoos.damon.scheme import Context, Scheme, Watermarks
 from damoos.errors import SchemeError
 
 from .test_text import schemes
@@ -81,7 +84,17 @@ def test_damo_reads_what_we_write_and_we_read_what_damo_writes(tmp_path: Path, g
     assert context_from_json(theirs) == context
 
 
-@pytest.mark.parametrize("document", [{}, {"kdamonds": []}, {"kdamonds": [{"contexts": [{"ops": "vaddr"}]}]}])
-def test_anything_else_is_refused(document: dict[str, object]) -> None:
-    with pytest.raises(SchemeError, match="not a DAMON context"):
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({}, "not a DAMON context in damo's form: KeyError"),
+        ({"kdamonds": []}, "the document has 0 kdamonds and 0 contexts"),
+        ({"kdamonds": [{"contexts": [{}, {}]}]}, "the document has 1 kdamonds and 2 contexts"),
+        ({"kdamonds": [{"contexts": [{"schemes": []}]}]}, "KeyError"),
+        ({"kdamonds": [{"contexts": [{"ops": "vaddr", "schemes": [{"action": "pageou"}]}]}]}, "did you mean 'pageout'"),
+        ({"kdamonds": [{"contexts": [{"ops": "vaddr", "intervals": {"aggr_us": "1 y"}}]}]}, "unknown time unit 'y'"),
+    ],
+)
+def test_anything_else_is_refused(document: dict[str, object], message: str) -> None:
+    with pytest.raises(SchemeError, match=message):
         context_from_json(document)

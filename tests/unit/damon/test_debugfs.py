@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from damoos.damon.attrs import Attrs, IntervalsGoal
 from damoos.damon.debugfs import PLACE, DebugfsKdamond
+from damoos.damon.filters import Filter
 from damoos.damon.interface import kdamond, probe, used_by_others
-from damoos.damon.scheme import Attrs, Context, Filter, Goal, IntervalsGoal, Quotas, Scheme, Watermarks
+from damoos.damon.quotas import Goal, Quotas
+from damoos.damon.scheme import Context, Scheme, Watermarks
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
 PRCL = Scheme.parse("4K max  min min  5s max  pageout")
@@ -113,13 +116,16 @@ def test_what_somebody_else_uses_is_left_alone(place: Path, file: str, text: str
 @pytest.mark.parametrize(
     ("context", "message"),
     [
-        (Context((Scheme("migrate_cold"),)), "no action 'migrate_cold'"),
-        (Context((Scheme("stat", filters=(Filter("anon"),)),)), "no filters"),
-        (Context((Scheme("stat", quotas=Quotas(0, 0, 1000, goals=(Goal("user_input", 1),))),)), "no quota goals"),
-        (Context((Scheme("stat", apply_interval_us=100_000),)), "no apply_interval_us"),
-        (Context((Scheme("stat", target_nid=0),)), "no target_nid"),
+        (Context((Scheme("migrate_cold"),)), "takes no 'migrate_cold' as schemes/0/action"),
+        (Context((Scheme("stat", filters=(Filter("anon"),)),)), "has no schemes/0/filters"),
+        (
+            Context((Scheme("stat", quotas=Quotas(0, 0, 1000, goals=(Goal("user_input", 1),))),)),
+            "has no schemes/0/quotas/goals/nr_goals",
+        ),
+        (Context((Scheme("stat", apply_interval_us=100_000),)), "has no schemes/0/apply_interval_us"),
+        (Context((Scheme("stat", target_nid=0),)), "has no schemes/0/target_nid"),
         (Context((Scheme("stat"),), operations="fvaddr"), "no operations 'fvaddr'"),
-        (Context((Scheme("stat"),), attrs=Attrs(goal=IntervalsGoal())), "does not tune intervals"),
+        (Context((Scheme("stat"),), attrs=Attrs(goal=IntervalsGoal())), "intervals_goal/access_bp"),
     ],
 )
 def test_what_this_interface_lacks_is_said_and_nothing_is_written(place: Path, context: Context, message: str) -> None:
@@ -152,6 +158,6 @@ def test_a_kdamond_that_runs_goes_on_when_a_change_is_refused(place: Path) -> No
     one = made(place)
     one.configure(Context((PRCL,)), [4711])
     one.start()
-    with pytest.raises(UnsupportedError, match="does not tune intervals"):
+    with pytest.raises(UnsupportedError, match="intervals_goal/access_bp"):
         one.configure(Context((PRCL,), attrs=Attrs(goal=IntervalsGoal())), [4711])
     assert one.is_on()

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from damoos.damon.attrs import Attrs, IntervalsGoal
+from damoos.damon.filters import Filter
 from damoos.damon.interface import kdamond as preferred
 from damoos.damon.interface import probe, used_by_others
 from damoos.damon.kdamond import system_ram
-from damoos.damon.scheme import Attrs, Context, Filter, Goal, IntervalsGoal, Quotas, Scheme, Watermarks
+from damoos.damon.quotas import Goal, Quotas
+from damoos.damon.scheme import Context, Scheme, Watermarks
 from damoos.damon.sysfs import ADMIN, SysfsKdamond
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
@@ -32,6 +35,8 @@ def root(tmp_path: Path) -> Path:
             (context / "schemes" / scheme / "access_pattern" / folder).mkdir(parents=True)
         for folder in ("quotas/weights", "quotas/goals/0", "watermarks", "filters/0", "stats"):
             (context / "schemes" / scheme / folder).mkdir(parents=True)
+        for file in ("quotas/goals/nr_goals", "filters/nr_filters"):
+            (context / "schemes" / scheme / file).write_text("0\n")
     (context / "schemes/nr_schemes").write_text("0\n")
     (tmp_path / ADMIN / "kdamonds/nr_kdamonds").write_text("0\n")
     return tmp_path
@@ -85,7 +90,7 @@ def test_quotas_watermarks_and_filters(root: Path) -> None:
     )
     kdamond = SysfsKdamond(root)
     kdamond.create()
-    with pytest.raises(MachineError, match=r"memcg filter: .*/workload does not exist"):
+    with pytest.raises(MachineError, match=r"schemes/0/filters/0/memcg_path: group .*/workload does not exist"):
         kdamond.configure(Context((Scheme("stat", filters=scheme.filters),)), [1])
     (root / "sys/fs/cgroup/workload").mkdir(parents=True)
     (root / "sys/fs/cgroup/workload/memory.stat").touch()
@@ -196,13 +201,15 @@ def test_a_kernel_that_does_not_tune_intervals_is_only_told_when_it_is_asked_to(
     kdamond = SysfsKdamond(root)
     kdamond.create()
     kdamond.configure(Context((PRCL,)), [4711])
-    with pytest.raises(UnsupportedError, match=r"does not tune DAMON's intervals \(Linux 6\.15"):
+    with pytest.raises(UnsupportedError, match=r"intervals_goal/access_bp \(since Linux 6\.15"):
         kdamond.configure(Context((PRCL,), attrs=Attrs(goal=IntervalsGoal())), [4711])
     assert not (root / ADMIN / "kdamonds/0/contexts/0" / GOAL).exists()
 
 
 def test_intervals_that_the_kernel_is_to_tune(root: Path) -> None:
     (root / ADMIN / "kdamonds/0/contexts/0" / GOAL).mkdir()
+    for name in ("access_bp", "aggrs", "min_sample_us", "max_sample_us"):
+        (root / ADMIN / "kdamonds/0/contexts/0" / GOAL / name).write_text("0\n")
     kdamond = SysfsKdamond(root)
     kdamond.create()
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from damoos.damon.attrs import Attrs
 from damoos.damon.pattern import ACTIONS, AccessPattern
-from damoos.damon.scheme import UINT_MAX, ULONG_MAX, Attrs, Scheme, kernel_pattern, parse_schemes
+from damoos.damon.scheme import UINT_MAX, ULONG_MAX, Scheme, kernel_pattern, parse_schemes
 from damoos.damon.text import fill_template
 from damoos.errors import ConfigError, SchemeError
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from damoos.damon.scheme import Scheme
+from damoos.damon.scheme import Context, Scheme
 from damoos.dispatch.run import check_schemes, run_once
 from damoos.errors import UnsupportedError, WorkloadError
 from damoos.policies.base import DamosPolicy, NonePolicy
@@ -37,25 +37,25 @@ def test_a_program_that_was_killed_otherwise_is_told_so(monkeypatch: pytest.Monk
 
 
 def test_where_pages_went_is_part_of_the_provenance() -> None:
-    policy = DamosPolicy((Scheme.parse("4K max  min min  5s max  pageout"),))
+    policy = DamosPolicy(Context.parse("4K max  min min  5s max  pageout"))
     measurement, _ = run_once(FakeMachine().open(), FakeMachine(), PROGRAM, policy, 10)
     assert list(measurement.provenance["swapped_to"]) == ["/dev/zram0"]
     assert measurement.metric("sampling_cpu_s") > 0
 
 
 @pytest.mark.parametrize(
-    ("policy", "message"),
+    ("context", "message"),
     [
-        (DamosPolicy((Scheme("migrate_cold"),), "paddr"), "moves nothing without a target node"),
-        (DamosPolicy((Scheme("pageout"),), "fvaddr"), "watch ranges of addresses that cannot be given"),
+        (Context((Scheme("migrate_cold"),), "paddr"), "moves nothing without a target: add target_nid=NODE"),
+        (Context((Scheme("pageout"),), "fvaddr"), "watch ranges of addresses that cannot be given"),
     ],
 )
-def test_a_scheme_that_would_do_nothing_is_refused(policy: DamosPolicy, message: str) -> None:
+def test_a_scheme_that_would_do_nothing_is_refused(context: Context, message: str) -> None:
     session = FakeMachine().open()
-    probe = {"operations": ["vaddr", "fvaddr", "paddr"], "actions": ["pageout", "migrate_cold"]}
+    probe = {"operations": ["vaddr", "fvaddr", "paddr"], "actions": ["pageout", "migrate_cold"], "files": []}
 
     def call(name: str, **args: Any) -> Any:
         return probe if name == "probe" else session.agent.call(name, **args)
 
     with pytest.raises(UnsupportedError, match=message):
-        check_schemes(call, "fake", policy)
+        check_schemes(call, "fake", [context])

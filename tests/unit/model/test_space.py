@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from damoos.damon.scheme import Quotas
+from damoos.damon.quotas import Quotas
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Space, parse_param
 from damoos.study.config import StudyConfig, policy_of
@@ -82,7 +82,7 @@ def test_a_choice_is_written_into_the_scheme_and_a_quota_beside_it() -> None:
     point = space.point(min_age_us=5_000_000, action=1, quota_sz_bytes=64 << 20)
     config = StudyConfig(workload=None, command="true", machine="guest", nr_samples=2)
     (scheme,) = policy_of(config, space, point).schemes
-    assert str(scheme) == "4K max  min min  5s max  cold"
+    assert str(scheme).startswith("4K max  min min  5s max  cold  quotas.sz=64M  quotas.reset_interval=1s")
     assert scheme.quotas == Quotas(sz_bytes=64 << 20, reset_interval_ms=1000, weight_age_permil=1000)
     assert space.readable(point)["action"] == "cold"
     assert len(space.corners) == 8

@@ -9,7 +9,7 @@ import pytest
 
 from damoos.common import paths
 from damoos.damon.pattern import AccessPattern
-from damoos.damon.scheme import Scheme, parse_schemes
+from damoos.damon.scheme import Context, Scheme, parse_schemes
 from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy, NonePolicy, RecordPolicy, ThpPolicy
@@ -65,8 +65,8 @@ def test_the_six_configurations() -> None:
     assert policies["rec"] == RecordPolicy("vaddr")
     assert policies["prec"] == RecordPolicy("paddr")
     assert policies["thp"] == ThpPolicy("always")
-    assert policies["ethp"] == DamosPolicy(tuple(PUBLISHED["ethp"]), thp="madvise")
-    assert policies["prcl"] == DamosPolicy(tuple(PUBLISHED["prcl"]))
+    assert policies["ethp"] == DamosPolicy(Context(tuple(PUBLISHED["ethp"])), thp="madvise")
+    assert policies["prcl"] == DamosPolicy(Context(tuple(PUBLISHED["prcl"])))
 
 
 def test_the_baseline_comes_first_and_unasked() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from damoos.common import atomic_file
-from damoos.damon.scheme import Attrs
+from damoos.damon.attrs import Attrs
 from damoos.errors import ConfigError, StoreError
 from damoos.recordings import damo_json, files
 from damoos.recordings.recording import Recording

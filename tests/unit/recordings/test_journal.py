@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from damoos.damon.scheme import Attrs, IntervalsGoal
+from damoos.damon.attrs import Attrs, IntervalsGoal
 from damoos.errors import ConfigError, MeasurementError, StoreError
 from damoos.recordings import files, journal
 from damoos.recordings.journal import Journal, ages_in_first_intervals

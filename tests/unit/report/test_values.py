@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from damoos.damon.scheme import Quotas, Scheme
+from damoos.damon.quotas import Quotas
+from damoos.damon.scheme import Scheme
 from damoos.model.trial import Score
 from damoos.report.tables import limits_text
 from tests.unit.conftest import html
@@ -19,7 +20,7 @@ def test_a_scheme_shows_itself() -> None:
     assert "4K max  min 5%  5s max  pageout" in text
     assert "<td>5s to max</td>" in text
     assert "quotas" not in text
-    assert "time_ms=10" in html(Scheme("pageout", quotas=Quotas(time_ms=10, reset_interval_ms=1000)))
+    assert "quotas.time</th><td>10ms" in html(Scheme("pageout", quotas=Quotas(time_ms=10, reset_interval_ms=1000)))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from damoos import api
 from damoos.bench import recorded
 from damoos.bench.simulated import table
-from damoos.damon.scheme import Attrs
+from damoos.damon.attrs import Attrs
 from damoos.errors import ConfigError, MachineLost, UnsupportedError, WorkloadError
 from damoos.policies.base import RecordPolicy
 from damoos.prediction.forecast import forecast, rightsize

@@ -1,0 +1,50 @@
+"""Where schemes are taken: our text, or damo's JSON or YAML, as text or in a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from damoos.damon.damo_json import context_from_json
+from damoos.errors import ConfigError, SchemeError
+
+DOCUMENTS = (".json", ".yaml", ".yml")
+
+
+def scheme_text(words: str | Path) -> str:
+    """Scheme text of an option that takes a scheme, or a file with one.
+
+    Raises
+    ------
+    ConfigError : a file cannot be read
+    SchemeError : a document of damo's that says what damoos cannot do
+    """
+    path = Path(words)
+    try:
+        content = path.read_text() if isinstance(words, Path) or path.is_file() else str(words)
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a text file") from None
+    except OSError as error:
+        if not isinstance(words, Path) and "\n" in str(words):  # too long for the name of a file
+            return as_text(str(words))
+        raise ConfigError(f"{path}: {error.strerror}") from None
+    return as_text(content)
+
+
+def as_text(content: str) -> str:
+    """Our text of what may be a document of damo's; our own text comes back as it is."""
+    if not content.lstrip().startswith("{") and not any(line.startswith("kdamonds:") for line in content.splitlines()):
+        return content
+    return str(context_from_json(_parsed(content)))
+
+
+def _parsed(content: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        document = yaml.safe_load(content)  # JSON is YAML
+    except yaml.YAMLError as error:
+        raise SchemeError(f"neither JSON nor YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(document, dict):
+        raise SchemeError("not a document of damo's: it has no 'kdamonds'")
+    return document
