@@ -58,7 +58,7 @@ def features(log: UndoLog) -> dict[str, str]:
         **{name: _there(file in files) for name, file in _FILES.items()},
         "tracepoint damon_aggregated": _path("tracing/events/damon/damon_aggregated"),
         "damon.flush_tlb": _there((_SYS / "module/damon/parameters/flush_tlb").exists()),
-        "modules": _words([name for name in ("damon_reclaim", "damon_lru_sort") if (_SYS / "module" / name).exists()]),
+        "modules": _words(offered.get("modules", [])),
         "page-table isolation in force": _there("pti" in proc.cpu_flags()),
         "transparent huge pages": _path("mm/transparent_hugepage/enabled"),
         "idle page tracking": _path("mm/page_idle/bitmap"),

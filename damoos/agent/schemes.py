@@ -43,7 +43,7 @@ class SchemeOnProcess:
         self._seen: set[int] = set()
         self._stand_in: subprocess.Popen[bytes] | None = None
         self.restarts = 0
-        self.kdamond = kdamond()
+        self.kdamond = kdamond(name=context.module.name if context.module else None)
 
     @property
     def operations(self) -> str:

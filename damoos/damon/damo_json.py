@@ -17,6 +17,7 @@ from typing import Any
 
 from damoos.damon.attrs import Attrs, IntervalsGoal, Probe, ProbeFilter
 from damoos.damon.filters import Filter
+from damoos.damon.modules import Module
 from damoos.damon.pattern import AccessPattern
 from damoos.damon.quotas import GOAL_METRICS, Goal, Quotas
 from damoos.damon.scheme import Context, Dest, Scheme, Watermarks
@@ -52,7 +53,10 @@ def context_to_json(context: Context, pid: int | None = None) -> Json:
         "pause": context.pause,
         "schemes": [scheme_to_json(scheme) for scheme in context.schemes],
     }
-    return {"kdamonds": [{"refresh_ms": context.refresh_ms, "contexts": [inner]}]}
+    kdamond = {"refresh_ms": context.refresh_ms, "contexts": [inner]}
+    if context.module:  # which damo drives by another command
+        kdamond["module"] = {"name": context.module.name, "parameters": dict(context.module.parameters)}
+    return {"kdamonds": [kdamond]}
 
 
 def context_from_json(document: Json) -> Context:
@@ -71,13 +75,14 @@ def context_from_json(document: Json) -> Context:
                 f" and {len(contexts)} contexts"
             )
         (context,) = contexts
-        attrs = _attrs(context)
+        attrs, module = _attrs(context), kdamonds[0].get("module")
         return Context(
             schemes=tuple(_scheme(scheme, attrs) for scheme in context.get("schemes", ())),
             operations=context["ops"],
             attrs=attrs,
             pause=_flag(context.get("pause", False)),
             refresh_ms=_number(kdamonds[0].get("refresh_ms", 0)),
+            module=Module(module["name"], module["parameters"]) if module else None,
         )
     except SchemeError:
         raise

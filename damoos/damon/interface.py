@@ -6,6 +6,8 @@ from pathlib import Path
 
 from damoos.damon.debugfs import DebugfsKdamond
 from damoos.damon.kdamond import Kdamond, module_that_runs
+from damoos.damon.module_kdamond import ModuleKdamond
+from damoos.damon.modules import MODULE_WORDS, PARAMETERS
 from damoos.damon.sysfs import SysfsKdamond
 from damoos.errors import UnsupportedError
 
@@ -19,12 +21,14 @@ def names(root: Path = Path("/")) -> list[str]:
 
 
 def kdamond(root: Path = Path("/"), name: str | None = None) -> Kdamond:
-    """The kdamond that damoos makes, by the interface that is named or the one that is preferred here.
+    """The kdamond that damoos makes, by the interface or module that is named, or the interface that is preferred here.
 
     Raises
     ------
     UnsupportedError : the kernel has no DAMON, or none that can be driven
     """
+    if name is not None and name in MODULE_WORDS:
+        return ModuleKdamond(root, name)
     here = names(root)
     if not here:
         raise UnsupportedError(
@@ -48,7 +52,8 @@ def probe(root: Path = Path("/")) -> dict[str, list[str]]:
     Returns
     -------
     dict
-        ``interfaces``, ``operations``, ``actions``, ``filters``, ``goals``, ``tuners``, ``probe_filters``: words.
+        ``interfaces``, ``operations``, ``actions``, ``filters``, ``goals``, ``tuners``, ``probe_filters``, ``modules``:
+        words.
         ``files``: those of a context, as `damoos.damon.settings.Setting.file` names them. ``unknown``: those of them,
         and operations, that damoos does not know. Empty where there is no DAMON.
     """
@@ -59,6 +64,11 @@ def probe(root: Path = Path("/")) -> dict[str, list[str]]:
     former: dict[str, object] = {}
     idle_kdamond.create(about_to=former.update)
     try:
-        return {"interfaces": here, **idle_kdamond.features()}
+        offered = {"interfaces": here, **idle_kdamond.features()}
     finally:
         idle_kdamond.remove(former)
+    modules = [name for name in MODULE_WORDS if (root / PARAMETERS.format(name)).exists()]
+    parameters = [
+        f"module/{name}/{path.name}" for name in modules for path in sorted((root / PARAMETERS.format(name)).iterdir())
+    ]
+    return {**offered, "modules": modules, "files": [*offered["files"], *parameters]}

@@ -108,7 +108,7 @@ class Kdamond(ABC):
             machine (paddr).
         """
         self._spans = list(spans)
-        if context.operations == "paddr" and not spans:
+        if context.operations == "paddr" and not spans and not context.module:
             self._spans = system_ram(self._root)
         self._context = context
         self._write(context)

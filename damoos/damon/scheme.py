@@ -15,9 +15,10 @@ from fractions import Fraction
 
 from damoos.damon.attrs import ATTRS_WORDS, Attrs
 from damoos.damon.filters import FILTER_WORDS, Filter
+from damoos.damon.modules import MODULE_WORDS, Module
 from damoos.damon.pattern import AccessPattern, action_of
 from damoos.damon.quotas import QUOTA_WORDS, Quotas
-from damoos.damon.text import ATTRS, Line, format_line, parse_lines
+from damoos.damon.text import ATTRS, MODULE, Line, format_line, parse_lines
 from damoos.damon.words import FLAG, NUMBER, PERMIL, TEXT, TIME_MS, TIME_US, Part, Table, Word, build, flat, word_of
 from damoos.errors import SchemeError, nearest
 
@@ -169,6 +170,8 @@ class Context:
         Monitor nothing and apply nothing, and keep what is known (since Linux 7.3).
     refresh_ms : int, milliseconds
         How often the kernel writes its statistics to sysfs by itself; 0 for never (since Linux 6.17).
+    module : Module or None
+        One of the kernel's modules, in place of schemes.
     """
 
     schemes: tuple[Scheme, ...]
@@ -176,9 +179,14 @@ class Context:
     attrs: Attrs = field(default_factory=Attrs)
     pause: bool = False
     refresh_ms: int = 0
+    module: Module | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an operations set that the kernel does not have."""
+        """Refuse an operations set that the kernel does not have, and what a module does not let anybody say."""
+        if self.module and (self.schemes or self.attrs != Attrs() or self.operations != "paddr"):
+            raise SchemeError(
+                f"module {self.module.name} has a scheme and a monitoring of its own, on all memory (paddr)"
+            )
         if self.operations not in OPERATIONS:
             raise SchemeError(f"unknown operations '{self.operations}'{nearest(self.operations, OPERATIONS)}")
 
@@ -199,6 +207,8 @@ class Context:
         SchemeError : with line and column, and the nearest valid word where a word is unknown
         """
         lines = parse_lines(text)
+        if any(line.action == MODULE for line in lines):
+            return _of_module(lines, words or {})
         attrs, schemes = _attrs_line(lines), [line for line in lines if not line.is_attrs]
         own, of_schemes = _sorted_out(words or {}, schemes)
         with attrs.placed():
@@ -213,6 +223,8 @@ class Context:
 
     def __str__(self) -> str:
         """The text that `parse` reads: a line ``attrs`` where something is not as by default, and the schemes."""
+        if self.module:
+            return str(self.module)
         words = flat(self, _CONTEXT_WORDS) | flat(self.attrs, ATTRS_WORDS)
         attrs = ["  ".join([ATTRS, *(f"{key}={text}" for key, text in words.items())])] if words else []
         return "\n".join([*attrs, *map(str, self.schemes)])
@@ -232,10 +244,22 @@ def word_at(path: str) -> Word:
     ------
     SchemeError : there is none; the nearest valid one is named
     """
+    if path.startswith(f"{MODULE}."):
+        every = {word: entry for table in MODULE_WORDS.values() for word, entry in table.items()}
+        return word_of(every, path.removeprefix(f"{MODULE}."))
     if path.startswith(f"{ATTRS}."):
         return word_of({**_CONTEXT_WORDS, **ATTRS_WORDS}, path.removeprefix(f"{ATTRS}."))
     match = _OF_SCHEME.fullmatch(path)
     return word_of(SCHEME_WORDS, match[2] if match else path)
+
+
+def _of_module(lines: Sequence[Line], words: Mapping[str, str]) -> Context:
+    if len(lines) != 1:
+        raise SchemeError(f"a line '{MODULE}' stands alone: a module has a scheme and a monitoring of its own")
+    (line,) = lines
+    own = {path.removeprefix(f"{MODULE}."): text for path, text in words.items()}
+    with line.placed():
+        return Context((), "paddr", module=Module.of(line.name, line.words | own))
 
 
 def _attrs_line(lines: list[Line]) -> Line:

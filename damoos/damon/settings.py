@@ -99,6 +99,10 @@ def settings(context: Context, layered: bool = False) -> Iterator[Setting]:
     layered : bool
         Whether the kernel has a folder for each layer of filters (since Linux 6.15).
     """
+    if context.module:
+        for name, value in context.module.written().items():
+            yield Setting(f"module/{context.module.name}/{name}", value, "")
+        return
     attrs = context.attrs
     yield Setting("operations", context.operations)
     yield Setting("addr_unit", str(attrs.addr_unit), "1")
@@ -129,6 +133,8 @@ def check(context: Context, offered: Mapping[str, Sequence[str]]) -> None:
     ------
     UnsupportedError : the kernel lacks a file or a word; it says which kernel has it
     """
+    if context.module and context.module.name not in offered["modules"]:
+        raise UnsupportedError(f"this kernel has no module {context.module.name}{nearest('', offered['modules'])}")
     for setting in settings(context):
         if setting.default is not None and setting.value != setting.default and setting.file not in offered["files"]:
             raise lacks(setting.path)

@@ -1,7 +1,8 @@
 """Scheme text: one parser for every dialect that has been published.
 
 A line is ``min-size max-size  min-freq max-freq  min-age max-age  action``, and ``key=value`` words of all else that a
-scheme has (`damoos.damon.words`). A line ``attrs`` has words of the monitoring. ``#`` starts a comment.
+scheme has (`damoos.damon.words`). A line ``attrs`` has words of the monitoring. A line ``module NAME`` stands for
+one of the kernel's modules, in place of schemes. ``#`` starts a comment.
 ``min`` and ``max``, and the older ``null`` and ``na``, mean "no bound". Sizes take B K M G T, ages us ms s m h d,
 frequencies are percents with or without the sign. The older form with a single (minimum) age has six fields.
 
@@ -23,7 +24,7 @@ from damoos.damon.pattern import AccessPattern, action_of
 from damoos.errors import ConfigError, SchemeError
 from damoos.units import format_bytes, format_percent, format_us, parse_bytes, parse_percent, parse_us
 
-ATTRS = "attrs"
+ATTRS, MODULE = "attrs", "module"
 _UNBOUNDED = ("null", "na")
 _T = TypeVar("_T")
 
@@ -75,7 +76,9 @@ class Line:
     number : int
         Place in the text, from 1; 0 for a line that is not there.
     action : str
-        `ATTRS` for the line of the monitoring.
+        `ATTRS` for the line of the monitoring, `MODULE` for that of one of the kernel's modules.
+    name : str
+        Of the module.
     """
 
     number: int
@@ -83,6 +86,7 @@ class Line:
     pattern: AccessPattern = field(default_factory=AccessPattern)
     words: dict[str, str] = field(default_factory=dict)
     columns: dict[str, int] = field(default_factory=dict)
+    name: str = ""
 
     @property
     def is_attrs(self) -> bool:
@@ -108,8 +112,14 @@ def _parse_line(words: list[_Word]) -> Line:
         if len(plain) > 1:
             raise plain[1].error(f"'{plain[1].text}' is not of the form key=value")
         return Line(number, ATTRS, words=extra, columns=columns)
+    if words[0].text == MODULE:
+        if len(plain) != 2:
+            raise words[0].error(f"'{MODULE}' is followed by the name of one, and its parameters as key=value")
+        return Line(
+            number, MODULE, words=extra, columns={plain[1].text: plain[1].column, **columns}, name=plain[1].text
+        )
     if not plain:
-        raise words[0].error(f"'{words[0].text}': a line begins with a scheme's 7 fields, or with '{ATTRS}'")
+        raise words[0].error(f"'{words[0].text}': a line begins with a scheme's 7 fields, '{ATTRS}' or '{MODULE}'")
     if len(plain) == 6:  # the older form: no upper bound of the age
         plain = [*plain[:5], _Word("max", plain[5].line, plain[5].column), plain[5]]
     if len(plain) != 7:

@@ -102,10 +102,11 @@ def _of_file(word: str, operations: str) -> dict[str, str]:
         context = Context.parse(scheme_text(path), operations)
     except SchemeError as error:
         raise SchemeError(f"{path}: {error}") from None
-    if not context.schemes:
+    if not context.schemes and not context.module:
         raise ConfigError(f"{path}: it holds no scheme")
     # Comments stay in the file: the schemes are what is stored, and what makes two studies the same.
-    config = {"scheme": str(replace(context, operations="vaddr")), "operations": context.operations}
+    plain = context if context.module else replace(context, operations="vaddr")
+    config = {"scheme": str(plain), "operations": context.operations}
     return config | ({"thp": "madvise"} if any(scheme.action in _OF_THP for scheme in context.schemes) else {})
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from damoos import scorers, searchers
 from damoos.damon.quotas import Quotas, limited
 from damoos.damon.scheme import Context, Scheme
-from damoos.damon.text import ATTRS, fill_template
+from damoos.damon.text import ATTRS, MODULE, fill_template
 from damoos.errors import ConfigError, nearest
 from damoos.model.space import Param, Params, Space, parse_param
 from damoos.policies.base import DamosPolicy
@@ -184,8 +184,10 @@ def space_of(config: StudyConfig, tuning: Tuning) -> Space:
 
 def _monitoring(template: str, operations: str = "vaddr") -> Context:
     """What a template says of the monitoring, which has no placeholders."""
-    lines = [line for line in template.splitlines() if line.split("#")[0].split()[:1] == [ATTRS]]
-    return Context.parse("\n".join(lines), operations)
+    firsts = {line: "".join(line.split("#")[0].split()[:1]) for line in template.splitlines()}
+    if MODULE in firsts.values():
+        return Context((), "paddr")
+    return Context.parse("\n".join(line for line, word in firsts.items() if word == ATTRS), operations)
 
 
 def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy:

@@ -17,6 +17,7 @@ import numpy as np
 from damoos.agent.meter import SAMPLE_COLUMNS
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.filters import FILTER_TYPES
+from damoos.damon.modules import MODULE_WORDS
 from damoos.damon.pattern import ACTIONS
 from damoos.damon.quotas import GOAL_METRICS, TUNERS
 from damoos.damon.settings import EVERY_FILE
@@ -173,7 +174,11 @@ class FakeAgent:
                 "filters": list(FILTER_TYPES),
                 "goals": list(GOAL_METRICS),
                 "tuners": list(TUNERS),
-                "files": sorted(EVERY_FILE),
+                "modules": list(MODULE_WORDS),
+                "files": [
+                    *sorted(EVERY_FILE),
+                    *(f"module/{m}/{w}" for m, words in MODULE_WORDS.items() for w in words),
+                ],
             },
             "tryout": {action: 1 << 20 for action in args.get("actions", ())},
             "seen_accesses": {"accessed": 1.0, "idle": 0.0},
