@@ -98,12 +98,15 @@ class Live:
             cpu.look(pids)
             for name, source, argv, key in spec["metrics"]:
                 readings[name].append(reading(source, argv, key))
+            if self._scheme:
+                now = {name: values[-1] for name, values in readings.items()}
+                self._scheme.feed({"rss_bytes": sum(map(proc.rss_bytes, pids)), **now})
 
         cpu = CpuTimes(self._check_alive())
         spent_s = self._scheme.cpu_s() if self._scheme else 0.0
         self._watch(spec["window_s"], spec["sample_s"], look)
         result, after = meter.read(), self._done()
-        result |= self._scheme.recorded() if self._scheme else {}
+        result |= {**self._scheme.tuned(), **self._scheme.recorded()} if self._scheme else {}
         if "user_s" not in result:  # the cgroup's, if it has one, are exact
             result |= cpu.spent()
         result |= {

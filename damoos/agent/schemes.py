@@ -8,6 +8,8 @@ refuses to be told of one that has ended; it sleeps, and has about a MiB of memo
 from __future__ import annotations
 
 import subprocess
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,12 @@ from damoos.agent.record import Recorder
 from damoos.agent.undo import UndoLog
 from damoos.damon.interface import kdamond
 from damoos.damon.scheme import Context
-from damoos.errors import MachineError
+from damoos.errors import MachineError, MeasurementError, nearest
 
 # A short-lived helper of a build script is not worth a monitoring target of its own.
 MIN_TARGET_RSS_BYTES = 1 << 20
+# How often goals are told the value of their metric.
+FEED_S = 1.0
 # Positions of processes that have ended are kept up to this number; then those behind the first of them move up, and
 # lose their ages.
 MAX_ENDED = 16
@@ -43,6 +47,7 @@ class SchemeOnProcess:
         self._seen: set[int] = set()
         self._stand_in: subprocess.Popen[bytes] | None = None
         self.restarts = 0
+        self._feed_from = 0.0
         self.kdamond = kdamond(name=context.module.name if context.module else None)
 
     @property
@@ -78,6 +83,34 @@ class SchemeOnProcess:
         self.kdamond.commit()
         self._context = context
         return self.kdamond.accepted()
+
+    def feed(self, measured: Mapping[str, float]) -> None:
+        """Tell goals that are fed what their metrics are now; at most once in `FEED_S`.
+
+        Parameters
+        ----------
+        measured : mapping of str to float
+            What is measured while the workload runs, by name.
+
+        Raises
+        ------
+        MeasurementError : a goal is to be fed with what is not measured
+        """
+        goals = {
+            (nth, number): goal.feed
+            for nth, scheme in enumerate(self._context.schemes)
+            for number, goal in enumerate(scheme.quotas.goals)
+            if goal.feed
+        }
+        if not goals or time.monotonic() < self._feed_from:
+            return
+        for name in goals.values():
+            if name not in measured:
+                raise MeasurementError(
+                    f"feed={name}: no such metric is measured while the workload runs{nearest(name, measured)}"
+                )
+        self._feed_from = time.monotonic() + FEED_S
+        self.kdamond.feed({place: round(measured[name]) for place, name in goals.items()})
 
     def follow(self, pids: list[int]) -> None:
         """Watch children that have come since; without a restart, so that ages are kept."""
@@ -134,7 +167,12 @@ class SchemeOnProcess:
             raise MachineError("the kdamond ended before its workload did")
         stats = [scheme.as_dict() for scheme in self.kdamond.stats()]
         result = {"damos": stats, "kdamond_cpu_s": self.cpu_s(), "kdamond_restarts": self.restarts}
-        return result | self.recorded()
+        return result | self.tuned() | self.recorded()
+
+    def tuned(self) -> dict[str, Any]:
+        """The monitoring intervals that the kernel has come to; empty where it does not tune them."""
+        intervals = self.kdamond.tuned_intervals()
+        return {"tuned_intervals": intervals} if intervals else {}
 
     def recorded(self) -> dict[str, Any]:
         """What came of the recording, which ends here; empty where there is none."""

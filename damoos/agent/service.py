@@ -73,8 +73,10 @@ class Service:
 
     def _in_force(self, pids: list[int]) -> dict[str, Any]:
         self._scheme.follow(pids)
+        rss_bytes = sum(map(proc.rss_bytes, pids))
+        self._scheme.feed({"rss_bytes": rss_bytes})
         return {
-            "rss_bytes": sum(map(proc.rss_bytes, pids)),
+            "rss_bytes": rss_bytes,
             "damos": [scheme.as_dict() for scheme in self._scheme.kdamond.stats()],
             "effective_bytes": self._scheme.kdamond.effective_bytes(),
             "in_force": True,

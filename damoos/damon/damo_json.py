@@ -28,6 +28,7 @@ Json = dict[str, Any]
 
 _TIMES = {"ns": Fraction(1, 1000), **{unit: Fraction(time_us) for unit, time_us in TIME_UNITS_US.items()}}
 _TIME = re.compile(r"([\d.,]+)\s*([a-z]+)\s*")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 # Units of counts: what an access pattern counts in place of a share or a time.
 _SAMPLES, _AGGREGATIONS = "samples", "aggr_intervals"
 # damo's word for the largest value, and that value.
@@ -336,7 +337,11 @@ def _flag(value: Any) -> bool:
 def _size(value: Any) -> int:
     if value in ("min", _MAX):
         return 0 if value == "min" else _ULONG_MAX
-    return parse_bytes(value) if isinstance(value, str) else int(value)
+    if not isinstance(value, str):
+        return int(value)
+    # damo rounds what it prints: 1.001 KiB is what it makes of 1025 bytes, and reads as 1025.
+    match = _SIZE.fullmatch(value.replace(",", ""))
+    return int(Fraction(match[1]) * parse_bytes(f"1{match[2]}")) if match else parse_bytes(value)
 
 
 def _us(value: Any, plain: int = 1) -> int:

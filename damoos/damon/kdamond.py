@@ -161,6 +161,20 @@ class Kdamond(ABC):
         """Quota in force of each scheme after its tuning, bytes per reset interval; empty if it is not told."""
         return []
 
+    def feed(self, values: Mapping[tuple[int, int], int]) -> None:
+        """Tell the kernel the current values of goals of metric ``user_input``.
+
+        Parameters
+        ----------
+        values : mapping of (int, int) to int
+            By the number of the scheme, and of the goal in it.
+
+        Raises
+        ------
+        UnsupportedError : the interface has no goals
+        """
+        raise UnsupportedError(f"DAMON's {self.interface} has no quota goals")
+
     def tuned_intervals(self) -> dict[str, int]:
         """The intervals that the kernel has come to, in microseconds; empty where it does not tune them."""
         return {}

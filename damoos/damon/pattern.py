@@ -63,7 +63,9 @@ class AccessPattern:
     max_age_us: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse ranges that no region can be in."""
+        """Refuse ranges that no region can be in; at most 100 percent is no bound."""
+        if self.max_freq == 100:
+            object.__setattr__(self, "max_freq", None)
         for what in ("sz_bytes", "freq", "age_us"):
             low, high = getattr(self, f"min_{what}"), getattr(self, f"max_{what}")
             if low < 0 or (high is not None and high < low):

@@ -201,6 +201,12 @@ class SysfsKdamond(Kdamond):
                 raise MachineError(f"{path}: the kernel holds '{value}' where '{self._written[path]}' was written")
         return taken
 
+    def feed(self, values: Mapping[tuple[int, int], int]) -> None:
+        """Tell the kernel the current values of goals of metric ``user_input``."""
+        for (nth, number), value in values.items():
+            write(self._files / f"schemes/{nth}/quotas/goals/{number}/current_value", value)
+        self._command("commit_schemes_quota_goals")
+
     def tuned_intervals(self) -> dict[str, int]:
         """The intervals that the kernel has come to, in microseconds; empty where it does not tune them."""
         if not self._context or not self._context.attrs.goal:

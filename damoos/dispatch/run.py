@@ -149,6 +149,7 @@ def run_once(
             "swapped_to": raw["swapped_to"],
             "huge_pages": raw["huge_pages"],
             "kdamond_restarts": raw.get("kdamond_restarts", 0),
+            **({"tuned_intervals": raw["tuned_intervals"]} if raw.get("tuned_intervals") else {}),
             **({"left_on_swap_bytes": raw["left_on_swap_bytes"]} if raw.get("left_on_swap_bytes") else {}),
             **({"record": {**raw["record"], "began_s": raw["began_s"]}} if "record" in raw else {}),
             **{name: session.facts[name] for name in _FACTS if name in session.facts},

@@ -20,15 +20,21 @@ def scheme_text(words: str | Path) -> str:
     SchemeError : a document of damo's that says what damoos cannot do
     """
     path = Path(words)
+    if not isinstance(words, Path) and not _is_file(path):
+        return as_text(words)
     try:
-        content = path.read_text() if isinstance(words, Path) or path.is_file() else str(words)
+        return as_text(path.read_text())
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text file") from None
     except OSError as error:
-        if not isinstance(words, Path) and "\n" in str(words):  # too long for the name of a file
-            return as_text(str(words))
         raise ConfigError(f"{path}: {error.strerror}") from None
-    return as_text(content)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a text that is too long for the name of a file
+        return False
 
 
 def as_text(content: str) -> str:

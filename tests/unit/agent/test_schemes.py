@@ -57,7 +57,7 @@ class Kernel:
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
     kernel = Kernel()
-    monkeypatch.setattr(schemes, "kdamond", lambda: kernel)
+    monkeypatch.setattr(schemes, "kdamond", lambda name: kernel)
     return kernel
 
 

@@ -49,6 +49,8 @@ class Scheme:
 
     def follow(self, pids: list[int]) -> None: ...
 
+    def feed(self, measured: dict[str, float]) -> None: ...
+
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> service.Service:

@@ -3,9 +3,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from damoos.damon.quotas import Quotas
-from damoos.errors import ConfigError
+from damoos.damon.scheme import kernel_pattern
+from damoos.errors import ConfigError, DamoosError, SchemeError
 from damoos.model.space import Param, Space, parse_param
-from damoos.study.config import StudyConfig, policy_of
+from damoos.study.config import StudyConfig, policy_of, space_of
+from damoos.workloads.base import Tuning
 
 AGE = parse_param("min_age=0s:60s", 100_000)
 
@@ -97,3 +99,63 @@ def test_snapped_values_are_on_the_grid(low: int, span: int, step: int, value: f
 def test_a_tunable_from_words() -> None:
     assert parse_param("min_age=0s:60s", 100_000) == Param("min_age", "us", 0, 60_000_000, 100_000)
     assert parse_param("min_size=4K:2M", 100_000) == Param("min_size", "bytes", 4096, 2 << 20, 4096)
+
+
+@pytest.mark.parametrize(
+    ("text", "param"),
+    [
+        ("attrs.aggr=20ms:2s", Param("attrs.aggr", "us", 20_000, 2_000_000, 1000)),
+        ("quotas.goals[0].target=10:1000", Param("quotas.goals[0].target", "count", 10, 1000, 1)),
+        ("quotas.goals[0].target=10ms:1s", Param("quotas.goals[0].target", "us", 10_000, 1_000_000, 1000)),
+        ("watermarks.mid=100:500", Param("watermarks.mid", "permil", 100, 500, 1)),
+        ("schemes[1].quotas.sz=1M:1G", Param("schemes[1].quotas.sz", "bytes", 1 << 20, 1 << 30, 4096)),
+        ("module.min_age=1s:60s", Param("module.min_age", "us", 1_000_000, 60_000_000, 1000)),
+        ("apply_interval=100ms:1s", Param("apply_interval", "us", 100_000, 1_000_000, 1000)),
+        ("quotas.goal_tuner=consist,temporal", Param("quotas.goal_tuner", "choice", 0, 1, 1, ("consist", "temporal"))),
+    ],
+)
+def test_any_word_of_a_scheme_is_tuned_by_its_path(text: str, param: Param) -> None:
+    assert parse_param(text, 100_000) == param
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("attrs.agr=20ms:2s", "agr: unknown word; did you mean 'aggr'"),
+        ("quotas.sz=1X:2X", "quotas.sz: '1X': unknown size unit"),
+        ("quotas.goal_tuner=a:b", "not a number; a choice is written quotas.goal_tuner=word,word"),
+        ("filters[0].typ=anon,young", "unknown word"),
+    ],
+)
+def test_a_path_that_names_nothing(text: str, message: str) -> None:
+    with pytest.raises(DamoosError, match=message):
+        parse_param(text, 100_000)
+
+
+def test_a_point_becomes_words_of_the_scheme() -> None:
+    text = "attrs sample=10ms\n4K max  min min  MIN_AGE max  pageout  quotas.reset_interval=1s"
+    text += "  quotas.goals[0].metric=some_mem_psi_us  quotas.goals[0].target=1ms"
+    words = ("min_age=0s:6s", "attrs.aggr=20ms:2s", "quotas.goals[0].target=1ms:1s")
+    config = StudyConfig(command="true", machine="guest", nr_samples=2, scheme=text, tune=words)
+    space = space_of(config, Tuning())
+    point = {"min_age_us": 3_000_000, "attrs.aggr_us": 500_000, "quotas.goals[0].target_us": 20_000}
+    assert set(point) == {param.key for param in space.params}
+    context = policy_of(config, space, point).context
+    assert (context.attrs.sample_us, context.attrs.aggr_us) == (10_000, 500_000)
+    assert context.schemes[0].quotas.goals[0].target_value == 20_000
+    assert kernel_pattern(context.schemes[0].pattern, context.attrs).min_age == 6
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_no_point_breaks_an_order(low: float, mid: float, high: float) -> None:
+    names = ("watermarks.low=0:600", "watermarks.mid=100:700", "watermarks.high=50:400")
+    point = Space("", tuple(parse_param(name, 1) for name in names)).from_unit([low, mid, high])
+    assert point["watermarks.low_permil"] <= point["watermarks.mid_permil"] <= point["watermarks.high_permil"]
+
+
+def test_what_cannot_hold_for_a_corner_is_told_before_a_run() -> None:
+    config = StudyConfig(
+        command="true", machine="guest", nr_samples=2, tune=["min_age=0s:6s", "attrs.aggr=1ms:2s"],
+    )  # fmt: skip
+    with pytest.raises(SchemeError, match=r"aggr: intervals: 0 < sample_us \(5000\) <= aggr_us \(1000\)"):
+        config.check()

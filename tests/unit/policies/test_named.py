@@ -54,7 +54,14 @@ def test_a_shipped_file_says_what_its_source_says(name: str) -> None:
 
 
 def test_every_shipped_file_is_held_against_its_source() -> None:
-    assert {path.stem for path in paths.data("schemes").iterdir()} == set(PUBLISHED)
+    assert {path.stem for path in paths.data("schemes").iterdir()} == {*PUBLISHED, *RECIPES}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_says_what_was_measured_of_it(name: str) -> None:
+    text = (paths.data("schemes") / f"{name}.damos").read_text()
+    assert "Measured: " in text
+    assert isinstance(named.policy(named.resolve([name])[name]), DamosPolicy)
 
 
 def test_the_six_configurations() -> None:
