@@ -35,7 +35,7 @@ help: ## list the targets
 tune: setup image ## tune a scheme on a real kernel: make tune WORKLOAD=parsec3/raytrace ARGS='--trials 10'
 	$(BIN)/damoos tune --workload $(WORKLOAD) $(ARGS) || { code=$$?; [ $$code -eq 4 ] || exit $$code; }
 
-test: ## lint, types, and all tests, those on three real kernels included
+test: ## lint, types, and all tests, those on four real kernels included
 	$(call phase,set-up)
 	@$(MAKE) --no-print-directory --jobs 2 setup build/.test-packages
 	$(call phase,image; beside it lint and types)

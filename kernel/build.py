@@ -97,15 +97,16 @@ def _build(version: str, jobs: int, keep: bool) -> None:
     _check_needs()
     started = time.monotonic()
     place = paths.cache() / "kernels/build"
-    say(f"fetching linux-source-{version} from Debian")
     with debian.archive(debian.with_backports(image(say).sources)):
-        package = debian.fetch(f"linux-source-{version}", place / version)
+        source = _source(version)
+        say(f"fetching {source} from Debian")
+        package = debian.fetch(source, place / version)
     tree = place / version / f"{package.sha256[:8]}-{recipe[:8]}"
     patches = _patches(version)
     if not (tree / ".patched").exists():
         shutil.rmtree(tree, ignore_errors=True)
         say(f"unpacking {package.path.name}, whose SHA-256 is the one that Debian signs")
-        _unpack(package.path, version, tree)
+        _unpack(package.path, source, tree)
         for patch in patches:
             _run(["patch", "-p1", "--batch", "--forward", "-i", str(patch)], tree)
         (tree / ".patched").touch()
@@ -115,8 +116,8 @@ def _build(version: str, jobs: int, keep: bool) -> None:
     _make(tree, f"-j{jobs}", f"CC={shlex.join(compiler)}", "bzImage")
     bzimage = tree / "arch/x86/boot/bzImage"
     release = kernel_image.release_of(bzimage)
-    if not re.fullmatch(rf"{re.escape(version)}\.\d+-damoos", release):
-        raise MachineError(f"what was built calls itself '{release}', which is no {version}")
+    if not re.fullmatch(rf"{re.escape(source.removeprefix('linux-source-'))}\.\d+-damoos", release):
+        raise MachineError(f"what was built calls itself '{release}', which is not of {source}")
     config = (tree / ".config").read_bytes()
     about = {
         "origin": "built",
@@ -216,10 +217,28 @@ def _check_needs() -> None:
         raise MachineError(f"{paths.cache()}: less than 6 GB free to build in; set DAMOOS_CACHE elsewhere")
 
 
-def _unpack(package: Path, version: str, tree: Path) -> None:
+def _source(version: str) -> str:
+    """The package of a version's source. Of our newest, the next one where the archive has dropped it already."""
+    sources = debian.names("linux-source-")
+    wanted = f"linux-source-{version}"
+    if wanted in sources or version != NEWEST:
+        return wanted
+    later = [name for name in sources if _numbers(name) > _numbers(wanted)]
+    if not later:
+        return wanted
+    found = min(later, key=_numbers)
+    say(f"Debian's archive has {wanted} no more; {found} gets the patches and options of {version}")
+    return found
+
+
+def _numbers(source: str) -> list[int]:
+    return [int(part) for part in source.removeprefix("linux-source-").split(".") if part.isdigit()]
+
+
+def _unpack(package: Path, source: str, tree: Path) -> None:
     """Debian's package holds one archive, which holds the tree."""
     tree.mkdir(parents=True)
-    archive = f"./usr/src/linux-source-{version}.tar.xz"
+    archive = f"./usr/src/{source}.tar.xz"
     unused = " ".join(f"--exclude='*/{one}/*.{kind}'" for one in UNUSED for kind in ("[ch]", "rst", "yaml"))
     pipe = (
         f"dpkg-deb --fsys-tarfile {shlex.quote(str(package))} | tar -xO {archive}"

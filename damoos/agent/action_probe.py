@@ -27,7 +27,8 @@ TRIED_WITHIN_S = 3.0
 APPLIED_WITHIN_S = 1.0
 # A process without swap loses a few pages of its program to pageout; the counters of RSS are not exact either.
 NOISE_BYTES = 1 << 20
-MAX_SPANS = 64
+# Memory of a machine that has run for long lies in single pages.
+MAX_SPANS = 512
 _PRESENT, _PFN = 1 << 63, (1 << 55) - 1
 
 

@@ -30,13 +30,18 @@ def make_cgroup(log: UndoLog, suffix: str = "") -> Path:
     return group
 
 
-def cgroup_of(pid: int) -> Path | None:
-    """The group that a process is in; None where there is no unified hierarchy, or it is in the root group."""
+def path_of(pid: int) -> str:
+    """The path of the group that a process is in, as the kernel writes it; "/" also where it cannot be told."""
     try:
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
     except OSError:
-        return None
-    inside = next((line[3:] for line in lines if line.startswith("0::")), "/")
+        return "/"
+    return next((line[3:] for line in lines if line.startswith("0::")), "/")
+
+
+def cgroup_of(pid: int) -> Path | None:
+    """The group that a process is in; None where there is no unified hierarchy, or it is in the root group."""
+    inside = path_of(pid)
     return None if inside == "/" else CGROUPS / inside.lstrip("/")
 
 

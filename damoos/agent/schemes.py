@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import children, proc
+from damoos.agent import cgroup, children, proc
 from damoos.agent.record import Recorder
 from damoos.agent.undo import UndoLog
 from damoos.damon.interface import kdamond
-from damoos.damon.scheme import Context
+from damoos.damon.scheme import Context, in_group
 from damoos.errors import MachineError, MeasurementError, nearest
 
 # A short-lived helper of a build script is not worth a monitoring target of its own.
@@ -71,6 +71,7 @@ class SchemeOnProcess:
     def start(self, pid: int) -> dict[str, str]:
         """Watch a process from now on; returns what the kernel accepted."""
         self._targets = [pid]
+        self._context = in_group(self._context, cgroup.path_of(pid))
         self.kdamond.configure(self._context, self._targets)
         if self._recorder:
             self._recorder.start()
@@ -79,6 +80,7 @@ class SchemeOnProcess:
 
     def commit(self, context: Context) -> dict[str, str]:
         """Change the schemes, and what the context says beside them, of the running kdamond."""
+        context = in_group(context, cgroup.path_of(self._targets[0]))
         self.kdamond.configure(context, self._alive_or_stand_in(self._targets))
         self.kdamond.commit()
         self._context = context

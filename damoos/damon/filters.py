@@ -11,6 +11,8 @@ from damoos.errors import SchemeError, nearest
 OPS_TYPES = ("anon", "active", "memcg", "young", "hugepage_size", "unmapped")
 CORE_TYPES = ("addr", "target")
 FILTER_TYPES = (*OPS_TYPES, *CORE_TYPES)
+# In place of a group's path: the group of the process that the schemes are put on, which is not known beforehand.
+WORKLOAD_GROUP = "@workload"
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Filter:
     allow : bool
         Whether the memory is taken (since Linux 6.14) or left out.
     memcg_path : str
-        Of type memcg: the group's path.
+        Of type memcg: the group's path, or `WORKLOAD_GROUP`.
     addr_start, addr_end : int
         Of type addr: the range, its end excluded.
     min_sz_bytes, max_sz_bytes : int, bytes

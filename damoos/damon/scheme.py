@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 from damoos.damon.attrs import ATTRS_WORDS, Attrs
-from damoos.damon.filters import FILTER_WORDS, Filter
-from damoos.damon.modules import MODULE_WORDS, Module
+from damoos.damon.filters import FILTER_WORDS, WORKLOAD_GROUP, Filter
+from damoos.damon.modules import ACTIONS_OF, MODULE_WORDS, Module
 from damoos.damon.pattern import AccessPattern, action_of
 from damoos.damon.quotas import QUOTA_WORDS, Quotas
 from damoos.damon.text import ATTRS, MODULE, Line, format_line, parse_lines
@@ -190,6 +191,11 @@ class Context:
         if self.operations not in OPERATIONS:
             raise SchemeError(f"unknown operations '{self.operations}'{nearest(self.operations, OPERATIONS)}")
 
+    @property
+    def actions(self) -> list[str]:
+        """What its schemes do, or those of its module."""
+        return [*ACTIONS_OF[self.module.name]] if self.module else [scheme.action for scheme in self.schemes]
+
     @classmethod
     def parse(cls, text: str, operations: str = "vaddr", words: Mapping[str, str] | None = None) -> Context:
         """The context of a text: its schemes, and what its line ``attrs`` says.
@@ -228,6 +234,21 @@ class Context:
         words = flat(self, _CONTEXT_WORDS) | flat(self.attrs, ATTRS_WORDS)
         attrs = ["  ".join([ATTRS, *(f"{key}={text}" for key, text in words.items())])] if words else []
         return "\n".join([*attrs, *map(str, self.schemes)])
+
+
+def in_group(context: Context, path: str) -> Context:
+    """The context with a group in place of `WORKLOAD_GROUP`."""
+
+    def placed(value: Any) -> Any:
+        return replace(value, memcg_path=path) if value.memcg_path == WORKLOAD_GROUP else value
+
+    def placed_in(scheme: Scheme) -> Scheme:
+        quotas = replace(scheme.quotas, goals=tuple(map(placed, scheme.quotas.goals)))
+        return replace(scheme, quotas=quotas, filters=tuple(map(placed, scheme.filters)))
+
+    probes = tuple(replace(probe, filters=tuple(map(placed, probe.filters))) for probe in context.attrs.probes)
+    attrs = replace(context.attrs, probes=probes)
+    return replace(context, attrs=attrs, schemes=tuple(map(placed_in, context.schemes)))
 
 
 _CONTEXT_WORDS: Table = {

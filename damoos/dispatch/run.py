@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from damoos import __version__
-from damoos.damon.modules import ACTIONS_OF
 from damoos.damon.scheme import Context
 from damoos.damon.settings import check
 from damoos.damon.stats import DamosStats
@@ -70,10 +69,7 @@ def check_schemes(call: Callable[..., Any], machine: str, contexts: Sequence[Con
                 raise UnsupportedError(
                     f"action '{scheme.action}' moves nothing without a target: add target_nid=NODE to the scheme"
                 )
-        of_module = ACTIONS_OF[context.module.name] if context.module else ()
-        actions.setdefault(context.operations, set()).update(
-            [*of_module, *(scheme.action for scheme in context.schemes)]
-        )
+        actions.setdefault(context.operations, set()).update(context.actions)
     for operations, words in actions.items():
         for action, sz_bytes in call("tryout", operations=operations, actions=sorted(words)).items():
             if sz_bytes == 0:

@@ -32,7 +32,7 @@ def examine(
     machine_name: str,
     conditions: Conditions,
     steady_s: float = STEADY_S,
-    needs: Sequence[str] = ("pageout",),
+    needs: Sequence[tuple[str, str]] = (("", "pageout"),),
 ) -> list[Finding]:
     """Look at a machine that has been prepared for runs.
 
@@ -48,8 +48,9 @@ def examine(
         Of its machine file.
     steady_s : float
         How long the same work is repeated (machine's time).
-    needs : sequence of str
-        Actions that have to do something on this machine.
+    needs : sequence of (str, str)
+        Operations sets, and actions that have to do something on them here; without a set, on the first one of
+        vaddr and paddr that there is.
 
     Raises
     ------

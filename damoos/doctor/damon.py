@@ -52,7 +52,9 @@ def _first(idle: Sequence[int], ms: int) -> int:
     return next((n for n, value in enumerate(idle) if value >= ms), 100)
 
 
-def damon(call: Call, machine: str, needs: Sequence[str], facts: Facts, swaps: Sequence[str]) -> Iterator[Finding]:
+def damon(
+    call: Call, machine: str, needs: Sequence[tuple[str, str]], facts: Facts, swaps: Sequence[str]
+) -> Iterator[Finding]:
     """What DAMON offers here, and whether what is needed of it does anything."""
     try:
         offered = call("probe")
@@ -69,10 +71,10 @@ def damon(call: Call, machine: str, needs: Sequence[str], facts: Facts, swaps: S
     yield Finding("DAMON", OK, "; ".join(words))
     if "vaddr" in offered["operations"]:
         yield _accessed_bits(call, facts)
-    operations = "vaddr" if "vaddr" in offered["operations"] else offered["operations"][0]
+    usual = "vaddr" if "vaddr" in offered["operations"] else offered["operations"][0]
     swap = f"{' '.join(swaps)} ({show_bytes(facts['swap_bytes'])})" if swaps else ""
-    for action in needs:
-        yield _action(call, machine, operations, action, offered["actions"], swap)
+    for operations, action in needs:
+        yield _action(call, machine, operations or usual, action, offered["actions"], swap)
 
 
 def _accessed_bits(call: Call, facts: Facts) -> Finding:

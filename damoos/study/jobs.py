@@ -58,13 +58,13 @@ def survey(lease: Lease, config: RunConfig) -> Survey:
     return Survey(workload, {**lease.facts, **lease.machine.conditions.model_dump()}, lease.machine.name)
 
 
-def check_fit(lease: Lease, actions: Sequence[str] = ()) -> None:
+def check_fit(lease: Lease, actions: Sequence[tuple[str, str]] = ()) -> None:
     """Have the doctor examine a machine that asks for it (``doctor_first``).
 
     Parameters
     ----------
-    actions : sequence of str
-        Actions of the schemes that will run; none for a recording.
+    actions : sequence of (str, str)
+        Operations sets and actions of the schemes that will run; none for a recording.
 
     Raises
     ------
@@ -81,12 +81,13 @@ def examine(lease: Lease, config: RunConfig, steady_s: float) -> list[doctor.Fin
     return _findings(lease, steady_s, _actions(config))
 
 
-def _findings(lease: Lease, steady_s: float, actions: Sequence[str]) -> list[doctor.Finding]:
+def _findings(lease: Lease, steady_s: float, actions: Sequence[tuple[str, str]]) -> list[doctor.Finding]:
     return doctor.examine(lease.call, lease.machine.name, lease.machine.conditions, steady_s, actions)
 
 
-def _actions(config: RunConfig) -> list[str]:
-    return sorted({scheme.action for context in config.contexts(Tuning()) for scheme in context.schemes})
+def _actions(config: RunConfig) -> list[tuple[str, str]]:
+    contexts = config.contexts(Tuning())
+    return sorted({(context.operations, action) for context in contexts for action in context.actions})
 
 
 def _check_thp(lease: Lease, config: RunConfig) -> None:

@@ -57,21 +57,22 @@ def swept(machines: int, trials: int, searcher: str, event: Callable[..., None],
 def cost(machines: int, trials: int, searcher: str) -> list[tuple[str, ...]]:
     """What a trial costs when machines take no time, all that belongs to it included; and memory on the way."""
     runs, memory = [0], {}
-    points = (machines * trials // 5, machines * trials * 3 // 2)  # of runs: there are about two to a trial
+    every = machines * trials // 5  # runs; a search that ends early has fewer of them
 
     def event(kind: str, said: dict[str, Any]) -> None:
         runs[0] += kind == "run"
-        if runs[0] in points:
+        if runs[0] % every == 0:
             memory[runs[0]] = rss_mib()
 
     seconds = swept(machines, trials, searcher, event)
     count = machines * trials
-    grown = memory[points[1]] / memory[points[0]]
+    first, last = min(memory), max(memory)
+    grown = memory[last] / memory[first]
     what = f"{count} trials on {machines} machines, `{searcher}`"
     return [
         (f"{what}: driver, store and searcher, of a trial", f"{seconds / count * 1e3:.1f} ms", "6 ms"),
         (f"{what}: the same, of a run ({runs[0]} runs)", f"{seconds / runs[0] * 1e3:.1f} ms", ""),
-        (f"{what}: memory at {points[1]} runs, of that at {points[0]}", f"{grown:.2f}", "flat"),
+        (f"{what}: memory at {last} runs, of that at {first}", f"{grown:.2f}", "flat"),
         (f"{what}: memory of the driver in the end", f"{rss_mib():.0f} MiB", ""),
     ]
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from damoos.damon.damo_json import context_from_json
+from damoos.damon.scheme import Context
 from damoos.machines.guest import kernels
 from tests.conftest import damoos, short_workload
 
@@ -88,3 +90,24 @@ def test_wrong_words_about_kernels(tmp_path: Path) -> None:
         assert done.returncode == 2, words
         assert done.stderr.startswith(f"damoos: {message}"), done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_age_an_interval_and_a_goal_are_tuned_together(guest_image: None, tmp_path: Path) -> None:
+    """On 7.3, with a goal that the kernel steers by pressure."""
+    scheme = tmp_path / "psi.damos"
+    goal = "quotas.goals[0].metric=some_mem_psi_us quotas.goals[0].target=5ms"
+    limits = "quotas.sz=1G quotas.reset_interval=100ms quotas.weights.age=1000"
+    scheme.write_text(f"attrs  sample=5ms\n4K max  min min  MIN_AGE max  pageout  {limits}  {goal}\n")
+    tuned = ("min_age=100ms:2s", "attrs.aggr=20ms:400ms", "quotas.goals[0].target=1ms:50ms")
+    words = ["--workload", short_workload(tmp_path, manual_min_age="500ms"), "--kernels", "damoos", "--scheme", scheme]
+    words += [word for one in tuned for word in ("--tune", one)]
+    words += ["--trials", "4", "--repeats", "2", "--candidates", "1", "--results", tmp_path, "--format", "json"]
+    done = damoos("tune", *words, "--score", "weighted", "--weight", "memory_saving=1", "--limit", "slowdown<=0.5")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    keys = {"min_age_us", "attrs.aggr_us", "quotas.goals[0].target_us"}
+    assert all(set(trial["params"]) == keys for trial in found["trials"])
+    assert found["verdict"]
+    best = Context.parse(found["recommended"]["scheme"])
+    assert best.attrs.aggr_us == found["recommended"]["params"]["attrs.aggr_us"]
+    assert best == context_from_json(found["recommended"]["damo"])

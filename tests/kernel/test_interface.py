@@ -1,4 +1,4 @@
-"""The contract of the kernel's interface on three kernels: Debian's 6.12, our 6.12, our 6.1."""
+"""The contract of the kernel's interface on four kernels: Debian's 6.12 and its newest, our 7.3, our 6.1."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from damoos.damon.scheme import Context
 from damoos.machines.base import Session
-from damoos.testing.contracts import KernelInterfaceContract
+from damoos.machines.guest import kernels
+from damoos.testing.contracts import FEATURES, KernelInterfaceContract, refusal
 from tests.conftest import KERNELS, open_guest
 
 
@@ -21,3 +23,10 @@ class TestKernelInterface(KernelInterfaceContract):
         guest = open_guest(kernel)
         yield guest
         guest.close()
+
+    def test_nothing_of_it_is_unknown_and_the_newest_have_all(self, kernel: str, offered: dict[str, list[str]]) -> None:
+        release = kernels.kernel(kernel).release
+        if release.split(".")[:2] in (["6", "1"], ["6", "12"], ["7", "3"]):  # Debian's newest moves on
+            assert offered["unknown"] == []
+        if release.startswith("7."):
+            assert [text for text in FEATURES if refusal(Context.parse(text), offered)] == []

@@ -63,7 +63,7 @@ def kernel_packages(series: str) -> list[str]:
     ConfigError : the archive has none
     """
     versions: dict[tuple[int, ...], str] = {}
-    for name in _apt("apt-cache", "pkgnames", "linux-image-").split():
+    for name in names("linux-image-"):
         if (match := _CLOUD_IMAGE.fullmatch(name)) and f"{match[1]}.".startswith(f"{series}." if series else ""):
             versions[tuple(map(int, match[1].split(".")))] = name
     if not versions:
@@ -71,6 +71,11 @@ def kernel_packages(series: str) -> list[str]:
     image = versions[max(versions)]
     parts = _PARTS.findall(_apt("apt-cache", "depends", "--important", image))
     return [image, *parts]
+
+
+def names(prefix: str) -> list[str]:
+    """Names of the archive's packages that begin so."""
+    return _apt("apt-cache", "pkgnames", prefix).split()
 
 
 def with_backports(sources: str) -> str:

@@ -182,7 +182,7 @@ def test_without_root_nobody_can_say_whether_damon_is_free() -> None:
 def test_only_what_is_needed_has_to_work() -> None:
     changes = {"tryout": {"pageout": 0}, "state": {"swaps": []}}
     assert fit(examine(Answers(**changes), "mine", AS_IT_IS, needs=()))
-    assert not fit(examine(Answers(**changes), "mine", AS_IT_IS, needs=("hugepage",)))
+    assert not fit(examine(Answers(**changes), "mine", AS_IT_IS, needs=(("vaddr", "hugepage"),)))
 
 
 def test_a_clock_that_runs_wrong() -> None:

@@ -22,6 +22,11 @@ def scheme(action: str, min_sz=0, min_freq=0, max_freq=None, min_age_us=0) -> Sc
     return Scheme(action, AccessPattern(min_sz, None, Fraction(min_freq), top, min_age_us, None))
 
 
+# damoos's own, and the kernel's modules.
+RECIPES = (
+    "psi-reclaim", "node-memcg", "cold-group", "working-set", "lru-sort", "ethp-collapse", "damon_reclaim",
+    "damon_lru_sort",
+)  # fmt: skip
 # Copied from the paper and the patch set by hand, in the kernel's units.
 PUBLISHED = {
     "prcl": [scheme("pageout", 4096, max_freq=0, min_age_us=5 * S)],

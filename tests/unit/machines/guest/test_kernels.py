@@ -199,7 +199,7 @@ def test_the_newest_kernel_of_a_series_is_chosen_by_number(monkeypatch: pytest.M
         "depends": " |Depends: <dracut>\n  Depends: linux-base-7.3.4+deb13-cloud-amd64\n"
         "  Depends: linux-binary-7.3.4+deb13-cloud-amd64\n  PreDepends: linux-base\n",
     }
-    monkeypatch.setattr(debian, "_apt", lambda _, word, *words: answers[word])
+    monkeypatch.setattr(debian, "_apt", lambda _, word, *__: answers[word])
     assert debian.kernel_packages("6.12")[0] == "linux-image-6.12.117+deb12-cloud-amd64"
     assert debian.kernel_packages("") == [
         f"linux-{part}-7.3.4+deb13-cloud-amd64" for part in ("image", "base", "binary")
