@@ -78,13 +78,13 @@ class SysfsKdamond(Kdamond):
 
     def _write(self, context: Context) -> None:
         self._written = {}
-        for setting in settings(context, layered=(self._files / "schemes").exists() and self._is_layered(context)):
+        for setting in settings(context, self._is_layered(context)):
             path = self._files / setting.path
             if setting.default is not None and not path.exists():
                 if setting.value == setting.default:
                     continue
                 raise lacks(setting.path)
-            if setting.path.endswith("memcg_path") or setting.path.endswith("/path"):
+            if setting.path.endswith(("/memcg_path", "/path")):
                 self._check_group(setting)
             # Writing the number makes all schemes anew, and with them what a running kdamond's stats are shown through.
             if setting.path != "schemes/nr_schemes" or read(path) != setting.value:
