@@ -65,7 +65,7 @@ def test_a_study_on_two_kernels_and_how_they_differ(guest_image: None, tmp_path:
     old, new = found["studies"]
     assert (old["machine"]["kernel_name"], new["machine"]["kernel_name"]) == ("damoos-6.1", "damoos")
     assert old["machine"]["kernel"].startswith("6.1.")
-    assert new["machine"]["kernel"].startswith("6.12.")
+    assert new["machine"]["kernel"] == kernels.kernel("damoos").release
     assert all(trial["damos"]["sz_tried_bytes"] > 0 for trial in old["trials"])
     compared = found["comparison"]
     assert [one["name"] for one in compared["kernels"]] == ["damoos-6.1", "damoos"]
