@@ -165,15 +165,16 @@ def test_filters_leave_out_what_they_match(
     """Cold memory of a process in the root group leaves it, unless the filter keeps it."""
     shell(sysfs_guest, "echo +memory > /sys/fs/cgroup/cgroup.subtree_control; mkdir -p /sys/fs/cgroup/theirs")
     scheme = replace(Scheme.parse(COLD), filters=(one,) if one else ())
+    # 7.3 gets through all of the machine's memory more slowly (docs/kernel.md).
+    is_slow = operations == "paddr" and sysfs_guest.facts["kernel_name"] == "damoos"
+    enough_mib = (0.1 if is_slow else 0.8) * COLD_MIB
     pid = start(sysfs_guest, Context((scheme,), operations))
     try:
-        until(
-            sysfs_guest, lambda _: goes and swapped_mib(sysfs_guest, pid) > 0.8 * COLD_MIB, within_s=20 if goes else 4
-        )
+        until(sysfs_guest, lambda _: goes and swapped_mib(sysfs_guest, pid) > enough_mib, within_s=40 if goes else 4)
         left = swapped_mib(sysfs_guest, pid)
     finally:
         sysfs_guest.agent.call("stop")
-    assert left > 0.8 * COLD_MIB if goes else left < 1, left
+    assert left > enough_mib if goes else left < 1, left
 
 
 def test_the_young_filter_keeps_what_was_just_used(sysfs_guest: GuestSession) -> None:
@@ -221,7 +222,9 @@ def test_the_doctor_sees_that_accessed_bits_lie(guest_image: None, monkeypatch: 
     finally:
         session.close()
     assert findings["accessed bits"].state == "unfit"
-    assert [name for name, finding in findings.items() if finding.state == "unfit"] == ["accessed bits"]
+    # A second is too short to judge the neighbours by.
+    unfit = [name for name, finding in findings.items() if finding.state == "unfit" and name != "neighbours"]
+    assert unfit == ["accessed bits"]
 
 
 @pytest.mark.parametrize("operations", ["vaddr", "paddr"])
@@ -244,6 +247,7 @@ def test_an_action_that_the_operations_set_cannot_do_is_refused(sysfs_guest: Gue
 
 
 def test_a_bad_commit_that_kills_the_kdamond_does_not_go_unnoticed(sysfs_guest: GuestSession) -> None:
+    """7.3 refuses it, and goes on as it was."""
     place = "/sys/kernel/mm/damon/admin/kdamonds/0"
     document = prcl("5s")
     document["kdamonds"][0]["contexts"][0]["nr_regions"] = {"min": "10", "max": "5"}
@@ -251,11 +255,16 @@ def test_a_bad_commit_that_kills_the_kdamond_does_not_go_unnoticed(sysfs_guest: 
     try:
         with pytest.raises(SchemeError, match="nr_regions"):
             sysfs_guest.agent.call("commit", context=document)
-        # The same by hand: the kernel reports success.
+        # The same by hand: 6.12 reports success.
         shell(sysfs_guest, f"echo 5 > {place}/contexts/0/monitoring_attrs/nr_regions/max")
-        shell(sysfs_guest, f"echo commit > {place}/state")
-        assert shell(sysfs_guest, f"cat {place}/state") == "off"
-        with pytest.raises(MachineError):
+        said = shell(sysfs_guest, f"echo commit 2>&1 > {place}/state || echo refused")
+        state = shell(sysfs_guest, f"cat {place}/state")
+        if sysfs_guest.facts["kernel_name"] == "debian":
+            assert (said, state) == ("", "off")
+            with pytest.raises(MachineError):
+                sysfs_guest.agent.call("commit", context=prcl("5s"))
+        else:
+            assert (said.endswith("refused"), state) == (True, "on")
             sysfs_guest.agent.call("commit", context=prcl("5s"))
     finally:
         sysfs_guest.agent.call("stop")
