@@ -61,7 +61,7 @@ def cost(machines: int, trials: int, searcher: str) -> list[tuple[str, ...]]:
 
     def event(kind: str, said: dict[str, Any]) -> None:
         runs[0] += kind == "run"
-        if runs[0] % every == 0:
+        if kind == "run" and runs[0] % every == 0:
             memory[runs[0]] = rss_mib()
 
     seconds = swept(machines, trials, searcher, event)
