@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from damoos.damon.words import BASIS_POINTS, FLAG, NUMBER, TEXT, TIME_US, Part, Table, Word
+from damoos.damon.filters import FILTER_WORDS
+from damoos.damon.words import BASIS_POINTS, NUMBER, TIME_US, Part, Table, Word
 from damoos.errors import SchemeError, nearest
 
 PROBE_FILTER_TYPES = ("anon", "memcg")
@@ -120,12 +121,7 @@ class Attrs:
         return max(1, self.aggr_us // self.sample_us)
 
 
-PROBE_FILTER_WORDS: Table = {
-    "type": Word("type", TEXT),
-    "matching": Word("matching", FLAG),
-    "allow": Word("allow", FLAG),
-    "memcg_path": Word("memcg_path", TEXT),
-}
+PROBE_FILTER_WORDS: Table = {key: FILTER_WORDS[key] for key in ("type", "matching", "allow", "memcg_path")}
 PROBE_WORDS: Table = {
     "filters": Part("filters", ProbeFilter, PROBE_FILTER_WORDS, is_list=True),
     "weight": Word("weight", NUMBER),

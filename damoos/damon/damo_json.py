@@ -20,7 +20,7 @@ from damoos.damon.filters import Filter
 from damoos.damon.modules import Module
 from damoos.damon.pattern import AccessPattern
 from damoos.damon.quotas import GOAL_METRICS, Goal, Quotas
-from damoos.damon.scheme import Context, Dest, Scheme, Watermarks
+from damoos.damon.scheme import ULONG_MAX, Context, Dest, Scheme, Watermarks
 from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.units import TIME_UNITS_US, format_percent, format_us, parse_bytes, parse_percent
 
@@ -31,8 +31,8 @@ _TIME = re.compile(r"([\d.,]+)\s*([a-z]+)\s*")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 # Units of counts: what an access pattern counts in place of a share or a time.
 _SAMPLES, _AGGREGATIONS = "samples", "aggr_intervals"
-# damo's word for the largest value, and that value.
-_MAX, _ULONG_MAX = "max", (1 << 64) - 1
+# damo's word for the largest value.
+_MAX = "max"
 
 
 def context_to_json(context: Context, pid: int | None = None) -> Json:
@@ -78,7 +78,7 @@ def context_from_json(document: Json) -> Context:
         (context,) = contexts
         attrs, module = _attrs(context), kdamonds[0].get("module")
         return Context(
-            schemes=tuple(_scheme(scheme, attrs) for scheme in context.get("schemes", ())),
+            schemes=tuple(scheme_from_json(scheme, attrs) for scheme in context.get("schemes", ())),
             operations=context["ops"],
             attrs=attrs,
             pause=_flag(context.get("pause", False)),
@@ -143,10 +143,7 @@ def scheme_from_json(form: Json, attrs: Attrs | None = None) -> Scheme:
     attrs : Attrs or None
         What counts of samples and aggregations are of; None for the default ones.
     """
-    return _scheme(form, attrs or Attrs())
-
-
-def _scheme(form: Json, attrs: Attrs) -> Scheme:
+    attrs = attrs or Attrs()
     pattern = form.get("access_pattern", {})
     size, freq, age = (pattern.get(name, {}) for name in ("sz_bytes", "nr_accesses", "age"))
     target = form.get("target_nid")
@@ -318,7 +315,7 @@ def _range(low: str, high: Any, form: Callable[[Any], str]) -> Json:
 
 
 def _is_max(value: Any) -> bool:
-    return value == _MAX or (isinstance(value, (int, float)) and value >= _ULONG_MAX)
+    return value == _MAX or (isinstance(value, (int, float)) and value >= ULONG_MAX)
 
 
 def _upper(form: Mapping[str, Any], read: Callable[[Any], int]) -> int | None:
@@ -336,7 +333,7 @@ def _flag(value: Any) -> bool:
 
 def _size(value: Any) -> int:
     if value in ("min", _MAX):
-        return 0 if value == "min" else _ULONG_MAX
+        return 0 if value == "min" else ULONG_MAX
     if not isinstance(value, str):
         return int(value)
     # damo rounds what it prints: 1.001 KiB is what it makes of 1025 bytes, and reads as 1025.

@@ -15,9 +15,8 @@ from damoos.damon.modules import MODULE_WORDS, PARAMETERS, STATS_OF
 from damoos.damon.scheme import Context
 from damoos.damon.settings import lacks
 from damoos.damon.stats import DamosStats
+from damoos.damon.sysfs import SysfsKdamond
 from damoos.errors import MachineError, UnsupportedError
-
-_KDAMONDS = "sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
 
 
 class ModuleKdamond(Kdamond):
@@ -37,9 +36,8 @@ class ModuleKdamond(Kdamond):
         """A kdamond of sysfs's, or the module switched on by somebody else."""
         if not self._files.exists():
             raise UnsupportedError(f"this kernel has no module {self.interface}")
-        if (self._root / _KDAMONDS).exists() and read(self._root / _KDAMONDS) != "0":
-            return "nr_kdamonds is not 0"
-        return f"{self.interface} is enabled" if read(self._files / "enabled") == "Y" else ""
+        sign = SysfsKdamond(self._root).used_by_others() if SysfsKdamond.is_here(self._root) else ""
+        return sign or (f"{self.interface} is enabled" if read(self._files / "enabled") == "Y" else "")
 
     def _former(self) -> dict[str, Any]:
         names = (name for name in MODULE_WORDS[self.interface] if (self._files / name).exists())

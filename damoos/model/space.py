@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from damoos.damon.scheme import SCHEME_WORDS, word_at
+from damoos.damon.words import TIME_MS
 from damoos.errors import ConfigError, nearest
 from damoos.units import format_bytes, format_us, parse_bytes, parse_percent, parse_us
 
@@ -29,13 +30,6 @@ def _parse_percent(text: str) -> int:
     return int(percent)
 
 
-def _parse_ms(text: str) -> int:
-    time_us = parse_us(text)
-    if time_us % 1000:
-        raise ConfigError(f"'{text}' is not a whole number of milliseconds")
-    return time_us // 1000
-
-
 @dataclass(frozen=True)
 class _Unit:
     parse: Callable[[str], int]
@@ -45,7 +39,7 @@ class _Unit:
 
 UNITS = {
     "us": _Unit(parse_us, format_us, is_log=True),
-    "ms": _Unit(_parse_ms, lambda value: format_us(value * 1000), is_log=True),
+    "ms": _Unit(TIME_MS.parse, TIME_MS.form, is_log=True),
     "bytes": _Unit(parse_bytes, format_bytes, is_log=True),
     "percent": _Unit(_parse_percent, lambda value: f"{value}%", is_log=False),
     "count": _Unit(int, str, is_log=True),
