@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from damoos.damon.files import read
+from damoos.damon.modules import MODULE_WORDS, PARAMETERS
 from damoos.damon.scheme import Context
 from damoos.damon.stats import DamosStats
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 
 REMOVE_S = 10.0
-# Modules that start a kdamond of their own, which no interface shows, because somebody wants what they do.
-_MODULES = ("damon_reclaim", "damon_lru_sort")
-DAMON_STAT = "sys/module/damon_stat/parameters"
+DAMON_STAT = PARAMETERS.format("damon_stat")
 
 AboutTo = Callable[[Mapping[str, Any]], None]
 Spans = Sequence[tuple[int, int]]
@@ -216,12 +215,14 @@ class Kdamond(ABC):
 def module_that_runs(root: Path) -> str:
     """A module whose own kdamond runs, which neither interface shows; empty if there is none.
 
+    Whoever has switched it on wants what it does, which is not so of DAMON_STAT.
+
     References
     ----------
     Documentation/admin-guide/mm/damon/reclaim.rst, kdamond_pid
     """
-    for module in _MODULES:
-        where = root / f"sys/module/{module}/parameters/kdamond_pid"
+    for module in MODULE_WORDS:
+        where = root / PARAMETERS.format(module) / "kdamond_pid"
         if where.exists() and read(where) != "-1":
             return f"{module} runs"
     return ""
