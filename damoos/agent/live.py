@@ -100,7 +100,7 @@ class Live:
                 readings[name].append(reading(source, argv, key))
             if self._scheme:
                 now = {name: values[-1] for name, values in readings.items()}
-                self._scheme.feed({"rss_bytes": sum(map(proc.rss_bytes, pids)), **now})
+                self._scheme.feed(lambda: {"rss_bytes": sum(map(proc.rss_bytes, pids)), **now})
 
         cpu = CpuTimes(self._check_alive())
         spent_s = self._scheme.cpu_s() if self._scheme else 0.0

@@ -196,7 +196,7 @@ class Run:
                     meter.sample(pids)
                 if self._scheme:
                     self._scheme.follow(pids)
-                    self._scheme.feed({"rss_bytes": sum(map(proc.rss_bytes, pids))})
+                    self._scheme.feed(lambda: {"rss_bytes": sum(map(proc.rss_bytes, pids))})
                 self._check_output()
                 if awaited is not program and children.has_ended(program):
                     killed = ": the kernel killed it, because memory ran out" if meter and meter.oom_kills else ""

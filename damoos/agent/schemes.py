@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +86,14 @@ class SchemeOnProcess:
         self._context = context
         return self.kdamond.accepted()
 
-    def feed(self, measured: Mapping[str, float]) -> None:
+    def feed(self, measured: Callable[[], Mapping[str, float]]) -> None:
         """Tell goals that are fed what their metrics are now; at most once in `FEED_S`.
 
         Parameters
         ----------
-        measured : mapping of str to float
-            What is measured while the workload runs, by name.
+        measured : callable
+            What is measured while the workload runs, by name; called only if a goal is fed, so that it costs the other
+            runs nothing.
 
         Raises
         ------
@@ -106,13 +107,14 @@ class SchemeOnProcess:
         }
         if not goals or time.monotonic() < self._feed_from:
             return
+        values = measured()
         for name in goals.values():
-            if name not in measured:
+            if name not in values:
                 raise MeasurementError(
-                    f"feed={name}: no such metric is measured while the workload runs{nearest(name, measured)}"
+                    f"feed={name}: no such metric is measured while the workload runs{nearest(name, values)}"
                 )
         self._feed_from = time.monotonic() + FEED_S
-        self.kdamond.feed({place: round(measured[name]) for place, name in goals.items()})
+        self.kdamond.feed({place: round(values[name]) for place, name in goals.items()})
 
     def follow(self, pids: list[int]) -> None:
         """Watch children that have come since; without a restart, so that ages are kept."""

@@ -74,7 +74,7 @@ class Service:
     def _in_force(self, pids: list[int]) -> dict[str, Any]:
         self._scheme.follow(pids)
         rss_bytes = sum(map(proc.rss_bytes, pids))
-        self._scheme.feed({"rss_bytes": rss_bytes})
+        self._scheme.feed(lambda: {"rss_bytes": rss_bytes})
         return {
             "rss_bytes": rss_bytes,
             "damos": [scheme.as_dict() for scheme in self._scheme.kdamond.stats()],

@@ -205,7 +205,7 @@ class Context:
         operations : str
             For a text that does not name them.
         words : mapping of str to str
-                Values by their dotted paths, in place of those of the text. A path that names no scheme (``quotas.sz``,
+            Values by their dotted paths, in place of those of the text. A path that names no scheme (``quotas.sz``,
             not ``schemes[0].quotas.sz``) is that of every scheme; ``quotas.goals[0].target`` of those that have a goal.
 
         Raises
@@ -218,14 +218,14 @@ class Context:
         attrs, schemes = _attrs_line(lines), [line for line in lines if not line.is_attrs]
         own, of_schemes = _sorted_out(words or {}, schemes)
         with attrs.placed():
-            fields = _split(attrs.words | own)
-            held = build(Attrs, ATTRS_WORDS, fields[0])
-            context = build(cls, _CONTEXT_WORDS, {"operations": operations} | fields[1], schemes=(), attrs=held)
+            of_attrs, of_context = _split(attrs.words | own)
+            held = build(Attrs, ATTRS_WORDS, of_attrs)
+            context = build(cls, _CONTEXT_WORDS, {"operations": operations} | of_context, schemes=(), attrs=held)
         built = []
         for line, more in zip(schemes, of_schemes):
             with line.placed():
                 built.append(build(Scheme, SCHEME_WORDS, line.words | more, action=line.action, pattern=line.pattern))
-        return cls(tuple(built), context.operations, held, context.pause, context.refresh_ms)
+        return replace(context, schemes=tuple(built))
 
     def __str__(self) -> str:
         """The text that `parse` reads: a line ``attrs`` where something is not as by default, and the schemes."""
