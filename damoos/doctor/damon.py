@@ -68,7 +68,9 @@ def damon(
         yield Finding("DAMON", UNFIT, "this kernel has none", todo)
         return
     words = (f"{name} {' '.join(offered[name])}" for name in ("interfaces", "operations", "actions"))
-    yield Finding("DAMON", OK, "; ".join(words))
+    unknown = offered.get("unknown", [])
+    more = [f"unknown to damoos, and left alone: {' '.join(unknown)}"] if unknown else []
+    yield Finding("DAMON", OK, "; ".join([*words, *more]))
     if "vaddr" in offered["operations"]:
         yield _accessed_bits(call, facts)
     usual = "vaddr" if "vaddr" in offered["operations"] else offered["operations"][0]

@@ -95,6 +95,17 @@ def test_what_damon_stat_has_seen_is_told_and_no_reason_against_the_machine() ->
     assert "40 % for 1s, 40 % for 10s, 0 % for 2m; accessed about 64 MiB per second" in told.found
 
 
+def test_what_a_newer_damon_has_is_named() -> None:
+    offered = of(examine(Answers(), "mine", AS_IT_IS), "DAMON").found
+    assert "unknown" not in offered
+    newer = Answers()
+    newer.answers["probe"] = {**newer("probe"), "unknown": ["schemes/0/dream", "action:dream"]}
+    finding = of(examine(newer, "mine", AS_IT_IS), "DAMON")
+    assert (finding.state, finding.found) == (
+        "ok", f"{offered}; unknown to damoos, and left alone: schemes/0/dream action:dream",
+    )  # fmt: skip
+
+
 def test_swap_of_others_beside_damoos_s_own_is_told() -> None:
     conditions = Conditions(swap=Swap(size="1G"))
     assert of(examine(Answers(), "mine", conditions), "other swap").state == "ok"
