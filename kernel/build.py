@@ -24,7 +24,7 @@ from typing import Any
 
 from damoos.common import paths
 from damoos.errors import ConfigError, DamoosError, MachineError, UnsupportedError, nearest
-from damoos.machines.guest import debian, kernel_image, kernels
+from damoos.machines.guest import debian, kernel_image, kernels, kselftest
 from damoos.machines.guest.image import image
 
 HERE = Path(__file__).resolve().parent
@@ -49,10 +49,12 @@ NEEDS = {
 }
 FREE_BYTES = 6 << 30
 UNUSED = (
-    "Documentation", "sound", "tools/testing", "drivers/gpu", "drivers/iio", "drivers/infiniband", "drivers/media",
-    "drivers/net/ethernet", "drivers/net/wireless", "drivers/scsi", "drivers/staging",
+    "Documentation", "sound", "tools/testing/[!s]*", "tools/testing/selftests/[!dk]*", "drivers/gpu", "drivers/iio",
+    "drivers/infiniband", "drivers/media", "drivers/net/ethernet", "drivers/net/wireless", "drivers/scsi",
+    "drivers/staging",
 )  # fmt: skip
 """Folders of which a build needs only the Makefiles and the options."""
+SELFTESTS = "tools/testing/selftests/damon"
 LAST_LINES = 8
 
 
@@ -131,10 +133,33 @@ def _build(version: str, jobs: int, keep: bool) -> None:
     }
     found = kernels.store(bzimage, None, about, name)
     (found.path / "config").write_bytes(config)
+    _keep_selftests(tree / SELFTESTS, found.path / kselftest.FOLDER)
     if not keep:
         shutil.rmtree(tree)
         package.path.unlink()
     say(f"'{name}' is {found.path}, Linux {found.release}, in {about['built_in_s']} s")
+
+
+def _keep_selftests(source: Path, target: Path) -> None:
+    """Lay DAMON's selftests beside the kernel, their programs compiled, with the list of what is to be run."""
+    makefile = (source / "Makefile").read_text().replace("\\\n", " ")
+
+    def named(variable: str) -> list[str]:
+        lines = re.findall(rf"^{variable}\s*\+?=(.*)$", makefile, re.M)
+        return [word for line in lines for word in line.split()]
+
+    programs = named("TEST_PROGS")
+    if not programs:
+        raise MachineError(f"{source}/Makefile names no TEST_PROGS, so DAMON's selftests have another form")
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
+    for name in (*programs, *named("TEST_FILES")):
+        shutil.copy(source / name, target)
+    for name in programs:  # Debian's source has lost the mode of some
+        (target / name).chmod(0o755)
+    for name in named("TEST_GEN_FILES"):  # linked for any libc, which the guest's need not be that of this host
+        _run(["gcc", "-O2", "-static", "-o", str(target / name), f"{name}.c"], source)
+    (target / kselftest.LIST).write_text("".join(f"{kselftest.SUITE}:{name}\n" for name in programs))
 
 
 def configure(tree: Path, version: str) -> list[str]:
@@ -206,7 +231,7 @@ def _wanted(version: str) -> dict[str, str]:
 def _recipe(version: str) -> str:
     """Hash of everything in this folder that decides what is built; comments do not."""
     patches = b"".join(patch.name.encode() + b"\0" + patch.read_bytes() for patch in _patches(version))
-    return _sha256(json.dumps(_wanted(version), sort_keys=True).encode() + patches)[:16]
+    return _sha256(json.dumps(_wanted(version), sort_keys=True).encode() + patches + SELFTESTS.encode())[:16]
 
 
 def _check_needs() -> None:

@@ -109,20 +109,21 @@ def kernel_test(
     name: Annotated[str, typer.Argument(help="A name that 'damoos kernel list' shows.")] = "damoos",
     form: Format = "text",
 ) -> None:
-    """Boot a kernel with DAMON's KUnit tests and print one line for each; exit with 1 if one has failed.
+    """Run DAMON's KUnit tests and kselftests on a kernel, print one line for each; exit with 1 if one has failed.
 
     Example: damoos kernel test damoos
     """
-    from damoos.machines.guest import kunit
+    from damoos.machines.guest import kselftest, kunit
 
     check_format(form)
-    tests = kunit.run(name, say)
+    tests = [*kunit.run(name, say), *kselftest.run(name, say)]
     failed = [test for test in tests if test.state == "not ok"]
     if form == "json":
         print(json.dumps([asdict(test) for test in tests], indent=2))
     else:
         print("\n".join(map(str, tests)))
-        print(f"{len(tests)} tests, {len(failed)} failed")
+        skipped = sum(test.state == "skip" for test in tests)
+        print(f"{len(tests)} tests, {len(failed)} failed, {skipped} skipped")
     if failed:
         raise typer.Exit(FAILED)
 

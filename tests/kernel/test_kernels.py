@@ -28,6 +28,7 @@ from damoos.errors import (
 from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestMachine, GuestSession, kernels
 from damoos.machines.guest.features import features
+from damoos.machines.guest.kselftest import run as run_kselftests
 from damoos.machines.guest.kunit import run as run_kunit
 from damoos.policies.base import DamosPolicy
 from damoos.testing.contracts import until
@@ -84,9 +85,19 @@ def test_the_kernels_own_unit_tests_pass(kernel: str, count: int, guest_image: N
     assert [str(one) for one in found if one.state != "ok"] == []
 
 
+def test_the_kernels_own_selftests_pass(guest_image: None) -> None:
+    # Of 6.1, which takes 6 s; those of 7.3 take 100 s, and "make kernel-test" runs them.
+    found = run_kselftests("damoos-6.1")
+    assert len(found) == 7
+    assert [str(one) for one in found if one.state == "not ok"] == []
+    assert {one.name for one in found if one.state == "ok"} >= {"debugfs_attrs.sh", "sysfs.sh"}
+
+
 def test_a_kernel_without_unit_tests_says_so(guest_image: None) -> None:
     with pytest.raises(UnsupportedError, match="kernel 'debian' has no KUnit tests"):
         run_kunit("debian")
+    with pytest.raises(UnsupportedError, match="kernel 'debian' has no kselftests beside it"):
+        run_kselftests("debian")
 
 
 def series(release: str) -> list[str]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from damoos.errors import UnsupportedError
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.image import image
+from damoos.machines.guest.kernel_tests import KernelTest
 from damoos.machines.guest.kernels import kernel
 from damoos.machines.guest.qemu import BOOT_S, READY, QemuProcess
 
@@ -25,20 +25,7 @@ _SUITE = re.compile(_TIME + r"\s+# Subtest: (\S+)$")
 _RESULT = re.compile(_TIME + r"(\s+)(ok|not ok) \d+ (?:- )?(\S+?)(?: # (SKIP.*))?$")
 
 
-@dataclass(frozen=True)
-class KunitResult:
-    """One test: ``ok``, ``not ok`` or ``skip``."""
-
-    suite: str
-    name: str
-    state: str
-
-    def __str__(self) -> str:
-        """One line for people."""
-        return f"{self.state:<7} {self.suite}: {self.name}"
-
-
-def run(name: str, say: Callable[[str], None] = lambda _: None) -> list[KunitResult]:
+def run(name: str, say: Callable[[str], None] = lambda _: None) -> list[KernelTest]:
     """Boot a kernel with its tests switched on.
 
     Raises
@@ -59,12 +46,12 @@ def run(name: str, say: Callable[[str], None] = lambda _: None) -> list[KunitRes
     return results
 
 
-def parse(console: str) -> list[KunitResult]:
+def parse(console: str) -> list[KernelTest]:
     """Results of all tests that a console shows, in their order."""
     results, suite = [], ""
     for line in console.splitlines():
         if match := _SUITE.match(line.rstrip()):
             suite = match[1]
         elif match := _RESULT.match(line.rstrip()):
-            results.append(KunitResult(suite, match[3], "skip" if match[4] else match[2]))
+            results.append(KernelTest(suite, match[3], "skip" if match[4] else match[2]))
     return results
