@@ -99,10 +99,10 @@ def _build(version: str, jobs: int, keep: bool) -> None:
     _check_needs()
     started = time.monotonic()
     place = paths.cache() / "kernels/build"
-    with debian.archive(debian.with_backports(image(say).sources)):
-        source = _source(version)
+    with debian.archive(debian.with_backports(image(say).sources)) as archive:
+        source = _source(archive, version)
         say(f"fetching {source} from Debian")
-        package = debian.fetch(source, place / version)
+        package = archive.fetch(source, place / version)
     tree = place / version / f"{package.sha256[:8]}-{recipe[:8]}"
     patches = _patches(version)
     if not (tree / ".patched").exists():
@@ -242,9 +242,9 @@ def _check_needs() -> None:
         raise MachineError(f"{paths.cache()}: less than 6 GB free to build in; set DAMOOS_CACHE elsewhere")
 
 
-def _source(version: str) -> str:
+def _source(archive: debian.Archive, version: str) -> str:
     """The package of a version's source. Of our newest, the next one where the archive has dropped it already."""
-    sources = debian.names("linux-source-")
+    sources = archive.names("linux-source-")
     wanted = f"linux-source-{version}"
     if wanted in sources or version != NEWEST:
         return wanted

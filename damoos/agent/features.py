@@ -59,7 +59,7 @@ def features(log: UndoLog) -> dict[str, str]:
         "tracepoint damon_aggregated": _path("tracing/events/damon/damon_aggregated"),
         "damon.flush_tlb": _there((_SYS / "module/damon/parameters/flush_tlb").exists()),
         "modules": _words(offered.get("modules", [])),
-        "page-table isolation in force": _there("pti" in proc.cpu_flags()),
+        "page-table isolation in force": _there(proc.isolates_page_tables()),
         "transparent huge pages": _path("mm/transparent_hugepage/enabled"),
         "idle page tracking": _path("mm/page_idle/bitmap"),
         "zram": _there((_SYS / "class/zram-control").exists()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -123,7 +124,43 @@ def flushes_tlb() -> bool:
     patch = Path("/sys/module/damon/parameters/flush_tlb")
     if patch.exists() and patch.read_text().strip() == "Y":
         return True
-    return "pti" in cpu_flags()
+    return isolates_page_tables()
+
+
+def isolates_page_tables() -> bool:
+    """Whether user space has page tables of its own.
+
+    arm64 names it among its mitigations, but not where the CPU would not need it; then only the kernel's log tells.
+    """
+    if os.uname().machine != "aarch64":
+        return "pti" in cpu_flags()
+    with contextlib.suppress(OSError):
+        if "PTI" in Path("/sys/devices/system/cpu/vulnerabilities/meltdown").read_text():
+            return True
+    return any("detected: Kernel page table isolation" in line for line in _log())
+
+
+def _log() -> list[str]:
+    """Lines of the kernel's log; none where it may not be read."""
+    try:
+        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return []
+    lines = []
+    try:
+        while True:
+            lines.append(os.read(log, 8192).decode(errors="replace"))
+    except OSError:  # EAGAIN at its end; EPIPE where it was overwritten meanwhile
+        return lines
+    finally:
+        os.close(log)
+
+
+def emulated() -> bool:
+    """Whether the CPU is one that QEMU emulates in software, by what it calls itself."""
+    if os.uname().machine == "aarch64":
+        return int(_of_first_cpu("CPU implementer") or "1", 16) == 0  # reserved for software by Arm
+    return "TCG" in cpu_model()
 
 
 def cpu_flags() -> list[str]:

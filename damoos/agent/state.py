@@ -28,7 +28,7 @@ def state() -> dict[str, Any]:
         "cgroup_v2": (cgroup.CGROUPS / "cgroup.controllers").exists(),
         "cgroups": cgroup.usable(),
         "psi": "some" in cgroup.pressure(None),
-        "emulated": "TCG" in proc.cpu_model(),
+        "emulated": proc.emulated(),
         "clocksource": "".join(_lines(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource"))),
         "wall_s": time.time(),
         "boot_s": time.clock_gettime(time.CLOCK_BOOTTIME),

@@ -113,7 +113,7 @@ def run_once(
     MachineError : the machine failed, not the workload
     """
     spec = {
-        **workload.spec(session.copy, session.facts.get("vcpus", 1)),
+        **workload.spec(session.copy, session.facts.get("vcpus", 1), session.facts.get("arch", "")),
         "cpus": list(machine.conditions.cpu_list()),
         "limit_s": limit_s,
         "warm_up_s": workload.tuning.limit_s,

@@ -240,7 +240,7 @@ def _keep(spec: dict[str, Any]) -> None:
             call["pid"] = spec["pid"]
         else:
             workload = study.config.workload_on(lease.which)
-            call |= workload.spec(lease.copy, lease.facts.get("vcpus", 1))
+            call |= workload.spec(lease.copy, lease.facts.get("vcpus", 1), lease.facts.get("arch", ""))
         begun = lease.call("apply", **call)
         if "pid" in call:
             call["started"] = begun["started"]

@@ -6,6 +6,7 @@ It answers an agent's calls with numbers from a response curve. What it gives is
 from __future__ import annotations
 
 import base64
+import os
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -110,7 +111,12 @@ class FakeSession(Session):
     def __init__(self, machine: FakeMachine) -> None:
         self._machine = machine
         self.facts = {"kernel": machine.kernel, "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
-        self.facts |= {"arch": "fake", "damon_in_use": machine.damon_in_use, "swap_bytes": 1 << 28, "has_thp": True}
+        self.facts |= {
+            "arch": os.uname().machine,
+            "damon_in_use": machine.damon_in_use,
+            "swap_bytes": 1 << 28,
+            "has_thp": True,
+        }
         self.facts["left_behind"] = list(machine.left_behind)
         self.facts["metrics"] = [
             "cgroup_avg_bytes", "zram_avg_bytes", "net_avg_bytes",

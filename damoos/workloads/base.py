@@ -62,12 +62,22 @@ class Workload(ABC):
     tuning: Tuning
 
     @abstractmethod
-    def spec(self, copy: Copy, vcpus: int = 1) -> dict[str, Any]:
-        """What the agent is to run, see `damoos.agent`; ``copy`` brings a file there and gives its path."""
+    def spec(self, copy: Copy, vcpus: int = 1, arch: str = "") -> dict[str, Any]:
+        """What the agent is to run, see `damoos.agent`.
 
-    def argv(self, copy: Copy, vcpus: int = 1) -> list[str]:
+        Parameters
+        ----------
+        copy : callable
+            Brings a file to the machine and gives its path there.
+        vcpus : int
+            CPUs of the machine.
+        arch : str
+            Its ``uname -m``; this host's if it is empty.
+        """
+
+    def argv(self, copy: Copy, vcpus: int = 1, arch: str = "") -> list[str]:
         """Its command line on the machine."""
-        return list(self.spec(copy, vcpus)["argv"])
+        return list(self.spec(copy, vcpus, arch)["argv"])
 
     def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
         """Metrics that the workload itself reports, from what the agent says of a run; names carry their units.
@@ -148,12 +158,12 @@ class ProgramWorkload(Workload):
         self.tuning = tuning
         self.reports = tuple(program.metrics)
 
-    def spec(self, copy: Copy, vcpus: int = 1) -> dict[str, Any]:
+    def spec(self, copy: Copy, vcpus: int = 1, arch: str = "") -> dict[str, Any]:
         """All words filled in, files brought over."""
         program = self._program
 
         def filled(words: Sequence[str]) -> list[str]:
-            return [self._filled(word, copy, vcpus) for word in words]
+            return [self._filled(word, copy, vcpus, arch) for word in words]
 
         argv = filled(program.argv)
         if "/" in argv[0] and not Path(argv[0]).is_absolute() and Path(argv[0]).is_file():
@@ -162,7 +172,7 @@ class ProgramWorkload(Workload):
         return {
             "argv": argv,
             "env": dict(program.env),
-            "stdin": program.stdin and self._filled(program.stdin, copy, vcpus),
+            "stdin": program.stdin and self._filled(program.stdin, copy, vcpus, arch),
             "setup": [filled(words) for words in program.setup],
             "files": sorted({metric.file for metric in program.metrics.values() if metric.file}),
             "load": load
@@ -173,13 +183,13 @@ class ProgramWorkload(Workload):
             },
         }
 
-    def _filled(self, word: str, copy: Copy, vcpus: int) -> str:
+    def _filled(self, word: str, copy: Copy, vcpus: int, arch: str) -> str:
         def fill(found: re.Match[str]) -> str:
             name, file = found.groups()
             if name == "vcpus":
                 return str(vcpus)
             if name in TOOLS:
-                return copy(tool(name))
+                return copy(tool(name, arch))
             path = self._program.folder / file
             if not path.is_file():
                 raise ConfigError(f"workload '{self.name}': there is no file {path}")
@@ -241,9 +251,9 @@ class PatternWorkload(Workload):
         self.variant = variant
         self.note = note
 
-    def spec(self, copy: Copy, vcpus: int = 1) -> dict[str, Any]:
+    def spec(self, copy: Copy, vcpus: int = 1, arch: str = "") -> dict[str, Any]:
         """``mempat`` with its pattern, both brought over."""
-        return {"argv": [copy(tool("mempat")), *self._options, copy(self._pattern)], "env": {}}
+        return {"argv": [copy(tool("mempat", arch)), *self._options, copy(self._pattern)], "env": {}}
 
     def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
         """Operations and their rate, as ``mempat`` reports them."""
@@ -298,7 +308,7 @@ class LiveWorkload(Workload):
         self.tuning = tuning
         self.reports = tuple(reading.name for reading in readings)
 
-    def spec(self, copy: Copy, vcpus: int = 1) -> dict[str, Any]:
+    def spec(self, copy: Copy, vcpus: int = 1, arch: str = "") -> dict[str, Any]:
         """The window."""
         return {
             "pid": self._pid,
@@ -307,7 +317,7 @@ class LiveWorkload(Workload):
             "metrics": [[reading.name, reading.source, list(reading.argv), reading.key] for reading in self._readings],
         }
 
-    def argv(self, copy: Copy, vcpus: int = 1) -> list[str]:
+    def argv(self, copy: Copy, vcpus: int = 1, arch: str = "") -> list[str]:
         """Refused: nothing is started."""
         raise ConfigError(
             f"process {self._pid} runs already, so it is not started;"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -18,27 +19,39 @@ TOOLS = ("mempat", "kvload")
 FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-static", "-s")
 
 
-def tool(name: str) -> Path:
+def tool(name: str, arch: str = "") -> Path:
     """Path of a program on this machine; compiled if need be.
+
+    Parameters
+    ----------
+    name : str
+    arch : str
+        ``uname -m`` of the machine that runs it; this host's if it is empty.
 
     Raises
     ------
     UnsupportedError : there is no C compiler, or no static libc for it
     """
     assert name in TOOLS, nearest(name, TOOLS)
+    arch = arch or platform.machine()
     source = paths.data("workloads") / name / f"{name}.c"
-    folder = paths.cache() / "programs" / hashlib.sha256(source.read_bytes() + repr(FLAGS).encode()).hexdigest()[:16]
-    program = folder / name
+    key = hashlib.sha256(source.read_bytes() + repr((arch, FLAGS)).encode()).hexdigest()[:16]
+    program = paths.cache() / "programs" / key / name
     if not program.is_file():
-        _compile(source, program)
+        _compile(source, program, arch)
     return program
 
 
-def _compile(source: Path, program: Path) -> None:
-    compiler = shutil.which("cc") or shutil.which("gcc")
+def _compile(source: Path, program: Path, arch: str) -> None:
+    if arch == platform.machine():
+        compiler, packages = shutil.which("cc") or shutil.which("gcc"), "gcc libc6-dev"
+    else:
+        triple = f"{arch}-linux-gnu"
+        compiler, packages = shutil.which(f"{triple}-gcc"), f"gcc-{triple.replace('_', '-')}"
     if compiler is None:
+        where = "no cc" if arch == platform.machine() else f"no compiler for {arch}"
         raise UnsupportedError(
-            f"{program.name} is compiled when it is wanted first, and there is no cc: apt-get install gcc libc6-dev"
+            f"{program.name} is compiled when it is wanted first, and there is {where}: apt-get install {packages}"
         )
     program.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=program.parent) as folder:

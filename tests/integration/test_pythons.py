@@ -30,8 +30,8 @@ def place(guest_image: None) -> Iterator[Path]:
         folder = Path(name)
         shutil.copy(agent_bundle(), folder / "agent.pyz")
         patch.setenv("DAMOOS_CACHE", str(folder / "cache"))
-        with debian.archive(f"deb {mirror} bullseye main\n"):
-            archives = [debian.fetch(package, folder / "packages").path for package in PACKAGES]
+        with debian.archive(f"deb {mirror} bullseye main\n") as archive:
+            archives = [archive.fetch(package, folder / "packages").path for package in PACKAGES]
         for archive in archives:
             subprocess.run(["dpkg-deb", "-x", archive, folder / "root"], check=True)
         for path in (folder, folder / "root", folder / "agent.pyz"):

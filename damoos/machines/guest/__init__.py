@@ -10,6 +10,7 @@ from damoos.common import paths
 from damoos.errors import UnsupportedError
 from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine, Sink
 from damoos.machines.guest.accel import choose
+from damoos.machines.guest.architecture import ALL
 from damoos.machines.guest.image import check_tools, image
 from damoos.machines.guest.kernels import DEBIAN, check, kernel
 from damoos.machines.guest.qemu import BOOT_S, READY, Accelerator, QemuProcess
@@ -122,11 +123,12 @@ class GuestMachine(Machine):
 
     def open(self, say: Callable[[str], None] = lambda _: None) -> GuestSession:
         """Build the image if need be, boot, log in."""
-        check_tools()
-        built = image(say, self._packages)
-        overlays = {name: tree for name in sorted(self._trees) if (tree := paths.tree(name))}
         boots = kernel(self._kernel, say)
-        accelerator = choose(self._accel, built, say)
+        architecture = ALL[boots.architecture]
+        check_tools(architecture)
+        built = image(say, self._packages, architecture)
+        overlays = {name: tree for name in sorted(self._trees) if (tree := paths.tree(name))}
+        accelerator = choose(self._accel, built, say, architecture)
         qemu = QemuProcess(
             built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), self._numa_options(),
             {name: tree / "overlay.ext4" for name, tree in overlays.items()}, say,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from damoos.common import atomic_file, paths
 from damoos.errors import ConfigError, MachineLost, UnsupportedError, nearest
+from damoos.machines.guest.architecture import Architecture, host
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import DEBIAN, Kernel, kernel
 from damoos.machines.guest.qemu import Accelerator, QemuProcess
@@ -19,14 +20,12 @@ BOOT_TEST_S = 60.0
 BOOT_TEST_OK = "damoos-boot-test-ok"
 DEVICE, CPUINFO = Path("/dev/kvm"), Path("/proc/cpuinfo")
 
-KVM = Accelerator("kvm", ("-accel", "kvm", "-cpu", "host"), "host", emulated=False)
+KVM = Accelerator("kvm", ("-accel", "kvm"), "host", emulated=False)
 
 # One instruction is 2 ns of guest time (-icount shift=1): runtimes count instructions, whatever the host is doing.
-# Without "enhanced rep movsb" (erms), which QEMU executes byte by byte, a kernel clears and copies pages by
-# 8 bytes an instruction.
 TCG = Accelerator(
     "tcg",
-    ("-accel", "tcg", "-cpu", "max,-erms", "-icount", "shift=1,sleep=on"),
+    ("-accel", "tcg", "-icount", "shift=1,sleep=on"),
     "instructions (2 ns each)",
     emulated=True,
 )
@@ -34,8 +33,15 @@ TCG = Accelerator(
 ACCELERATORS = {"kvm": KVM, "tcg": TCG}
 
 
-def choose(wanted: str, image: Image, say: Callable[[str], None]) -> Accelerator:
+def choose(
+    wanted: str, image: Image, say: Callable[[str], None], architecture: Architecture | None = None
+) -> Accelerator:
     """The accelerator for a machine file's word: ``auto``, ``kvm`` or ``tcg``.
+
+    Parameters
+    ----------
+    architecture : Architecture or None
+        The guest's; this host's where it is None.
 
     Raises
     ------
@@ -45,7 +51,10 @@ def choose(wanted: str, image: Image, say: Callable[[str], None]) -> Accelerator
         return TCG
     if wanted not in ("auto", "kvm"):
         raise ConfigError(f"unknown accel '{wanted}'{nearest(wanted, ['auto', *ACCELERATORS])}")
-    objection = _access(DEVICE) or ("" if kvm_boots(image, say) else "KVM does not boot a kernel on this host")
+    if architecture is not None and architecture != host():
+        objection = f"KVM runs only guests of this host's architecture, {host().name}"
+    else:
+        objection = _access(DEVICE) or ("" if kvm_boots(image, say) else "KVM does not boot a kernel on this host")
     if not objection:
         return KVM
     if wanted == "kvm":

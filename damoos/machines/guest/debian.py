@@ -13,9 +13,10 @@ from pathlib import Path
 
 from damoos.common import paths
 from damoos.errors import ConfigError, MachineError, UnsupportedError
+from damoos.machines.guest.architecture import Architecture, host
 
 BACKPORTS = "trixie-backports"
-_CLOUD_IMAGE = re.compile(r"linux-image-(\d+(?:\.\d+)+)\+deb\d+-cloud-amd64")
+_CLOUD_IMAGE = r"linux-image-(\d+(?:\.\d+)+)\+deb\d+-cloud-"
 # Since 7.2 the image's package is empty, and depends on these.
 _PARTS = re.compile(r"Depends: (linux-(?:base|binary|modules)-\d\S+)")
 
@@ -29,53 +30,97 @@ class Package:
     sha256: str
 
 
-def fetch(name: str, folder: Path) -> Package:
-    """Bring the newest version of a package into a folder; one that lies there already is only checked.
-
-    Raises
-    ------
-    MachineError : the archive has no such package, cannot be reached, or the file is not what it signed
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    shown = _fields(_apt("apt-cache", "show", "--no-all-versions", name))
-    target = folder / Path(shown["Filename"]).name
-    if not target.exists() or _sha256(target) != shown["SHA256"]:
-        target.unlink(missing_ok=True)
-        _apt("apt-get", "-q", "download", f"{name}={shown['Version']}", cwd=folder)
-        # apt escapes the colon of an epoch and the like in a file's name, but has just one file to bring
-        brought = [path for path in folder.glob(f"{name}_*.deb") if _sha256(path) == shown["SHA256"]]
-        if not brought:
-            raise MachineError(f"{name}: the downloaded file does not have the checksum in Debian's signed index")
-        brought[0].replace(target)
-    return Package(target, shown["Version"], shown["SHA256"])
-
-
-def kernel_packages(series: str) -> list[str]:
-    """Names of the packages that hold Debian's newest cloud kernel of a series, its image first.
+@dataclass(frozen=True)
+class Archive:
+    """An archive whose indices are here.
 
     Parameters
     ----------
-    series : str
-        The start of its version, such as ``6.12`` or ``7.3.4``; empty for any.
-
-    Raises
-    ------
-    ConfigError : the archive has none
+    folder : Path
+        apt's own, so that the host's is left alone.
+    architecture : Architecture
+        Of its packages.
     """
-    versions: dict[tuple[int, ...], str] = {}
-    for name in names("linux-image-"):
-        if (match := _CLOUD_IMAGE.fullmatch(name)) and f"{match[1]}.".startswith(f"{series}." if series else ""):
-            versions[tuple(map(int, match[1].split(".")))] = name
-    if not versions:
-        raise ConfigError(f"Debian's archive has no cloud kernel of version {series}")
-    image = versions[max(versions)]
-    parts = _PARTS.findall(_apt("apt-cache", "depends", "--important", image))
-    return [image, *parts]
 
+    folder: Path
+    architecture: Architecture
 
-def names(prefix: str) -> list[str]:
-    """Names of the archive's packages that begin so."""
-    return _apt("apt-cache", "pkgnames", prefix).split()
+    def fetch(self, name: str, folder: Path) -> Package:
+        """Bring the newest version of a package into a folder; one that lies there already is only checked.
+
+        Raises
+        ------
+        MachineError : the archive has no such package, cannot be reached, or the file is not what it signed
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        shown = _fields(self.apt("apt-cache", "show", "--no-all-versions", name))
+        target = folder / Path(shown["Filename"]).name
+        if not target.exists() or _sha256(target) != shown["SHA256"]:
+            target.unlink(missing_ok=True)
+            self.apt("apt-get", "-q", "download", f"{name}={shown['Version']}", cwd=folder)
+            # apt escapes the colon of an epoch and the like in a file's name, but has just one file to bring
+            brought = [path for path in folder.glob(f"{name}_*.deb") if _sha256(path) == shown["SHA256"]]
+            if not brought:
+                raise MachineError(f"{name}: the downloaded file does not have the checksum in Debian's signed index")
+            brought[0].replace(target)
+        return Package(target, shown["Version"], shown["SHA256"])
+
+    def kernel_packages(self, series: str) -> list[str]:
+        """Names of the packages that hold Debian's newest cloud kernel of a series, its image first.
+
+        Parameters
+        ----------
+        series : str
+            The start of its version, such as ``6.12`` or ``7.3.4``; empty for any.
+
+        Raises
+        ------
+        ConfigError : the archive has none
+        """
+        form = re.compile(_CLOUD_IMAGE + self.architecture.name)
+        versions: dict[tuple[int, ...], str] = {}
+        for name in self.names("linux-image-"):
+            if (match := form.fullmatch(name)) and f"{match[1]}.".startswith(f"{series}." if series else ""):
+                versions[tuple(map(int, match[1].split(".")))] = name
+        if not versions:
+            raise ConfigError(f"Debian's archive has no cloud kernel of version {series} for {self.architecture.name}")
+        image = versions[max(versions)]
+        parts = _PARTS.findall(self.apt("apt-cache", "depends", "--important", image))
+        return [image, *parts]
+
+    def names(self, prefix: str) -> list[str]:
+        """Names of the archive's packages that begin so."""
+        return self.apt("apt-cache", "pkgnames", prefix).split()
+
+    def apt(self, *argv: str, cwd: Path | None = None) -> str:
+        """What one of apt's programs prints of this archive."""
+        folder, name = self.folder, self.architecture.name
+        program, *words = argv
+        settings = {
+            "Dir::State": folder / "state",
+            "Dir::State::status": "/dev/null",
+            "Dir::Cache": folder / "cache",
+            "Dir::Etc::sourcelist": folder / "sources.list",
+            "Dir::Etc::sourceparts": "/dev/null",
+            "Dir::Etc::preferences": "/dev/null",
+            "Dir::Etc::preferencesparts": "/dev/null",
+            "APT::Architecture": name,
+            "APT::Architectures": name,
+            "APT::Sandbox::User": "",
+            "Acquire::Languages": "none",
+        }
+        options = [part for key, value in settings.items() for part in ("-o", f"{key}={value}")]
+        try:
+            done = subprocess.run(
+                [program, *options, *words], cwd=cwd, env={**os.environ, "LC_ALL": "C"},
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise UnsupportedError(f"{program} is missing: Debian's packages are fetched with apt") from None
+        if done.returncode != 0:
+            last = " | ".join(done.stderr.strip().splitlines()[-2:])
+            raise MachineError(f"{program} {' '.join(words)}: {last}")
+        return done.stdout
 
 
 def with_backports(sources: str) -> str:
@@ -85,54 +130,23 @@ def with_backports(sources: str) -> str:
 
 
 @contextmanager
-def archive(sources: str) -> Iterator[None]:
-    """For as long as the block lasts, the functions of this module ask this archive, whose indices are read anew.
+def archive(sources: str, architecture: Architecture | None = None) -> Iterator[Archive]:
+    """An archive whose indices are read anew; other programs wait until the block ends.
 
     Parameters
     ----------
     sources : str
         Lines of a sources.list: where the guest's own packages came from, so that kernels come from there, too.
+    architecture : Architecture or None
+        This host's where it is None.
     """
+    opened = Archive(paths.cache() / "apt", architecture or host())
     for part in ("state/lists/partial", "cache/archives/partial"):
-        (_place() / part).mkdir(parents=True, exist_ok=True)
-    with paths.locked(_place()):  # apt works for one at a time
-        (_place() / "sources.list").write_text(sources)
-        _apt("apt-get", "-q", "update", "-o", "APT::Update::Error-Mode=any")
-        yield
-
-
-def _place() -> Path:
-    return paths.cache() / "apt"
-
-
-def _apt(*argv: str, cwd: Path | None = None) -> str:
-    folder = _place()
-    program, *words = argv
-    settings = {
-        "Dir::State": folder / "state",
-        "Dir::State::status": "/dev/null",
-        "Dir::Cache": folder / "cache",
-        "Dir::Etc::sourcelist": folder / "sources.list",
-        "Dir::Etc::sourceparts": "/dev/null",
-        "Dir::Etc::preferences": "/dev/null",
-        "Dir::Etc::preferencesparts": "/dev/null",
-        "APT::Architecture": "amd64",
-        "APT::Architectures": "amd64",
-        "APT::Sandbox::User": "",
-        "Acquire::Languages": "none",
-    }
-    options = [part for name, value in settings.items() for part in ("-o", f"{name}={value}")]
-    try:
-        done = subprocess.run(
-            [program, *options, *words], cwd=cwd, env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise UnsupportedError(f"{program} is missing: Debian's packages are fetched with apt") from None
-    if done.returncode != 0:
-        last = " | ".join(done.stderr.strip().splitlines()[-2:])
-        raise MachineError(f"{program} {' '.join(words)}: {last}")
-    return done.stdout
+        (opened.folder / part).mkdir(parents=True, exist_ok=True)
+    with paths.locked(opened.folder):  # apt works for one at a time
+        (opened.folder / "sources.list").write_text(sources)
+        opened.apt("apt-get", "-q", "update", "-o", "APT::Update::Error-Mode=any")
+        yield opened
 
 
 def _fields(paragraph: str) -> dict[str, str]:

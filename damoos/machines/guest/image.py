@@ -19,6 +19,7 @@ from pathlib import Path
 
 from damoos.common import paths
 from damoos.errors import MachineError, UnsupportedError
+from damoos.machines.guest.architecture import Architecture, host
 
 ROOTFS = Path(__file__).parent / "rootfs"
 SUITE = "bookworm"
@@ -33,7 +34,6 @@ TOOLS = {
     "dpkg-deb": "dpkg",
     "ssh-keygen": "openssh-client",
     "newuidmap": "uidmap",
-    "qemu-system-x86_64": "qemu-system-x86",
 }
 _FREE_BYTES = 2 << 30
 _IN_IMAGE = ("rc", "inittab", "sshd_config")
@@ -62,6 +62,15 @@ rm "$out/root.tar"
 # Debian compiles only the part of Python's library that python3-minimal has. Each guest would compile the rest anew
 # when the agent imports it, which takes 1 s of a host's CPU under emulation.
 _COMPILE = 'chroot "$1" sh -c "python3 -m compileall -q /usr/lib/python3.*"'
+# Packages of another architecture are unpacked and not configured, because nothing of theirs can run here. This does
+# what their scripts would: folders of the root are links into /usr, there are users, and folders that are empty at first.
+_MERGED = 'for d in bin sbin lib; do mkdir -p "$1/usr/$d"; ln -s "usr/$d" "$1/$d"; done'
+_USERS = (
+    'for f in passwd group; do cp "$1/usr/share/base-passwd/$f.master" "$1/etc/$f"; done; '
+    'echo "sshd:x:100:65534::/run/sshd:/usr/sbin/nologin" >> "$1/etc/passwd"; '
+    'cp "$1/usr/share/base-files/nsswitch.conf" "$1/etc/"; ln -sf dash "$1/usr/bin/sh"; '
+    'mkdir -p "$1/opt"; mkdir -p -m 700 "$1/root"'
+)
 
 
 @dataclass(frozen=True)
@@ -101,42 +110,57 @@ class Image:
         return self.path.name
 
 
-def check_tools() -> None:
-    """Make sure that everything the guest needs of this host is there.
+def check_tools(architecture: Architecture | None = None) -> None:
+    """Make sure that everything a guest needs of this host is there; of this host's architecture if none is given.
 
     Raises
     ------
     UnsupportedError : names all that is missing and how to install it
     """
     search = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    missing = sorted({package for tool, package in TOOLS.items() if not shutil.which(tool, path=search)})
+    chosen = architecture or host()
+    tools = {**TOOLS, chosen.qemu: chosen.qemu_package}
+    missing = sorted({package for tool, package in tools.items() if not shutil.which(tool, path=search)})
     if missing:
         raise UnsupportedError(f"the guest machine needs packages: apt-get install {' '.join(missing)}")
 
 
-def image(say: Callable[[str], None] = lambda _: None, packages: Collection[str] = ()) -> Image:
-    """The image with some more of Debian's packages, built if the cache has none that fits."""
+def image(
+    say: Callable[[str], None] = lambda _: None,
+    packages: Collection[str] = (),
+    architecture: Architecture | None = None,
+) -> Image:
+    """The image with some more of Debian's packages, built if the cache has none that fits.
+
+    Parameters
+    ----------
+    architecture : Architecture or None
+        This host's where it is None.
+    """
     base = paths.cache() / "guest"
-    more = tuple(sorted(packages))
-    target = base / f"{SUITE}-{_recipe_hash(more)}"
+    more, chosen = tuple(sorted(packages)), architecture or host()
+    foreign = "" if chosen == host() else f"-{chosen.name}"
+    target = base / f"{SUITE}{foreign}-{_recipe_hash(more, chosen)}"
     if not (target / "done").exists():
         with paths.locked(base):  # a second damoos waits for the first one's image
             if not (target / "done").exists():
                 having = f" with {', '.join(more)}" if more else ""
+                having += f" for {chosen.name}" if foreign else ""
                 say(f"building the guest image, a small Debian{having}: once, about a minute")
-                _build(target, more)
+                _build(target, more, chosen)
     return Image(target)
 
 
-def _recipe_hash(more: tuple[str, ...]) -> str:
-    recipe = hashlib.sha256(json.dumps([SUITE, PACKAGES + more, _PACK, _COMPILE]).encode())
+def _recipe_hash(more: tuple[str, ...], architecture: Architecture) -> str:
+    how = [_COMPILE] if architecture == host() else [architecture.name, _MERGED, _USERS]
+    recipe = hashlib.sha256(json.dumps([SUITE, PACKAGES + more, _PACK, *how]).encode())
     for source in sorted(path for path in ROOTFS.iterdir() if path.name in _IN_IMAGE):
         recipe.update(source.name.encode() + b"\0" + source.read_bytes())
     return recipe.hexdigest()[:16]
 
 
-def _build(target: Path, more: tuple[str, ...]) -> None:
-    check_tools()
+def _build(target: Path, more: tuple[str, ...], architecture: Architecture) -> None:
+    check_tools(architecture)
     if shutil.disk_usage(target.parent).free < _FREE_BYTES:
         raise MachineError(f"{target.parent}: less than 2 GiB free for the guest image; set DAMOOS_CACHE elsewhere")
     with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent) as name:
@@ -146,7 +170,7 @@ def _build(target: Path, more: tuple[str, ...]) -> None:
         for key in ("host_key", "user_key"):
             _do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "damoos", "-f", str(draft / key))
         as_root = _as_root()
-        _debootstrap(draft / "root.tar", more, "unshare" if as_root else "root")
+        _debootstrap(draft / "root.tar", more, "unshare" if as_root else "root", architecture)
         tree = work / "tree"
         tree.mkdir()
         _do(*as_root, "sh", "-c", _PACK, "pack", str(tree), str(draft), str(ROOTFS))
@@ -173,17 +197,27 @@ def _as_root() -> tuple[str, ...]:
     return ()
 
 
-def _debootstrap(tar: Path, more: tuple[str, ...], mode: str) -> None:
+def _debootstrap(tar: Path, more: tuple[str, ...], mode: str, architecture: Architecture) -> None:
     leave_out = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+    if architecture == host():
+        how = ["--variant=minbase", f"--customize-hook={_COMPILE}"]
+    else:
+        how = [
+            "--variant=extract",
+            "--include=?essential",
+            "--include=?priority(required)",
+            f"--architectures={architecture.name}",
+            f"--setup-hook={_MERGED}",
+            f"--extract-hook={_USERS}",
+        ]
     _do(
         "mmdebstrap",
         "--quiet",
         f"--mode={mode}",
-        "--variant=minbase",
         f"--include={','.join(PACKAGES + more)}",
         '--aptopt=Apt::Install-Recommends "false"',
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in leave_out),
-        f"--customize-hook={_COMPILE}",
+        *how,
         SUITE,
         str(tar),
     )

@@ -8,35 +8,52 @@ from pathlib import Path
 from damoos.errors import ConfigError, MachineError
 from damoos.machines.guest import initrd
 
+_BANNER = b"Linux version "
 
-def release_of(bzimage: Path) -> str:
+
+def release_of(image: Path) -> str:
     """``uname -r`` of a kernel that is not running.
 
     Raises
     ------
-    ConfigError : the file is not a bzImage
+    ConfigError : the file is neither a bzImage of x86 nor an Image of arm64
 
     References
     ----------
-    Documentation/arch/x86/boot.rst: "HdrS" at 0x202, kernel_version at 0x20e
+    Documentation/arch/x86/boot.rst: "HdrS" at 0x202, kernel_version at 0x20e; Documentation/arch/arm64/booting.rst:
+    "ARM" and 0x64 at 56
     """
     try:
-        content = bzimage.read_bytes()
+        content = image.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{bzimage}: {error.strerror}") from None
-    if content[0x202:0x206] != b"HdrS":
-        raise ConfigError(f"{bzimage}: not an x86 bzImage (arch/x86/boot/bzImage of a build)")
-    (offset,) = struct.unpack_from("<H", content, 0x20E)
-    return content[offset + 0x200 :].split(b"\0", 1)[0].decode(errors="replace").split(" ")[0]
+        raise ConfigError(f"{image}: {error.strerror}") from None
+    if content[0x202:0x206] == b"HdrS":
+        (offset,) = struct.unpack_from("<H", content, 0x20E)
+        version = content[offset + 0x200 :]
+    elif is_arm64(content) and _BANNER in content:
+        version = content[content.index(_BANNER) + len(_BANNER) :]
+    else:
+        raise ConfigError(
+            f"{image}: neither an x86 bzImage (arch/x86/boot/bzImage of a build) nor an arm64 Image"
+            " (arch/arm64/boot/Image)"
+        )
+    return version.split(b"\0", 1)[0].decode(errors="replace").split(" ")[0]
+
+
+def is_arm64(image: bytes) -> bool:
+    """Whether a kernel's image is one of arm64, not packed."""
+    return image[56:60] == b"ARM\x64"
 
 
 def unpack(bzimage: bytes) -> bytes | None:
-    """The ELF image inside a bzImage; None if it is packed in a way that only the kernel itself unpacks.
+    """The ELF image inside a bzImage; None if only the kernel itself unpacks it, or if it is no bzImage.
 
     References
     ----------
     Documentation/arch/x86/boot.rst: setup_sects at 0x1f1, payload_offset and payload_length at 0x248
     """
+    if is_arm64(bzimage):
+        return None
     setup_bytes = ((bzimage[0x1F1] or 4) + 1) * 512
     offset, length = struct.unpack_from("<II", bzimage, 0x248)
     payload = bzimage[setup_bytes + offset : setup_bytes + offset + length]

@@ -1,6 +1,7 @@
 """Kernels that guests can boot: Debian's own, those built by ``make kernel``, and a user's.
 
-Each lies in a folder of the cache that is named by the hash of what it is; a name is a link to one of them.
+``NAME:ARCHITECTURE`` is Debian's kernel for another architecture than this host's: ``debian:arm64``. Each lies in a
+folder of the cache that is named by the hash of what it is; a name is a link to one of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from damoos.common import paths
 from damoos.errors import ConfigError, nearest
 from damoos.machines.guest import debian, initrd, kernel_image, kernel_tree
+from damoos.machines.guest.architecture import AMD64, ARM64, host, split
 from damoos.machines.guest.image import image
 from damoos.machines.guest.kernel_tree import KernelTree
 
@@ -44,6 +46,8 @@ class Kernel:
         ``uname -r``.
     flush_tlb : bool
         Whether DAMON can flush the TLB entries of the pages whose accessed bits it clears (kernel/patches).
+    architecture : str
+        Name of the architecture that it runs on.
     about : dict
         Where it comes from.
     """
@@ -52,6 +56,7 @@ class Kernel:
     path: Path
     release: str
     flush_tlb: bool
+    architecture: str = AMD64.name
     about: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -98,20 +103,24 @@ def fetch(name: str, say: Callable[[str], None] = lambda _: None) -> Kernel:
     MachineError : the archive cannot be reached
     """
     if series_of(name) is None:
-        raise ConfigError(f"'{name}' is no kernel of Debian's: {', '.join(SERIES)}, or debian-VERSION")
+        raise ConfigError(
+            f"'{name}' is no kernel of Debian's: {', '.join(SERIES)}, or debian-VERSION, and :arm64 behind it"
+        )
     with paths.locked(_place()):
         former = (_names() / name).resolve() if (_names() / name).exists() else None
         _fetch(name, say)
         stored = _load(name, (_names() / name).resolve())
         if former and former != stored.path:
-            _link(f"debian-{_load(name, former).release.split('+')[0]}", former)
+            _, colon, architecture = name.partition(":")
+            _link(f"debian-{_load(name, former).release.split('+')[0]}{colon}{architecture}", former)
     return stored
 
 
 def series_of(name: str) -> str | None:
     """The series that a name of Debian's kernels stands for; None for other names."""
-    match = _OF_DEBIAN.fullmatch(name)
-    return SERIES.get(name, match[1] if match else None)
+    stem, _ = split(name)
+    match = _OF_DEBIAN.fullmatch(stem)
+    return SERIES.get(stem, match[1] if match else None)
 
 
 def check(name: str) -> None:
@@ -195,6 +204,7 @@ def store(bzimage: Path, modules: Path | None, about: dict[str, Any], name: str 
     """Lay a kernel into the cache, unpacked, with an initial RAM disk if it has modules."""
     release = kernel_image.release_of(bzimage)
     content = bzimage.read_bytes()
+    architecture = ARM64 if kernel_image.is_arm64(content) else AMD64
     digest = hashlib.sha256(content)
     with tempfile.TemporaryDirectory(prefix="kernel-", dir=_made(_place())) as folder:
         draft = Path(folder) / "draft"
@@ -204,10 +214,17 @@ def store(bzimage: Path, modules: Path | None, about: dict[str, Any], name: str 
         if plain:
             (draft / "vmlinux").write_bytes(plain)
         if modules:
-            initrd.build(initrd.modules_of(modules, release), image().busybox, draft / "initrd")
+            initrd.build(
+                initrd.modules_of(modules, release), image(architecture=architecture).busybox, draft / "initrd"
+            )
             digest.update((draft / "initrd").read_bytes())
         target = _place() / f"{release}-{digest.hexdigest()[:12]}"
-        shown = {"release": release, "flush_tlb": _FLUSH_TLB in (plain or b""), "about": about}
+        shown = {
+            "release": release,
+            "flush_tlb": _FLUSH_TLB in (plain or b""),
+            "architecture": architecture.name,
+            "about": about,
+        }
         (draft / "kernel.json").write_text(json.dumps(shown, indent=2) + "\n")
         if not target.exists():
             draft.replace(target)
@@ -220,11 +237,13 @@ def store(bzimage: Path, modules: Path | None, about: dict[str, Any], name: str 
 
 def _fetch(name: str, say: Callable[[str], None]) -> None:
     """Fetch the newest kernel of a name of Debian's."""
-    say(f"fetching Debian's {series_of(name) or 'newest'} cloud kernel, once")
-    sources = image().sources if name == DEBIAN else debian.with_backports(image().sources)
-    with debian.archive(sources):
-        names = debian.kernel_packages(series_of(name) or "")
-        packages = [debian.fetch(one, _made(_place() / "source")) for one in names]
+    stem, architecture = split(name)
+    foreign = "" if architecture == host() else f" for {architecture.name}"
+    say(f"fetching Debian's {series_of(name) or 'newest'} cloud kernel{foreign}, once")
+    sources = image(say, architecture=architecture).sources
+    with debian.archive(sources if stem == DEBIAN else debian.with_backports(sources), architecture) as archive:
+        names = archive.kernel_packages(series_of(name) or "")
+        packages = [archive.fetch(one, _made(_place() / "source")) for one in names]
     about = {
         "origin": "debian",
         "packages": {package.path.name: package.sha256 for package in packages},

@@ -21,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from damoos.errors import MachineLost
+from damoos.machines.guest.architecture import ALL, Architecture
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import Kernel
 from damoos.machines.guest.reserve import Reservation
@@ -35,7 +36,7 @@ _KVM_STOPPED = "KVM internal error"
 _PREFIX = "damoos-guest-"
 # A kernel without an initial RAM disk mounts the root disk and makes its zram devices by itself, by these words.
 # DAMON_STAT, which kernels since 6.17 may run from the start, would keep DAMON from everybody else.
-_CMDLINE = "console=ttyS0 quiet panic=-1 tsc=reliable root=/dev/vda rw zram.num_devices=0 damon_stat.enabled=N"
+_CMDLINE = "quiet panic=-1 root=/dev/vda rw zram.num_devices=0 damon_stat.enabled=N"
 # The kernel would replace the names of enums in the formats of all its trace events, which only humans and perf read.
 # Under emulation this takes half a second of a host's CPU at each boot.
 _NO_ENUM_NAMES = "initcall_blacklist=trace_eval_init"
@@ -61,22 +62,23 @@ class Accelerator:
     clock: str
     emulated: bool
 
+    def cpu(self, architecture: Architecture) -> str:
+        """QEMU's name of the guest's CPU."""
+        return architecture.tcg_cpu if self.emulated else "host"
+
     def cmdline(self, kernel: Kernel, vcpus: int) -> str:
         """Kernel parameters for a guest of so many CPUs; docs/decisions/0001 has the measurements."""
         if not self.emulated:
             return ""
         words = [self._accessed_bits(kernel), _NO_ENUM_NAMES]
         if vcpus == 1:
-            # Measuring the clock of the local APIC's timer takes 3 s of a host's CPU at each boot. Guests with several
-            # CPUs need that timer.
-            words.append("nolapic_timer")
+            words += ALL[kernel.architecture].lone_cpu
         return " ".join(words)
 
     def _accessed_bits(self, kernel: Kernel) -> str:
         """Kernel parameters that keep accessed bits true under emulation."""
-        # pti=on makes each return to user space load CR3, which empties QEMU's TLB: an access after DAMON has cleared
-        # a page's accessed bit then sets it again, as on hardware. A kernel with our patch flushes just the page.
-        return "damon.flush_tlb=1 pti=off" if kernel.flush_tlb else "pti=on"
+        # A kernel with our patch flushes just the page, so it needs no page tables apart.
+        return "damon.flush_tlb=1 pti=off" if kernel.flush_tlb else ALL[kernel.architecture].isolation
 
     def note(self, kernel: Kernel) -> str:
         """What else there is to know, for provenance."""
@@ -128,13 +130,16 @@ class QemuProcess:
         try:
             self.reserved.take()
             self.port = _free_port()
-            cmdline = f"{_CMDLINE} {accelerator.cmdline(kernel, vcpus)} {extra_cmdline}"
+            architecture = ALL[kernel.architecture]
+            cmdline = f"console={architecture.console} {' '.join(architecture.cmdline)} {_CMDLINE}"
+            cmdline += f" {accelerator.cmdline(kernel, vcpus)} {extra_cmdline}"
             cmdline += f" damoos.overlays={','.join(overlays)}"
             argv = [
-                "qemu-system-x86_64",
-                # The firmware would wait for SATA disks, of which there are none.
-                *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-machine", "q35,sata=off"),
+                architecture.qemu,
+                *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+                *architecture.board,
                 *accelerator.options,
+                *("-cpu", accelerator.cpu(architecture)),
                 *("-smp", str(vcpus), "-m", f"size={mem_bytes // (1 << 20)}M"),
                 *options,
                 *("-kernel", str(kernel.bootable), "-append", cmdline),

@@ -13,6 +13,7 @@ import pytest
 from damoos.errors import ConfigError
 from damoos.machines import catalog
 from damoos.machines.guest import debian, initrd, kernels
+from damoos.machines.guest.architecture import AMD64, ARM64
 from damoos.machines.guest.image import Image
 
 KERNEL = Path(__file__).parents[4] / "kernel"
@@ -132,7 +133,7 @@ def test_names_that_are_not_free(tmp_path: Path, name: str) -> None:
 
 def test_what_is_no_kernel(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a kernel")
-    with pytest.raises(ConfigError, match="text: not an x86 bzImage"):
+    with pytest.raises(ConfigError, match="text: neither an x86 bzImage"):
         kernels.add(tmp_path / "text", None, "mine")
     with pytest.raises(ConfigError, match=r"holds no modules of 6\.99\.0-mine"):
         kernels.add(bzimage(tmp_path / "bzImage"), tmp_path, "mine")
@@ -191,6 +192,22 @@ def test_a_kernel_that_makes_way_is_kept_under_its_version(tmp_path: Path, monke
         kernels.fetch("mine")
 
 
+def test_an_image_of_arm64_is_known_by_its_magic_and_tells_its_release(tmp_path: Path) -> None:
+    image = bytearray(4096)
+    image[56:60] = b"ARM\x64"
+    image[1024:1080] = b"Linux version 6.99.0-mine (me@here) #1 SMP".ljust(56, b"\0")
+    (tmp_path / "Image").write_bytes(image)
+    added = kernels.add(tmp_path / "Image", None, "mine")
+    assert (added.release, added.architecture, added.bootable.name) == ("6.99.0-mine", "arm64", "bzImage")
+
+
+def test_a_kernel_of_another_architecture_is_named_behind_a_colon() -> None:
+    assert kernels.series_of("debian:arm64") == "6.12"
+    assert kernels.series_of("debian-7.2:arm64") == "7.2"
+    with pytest.raises(ConfigError, match="kernel 'debian:arm46': unknown architecture 'arm46'; did you mean 'arm64'"):
+        kernels.check("debian:arm46")
+
+
 def test_the_newest_kernel_of_a_series_is_chosen_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorded answer of apt's, with one version more."""
     answers = {
@@ -199,13 +216,16 @@ def test_the_newest_kernel_of_a_series_is_chosen_by_number(monkeypatch: pytest.M
         "depends": " |Depends: <dracut>\n  Depends: linux-base-7.3.4+deb13-cloud-amd64\n"
         "  Depends: linux-binary-7.3.4+deb13-cloud-amd64\n  PreDepends: linux-base\n",
     }
-    monkeypatch.setattr(debian, "_apt", lambda _, word, *__: answers[word])
-    assert debian.kernel_packages("6.12")[0] == "linux-image-6.12.117+deb12-cloud-amd64"
-    assert debian.kernel_packages("") == [
+    monkeypatch.setattr(debian.Archive, "apt", lambda _, __, word, *___: answers[word])
+    archive = debian.Archive(Path(), AMD64)
+    assert archive.kernel_packages("6.12")[0] == "linux-image-6.12.117+deb12-cloud-amd64"
+    assert archive.kernel_packages("") == [
         f"linux-{part}-7.3.4+deb13-cloud-amd64" for part in ("image", "base", "binary")
     ]
     with pytest.raises(ConfigError, match=r"no cloud kernel of version 6\.1"):
-        debian.kernel_packages("6.1")
+        archive.kernel_packages("6.1")
+    with pytest.raises(ConfigError, match=r"no cloud kernel of version 6\.12 for arm64"):
+        debian.Archive(Path(), ARM64).kernel_packages("6.12")
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bytes])
@@ -224,7 +244,7 @@ def test_modules_are_laid_out_in_load_order(tmp_path: Path, monkeypatch: pytest.
         "kernel/virtio.ko:\nkernel/zram.ko:\n"
     )
     (tmp_path / "busybox").write_bytes(b"busybox")
-    monkeypatch.setattr(kernels, "image", lambda: Image(tmp_path))
+    monkeypatch.setattr(kernels, "image", lambda architecture: Image(tmp_path))
     found = kernels.add(bzimage(tmp_path / "bzImage"), tmp_path, "mine")
     assert found.initrd is not None
     first = found.initrd.read_bytes()
