@@ -10,6 +10,8 @@ ARGS ?=
 # What the host must have: to build guests and to compile the access program; shellcheck for make lint.
 APT := qemu-system-x86 mmdebstrap uidmap e2fsprogs kmod cpio xz-utils zstd openssh-client gcc libc6-dev python3-venv \
 	debian-archive-keyring procps shellcheck make m4 git
+# To emulate arm64 on another host, and to compile damoos's programs for it.
+APT_ARM64 := qemu-system-arm $(if $(filter aarch64,$(shell uname -m)),,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 # To build kernels.
 APT_KERNEL := make gcc flex bison bc perl patch libelf-dev libssl-dev xz-utils
 # For tests: kernels; servers that they start for themselves; file, which damo asks what it is given; a browser that opens
@@ -25,7 +27,7 @@ TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search \
-	chaos soak docs docs-figures clean test-bare bare-setup test-kvm
+	chaos soak docs docs-figures clean test-bare bare-setup test-kvm test-arm64
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -75,13 +77,14 @@ $(VENV)/.installed: requirements.txt pyproject.toml | build/.packages
 build/.packages: packages := $(APT)
 build/.kernel-packages: packages := $(APT_KERNEL)
 build/.test-packages: packages := $(APT_TEST)
-build/.kernel-packages build/.test-packages: | build/.packages # apt works for one at a time
+build/.arm64-packages: packages := $(APT_ARM64)
+build/.kernel-packages build/.test-packages build/.arm64-packages: | build/.packages # apt works for one at a time
 # Debian would make a database and start its server with the package: tests want the programs only.
 NO_CLUSTER := /etc/postgresql-common/createcluster.d/damoos.conf
 build/.test-packages: before := $(SUDO) mkdir -p $(dir $(NO_CLUSTER)) && echo create_main_cluster = false | $(SUDO) tee $(NO_CLUSTER) >/dev/null &&
 build/.test-packages: after := && $(SUDO) rm $(NO_CLUSTER)
 # apt is asked only for what dpkg does not have, so a machine that is set up needs no network and no sudo.
-build/.packages build/.kernel-packages build/.test-packages:
+build/.packages build/.kernel-packages build/.test-packages build/.arm64-packages:
 	mkdir -p build
 	@missing="$$(for p in $(packages); do dpkg-query -W -f '$${db:Status-Status}\n' $$p 2>/dev/null | grep -qx installed || echo $$p; done)"; \
 	if [ -n "$$missing" ]; then \
@@ -158,6 +161,9 @@ soak: setup image ## an hour of work on machines that are not there and 20 minut
 test-kvm: build/.packages ## guests under KVM, in an emulated machine that has it; needs root, a quarter of an hour
 	$(SUDO) tests/bare.sh trixie --disk build/kvm.img setup image
 	tests/kvm/run.sh build/kvm.img
+
+test-arm64: setup image build/.arm64-packages ## a guest of arm64: contracts, a recording, a study; 5 minutes
+	$(BIN)/pytest tests/arm64/checks.py
 
 clean: ## remove what was built here; the cache and results stay
 	rm -rf build $(VENV)

@@ -34,7 +34,7 @@ class Guest(Table):
     accel : str
         auto (KVM if a kernel has been seen to boot on it, else emulation), kvm or tcg.
     kernel : str
-        debian, damoos, damoos-6.1, one that ``damoos kernel add`` has added, or the path of a bzImage. By
+        debian, debian:arm64, damoos, damoos-6.1, one that ``damoos kernel add`` has added, or the path of a bzImage. By
         default the environment's ``DAMOOS_KERNEL``, and debian where that is not set.
     nodes : int
         Memory nodes, each with an equal part.

@@ -63,7 +63,7 @@ rm "$out/root.tar"
 # when the agent imports it, which takes 1 s of a host's CPU under emulation.
 _COMPILE = 'chroot "$1" sh -c "python3 -m compileall -q /usr/lib/python3.*"'
 # Packages of another architecture are unpacked and not configured, because nothing of theirs can run here. This does
-# what their scripts would: folders of the root are links into /usr, there are users, and folders that are empty at first.
+# what their scripts would: folders of the root are links into /usr, there are users, and folders that begin empty.
 _MERGED = 'for d in bin sbin lib; do mkdir -p "$1/usr/$d"; ln -s "usr/$d" "$1/$d"; done'
 _USERS = (
     'for f in passwd group; do cp "$1/usr/share/base-passwd/$f.master" "$1/etc/$f"; done; '

@@ -31,6 +31,11 @@ _SKIP = 4
 # Tests that look into the kernel's memory end with 1 where drgn is missing, and the guest does not have it.
 _NEEDS_DRGN = "drgn not found"
 _PLACE = f"/tmp/{FOLDER}"
+# A test leaves its kdamond to end by itself, or behind; the next one would find DAMON busy.
+_FREE = (
+    "for state in /sys/kernel/mm/damon/admin/kdamonds/*/state; do echo off > $state; done 2>/dev/null;"
+    f" timeout {LIMIT_S} sh -c 'while grep -qs ^kdamond /proc/[0-9]*/comm; do sleep 0.1; done'"
+)
 
 
 def run(name: str, say: Callable[[str], None] = lambda _: None) -> list[KernelTest]:
@@ -69,9 +74,10 @@ def _bring(session: GuestSession, kept: Path) -> None:
 
 
 def _result(session: GuestSession, program: str) -> KernelTest:
-    """Run one test; its exit status says how it went."""
+    """Run one test, and wait until DAMON is free again; its exit status says how it went."""
     command = f"cd {_PLACE} && timeout {LIMIT_S} ./{shlex.quote(program)} 2>&1"
     done = session.connection.run(command, hide=True, warn=True, in_stream=False)
+    session.connection.run(_FREE, hide=True, warn=True, in_stream=False)
     return judged(program, int(done.exited), done.stdout)
 
 
