@@ -384,7 +384,9 @@ class KernelInterfaceContract:
     @contextmanager
     def _served(self, session: Session, context: Context, argv: Sequence[str] = ()) -> Iterator[Callable[..., Any]]:
         """A process under schemes; yields a call that waits until its status fulfils a condition."""
-        words = list(argv) or workload("synthetic/idle", lambda program: None).argv(session.copy)
+        words = list(argv) or workload("synthetic/idle", lambda program: None).argv(
+            session.copy, arch=session.facts["arch"]
+        )
         session.agent.call("apply", argv=words, env={}, context=context_to_json(context))
         try:
             yield partial(until, session)
@@ -435,7 +437,9 @@ class KernelInterfaceContract:
         """
         hot_bytes = 60 << 20  # of synthetic/hot-cold
         hot = Scheme("stat", AccessPattern(min_freq=Fraction(50)))
-        *words, pattern = workload("synthetic/hot-cold", lambda program: None).argv(session.copy)
+        *words, pattern = workload("synthetic/hot-cold", lambda program: None).argv(
+            session.copy, arch=session.facts["arch"]
+        )
         argv = [*words, "-n", "100", "-o", "1", pattern]  # its work again and again, until it has been looked at
         with self._served(session, Context((hot,)), argv) as until:
             looks = [until(within_s=2.0), *(until(within_s=0.1) for _ in range(12))]
@@ -475,7 +479,9 @@ class KernelInterfaceContract:
 
     def test_children_come_under_the_scheme(self, session: Session) -> None:
         """What a shell starts is watched too, as soon as it is looked at."""
-        inner = shlex.join(workload("synthetic/idle", lambda program: None).argv(session.copy))
+        inner = shlex.join(
+            workload("synthetic/idle", lambda program: None).argv(session.copy, arch=session.facts["arch"])
+        )
         context = Context((Scheme.parse("4K max  min min  500ms max  pageout"),))
         with self._served(session, context, ["sh", "-c", f"{inner}; exit 0"]) as until:
             status = until(lambda status: paged_out(status) and status["damos"][0]["sz_tried_bytes"] > _COLD_BYTES / 2)
@@ -506,7 +512,11 @@ class KernelInterfaceContract:
                     windows.append((since_s, applied))
             return len(windows) == 9 or applied > 0.8 * _COLD_BYTES
 
-        argv = ["setarch", "-R", *workload("synthetic/idle", lambda program: None).argv(session.copy)]
+        argv = [
+            "setarch",
+            "-R",
+            *workload("synthetic/idle", lambda program: None).argv(session.copy, arch=session.facts["arch"]),
+        ]
         with self._served(session, Context((scheme,)), argv) as until:
             status = until(look)
         full_windows = windows[2:]  # in those before them little may have been old enough
