@@ -36,7 +36,7 @@ def run(config: RunConfig, rounds: int, say: Callable[[str], None]) -> tuple[lis
     """
     without, under = [], []
     with Lease(config.machine_for(), say) as lease:
-        workload = config.workload_on(lease.which)
+        workload = config.workload_on(lease.place)
         scheme = manual_policy(workload.tuning.manual_us, "vaddr")
         limit_s = config.run_limit_s or workload.tuning.limit_s
         if workload.note:

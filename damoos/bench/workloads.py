@@ -84,7 +84,7 @@ def measure(name: str, machine: str, say: Say, ages_us: Sequence[int] = ()) -> t
     """
     config = RunConfig(workload=name, machine=machine)
     with Lease(config.machine_for(), say) as lease:
-        workload = config.workload_on(lease.which)
+        workload = config.workload_on(lease.place)
         limit_s = workload.tuning.limit_s
         without, _ = lease.run(workload, NonePolicy(), limit_s)  # the first run also makes the set-up
         begun = time.monotonic()

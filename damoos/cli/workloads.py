@@ -78,23 +78,39 @@ def new(path: Annotated[Path, typer.Argument(help="File to write, such as mine.t
 def install(
     suite: Annotated[str, typer.Argument(help="parsec3, splash2x, splash3, cassandra, ycsb or spark.")],
     source: Annotated[str, typer.Option("--from", help="Folder with the suite, or a URL that git can clone.")],
+    machine: Annotated[
+        str, typer.Option(help="Guest in which each program is tried once.", autocompletion=complete.machines)
+    ] = "guest",
     form: Format = "text",
 ) -> None:
-    """Build a suite from your copy and install it in the guests; what fails to build is named and left out.
+    """Build a suite from your copy, install it in the guests, and run each program once at its smallest input.
+
+    What fails to build or to run is named; exit code 1 if nothing works. A distribution that is not built (cassandra,
+    ycsb, spark) is not tried.
 
     Example: damoos workloads install splash3 --from ~/Splash-3
     """
+    from damoos.bench.suite import try_out
+    from damoos.workloads.install import SUITES
     from damoos.workloads.install import install as build
 
     check_format(form)
     about = build(suite, source, say)
+    tried = try_out(about["suite"], machine, say) if SUITES[about["suite"]].parts else None
     if form == "json":
-        print(json.dumps(about, indent=2))
-        return
-    print(f"{about['suite']} ({about['commit']}): {about['path']}")
-    print(f"works: {', '.join(about['built']) or 'as it is'}")
-    for name, why in about["failed"].items():
-        print(f"left out: {name}: {why}")
+        print(json.dumps({**about, **({"works": tried.works, "fails": tried.fails} if tried else {})}, indent=2))
+    else:
+        print(f"{about['suite']} ({about['commit']}): {about['path']}")
+        for name, why in about["failed"].items():
+            print(f"not built: {name}: {why}")
+        if tried is None:
+            print("installed as it is, and not tried")
+        else:
+            print(f"works: {', '.join(tried.works) or 'nothing'}")
+            for name, why in tried.fails.items():
+                print(f"does not work: {name}: {why}")
+    if tried and not tried.works:
+        raise typer.Exit(FAILED)
 
 
 @workloads.command("check-models")

@@ -14,6 +14,7 @@ from damoos.machines.base import Machine, Session, Sink
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies.base import Policy
 from damoos.workloads.base import Workload
+from damoos.workloads.catalog import Place
 
 ATTEMPTS = 3
 BACKOFF_S = 1.0
@@ -66,6 +67,12 @@ class Lease:
         """Path of a program on the machine, or None."""
         path: str | None = self.call("which", program=program)
         return path
+
+    @property
+    def place(self) -> Place:
+        """What a workload's input is chosen by."""
+        facts = self.facts
+        return Place(self.which, facts["mem_bytes"], facts.get("accel") == "tcg")
 
     def copy(self, path: Path) -> str:
         """Bring a file to the machine."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from damoos.units import show_bytes
-from damoos.workloads.catalog import Real, WorkloadFile
+from damoos.workloads.catalog import Input, Real, WorkloadFile
 
 
 def explanation(name: str, path: Path, file: WorkloadFile) -> Iterator[str]:
@@ -39,8 +39,15 @@ def _real(real: Real) -> Iterator[str]:
     if real.process:
         yield f"            process {real.process}"
     if real.inputs:
-        yield f"            inputs {', '.join(real.inputs)}; {real.input} unless NAME:INPUT says another"
+        usual = real.input or "one that fits the machine"
+        inputs = ", ".join(map(_input, real.inputs.items()))
+        yield f"            inputs {inputs}; {usual} unless NAME:INPUT says another"
     if real.load:
         yield f"  load      {shlex.join(real.load.command)}"
     for name, metric in real.metrics.items():
         yield f"  reports   {name} ({metric.better} is better)"
+
+
+def _input(item: tuple[str, Input]) -> str:
+    name, one = item
+    return f"{name} ({one.memory}, {one.work} emulated)" if one.has_size else name

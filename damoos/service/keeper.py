@@ -239,7 +239,7 @@ def _keep(spec: dict[str, Any]) -> None:
         elif spec["pid"]:
             call["pid"] = spec["pid"]
         else:
-            workload = study.config.workload_on(lease.which)
+            workload = study.config.workload_on(lease.place)
             call |= workload.spec(lease.copy, lease.facts.get("vcpus", 1), lease.facts.get("arch", ""))
         begun = lease.call("apply", **call)
         if "pid" in call:

@@ -51,7 +51,7 @@ def survey(lease: Lease, config: RunConfig) -> Survey:
     UnsupportedError : it cannot, or it is unfit for measuring
     """
     check_fit(lease, _actions(config))
-    workload = config.workload_on(lease.which)
+    workload = config.workload_on(lease.place)
     _check_thp(lease, config)
     if contexts := config.contexts(workload.tuning):
         run.check_schemes(lease.call, lease.machine.name, contexts)

@@ -41,7 +41,7 @@ def record(config: RunConfig, policy: RecordPolicy, results: Path, say: Say) -> 
         jobs.check_fit(lease)
         if not lease.facts.get("records"):
             raise UnsupportedError(f"machine '{config.machine}': its kernel has no DAMON that can record")
-        workload = config.workload_on(lease.which)
+        workload = config.workload_on(lease.place)
         about: dict[str, Any] = {"workload": workload.name, "variant": workload.variant, "machine": config.machine}
         about |= {"low_us": workload.tuning.low_us, "high_us": workload.tuning.high_us}
         journal = Journal(policy.operations, policy.attrs, about, folder / files.JOURNAL)

@@ -80,10 +80,10 @@ class RunConfig:
         where = Path(self.machine).stem
         return f"{what}-{where}" + (f"-{self.kernel}" if self.kernel else "")
 
-    def workload_on(self, which: workloads.Which) -> Workload:
-        """The workload as a machine can run it; ``which`` finds a program there."""
+    def workload_on(self, machine: workloads.Place) -> Workload:
+        """The workload as a machine can run it."""
         if self.workload:
-            return workloads.workload(self.workload, which, self.require_real)
+            return workloads.workload(self.workload, machine, self.require_real)
         return self._own()
 
     def machine_for(self) -> Machine:

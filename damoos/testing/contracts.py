@@ -39,7 +39,7 @@ from damoos.recordings.journal import Journal
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher
 from damoos.workloads.base import Workload
-from damoos.workloads.catalog import workload
+from damoos.workloads.catalog import NO_PROGRAMS, workload
 
 SPACE = Space("4K max  min min  MIN_AGE max  pageout", (Param("min_age", "us", 0, 60_000_000, 1_000_000),))
 
@@ -384,9 +384,7 @@ class KernelInterfaceContract:
     @contextmanager
     def _served(self, session: Session, context: Context, argv: Sequence[str] = ()) -> Iterator[Callable[..., Any]]:
         """A process under schemes; yields a call that waits until its status fulfils a condition."""
-        words = list(argv) or workload("synthetic/idle", lambda program: None).argv(
-            session.copy, arch=session.facts["arch"]
-        )
+        words = list(argv) or workload("synthetic/idle", NO_PROGRAMS).argv(session.copy, arch=session.facts["arch"])
         session.agent.call("apply", argv=words, env={}, context=context_to_json(context))
         try:
             yield partial(until, session)
@@ -437,9 +435,7 @@ class KernelInterfaceContract:
         """
         hot_bytes = 60 << 20  # of synthetic/hot-cold
         hot = Scheme("stat", AccessPattern(min_freq=Fraction(50)))
-        *words, pattern = workload("synthetic/hot-cold", lambda program: None).argv(
-            session.copy, arch=session.facts["arch"]
-        )
+        *words, pattern = workload("synthetic/hot-cold", NO_PROGRAMS).argv(session.copy, arch=session.facts["arch"])
         argv = [*words, "-n", "100", "-o", "1", pattern]  # its work again and again, until it has been looked at
         with self._served(session, Context((hot,)), argv) as until:
             looks = [until(within_s=2.0), *(until(within_s=0.1) for _ in range(12))]
@@ -479,9 +475,7 @@ class KernelInterfaceContract:
 
     def test_children_come_under_the_scheme(self, session: Session) -> None:
         """What a shell starts is watched too, as soon as it is looked at."""
-        inner = shlex.join(
-            workload("synthetic/idle", lambda program: None).argv(session.copy, arch=session.facts["arch"])
-        )
+        inner = shlex.join(workload("synthetic/idle", NO_PROGRAMS).argv(session.copy, arch=session.facts["arch"]))
         context = Context((Scheme.parse("4K max  min min  500ms max  pageout"),))
         with self._served(session, context, ["sh", "-c", f"{inner}; exit 0"]) as until:
             status = until(lambda status: paged_out(status) and status["damos"][0]["sz_tried_bytes"] > _COLD_BYTES / 2)
@@ -515,7 +509,7 @@ class KernelInterfaceContract:
         argv = [
             "setarch",
             "-R",
-            *workload("synthetic/idle", lambda program: None).argv(session.copy, arch=session.facts["arch"]),
+            *workload("synthetic/idle", NO_PROGRAMS).argv(session.copy, arch=session.facts["arch"]),
         ]
         with self._served(session, Context((scheme,)), argv) as until:
             status = until(look)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from damoos.common import paths, toml_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, UnsupportedError, nearest
-from damoos.units import parse_us
+from damoos.units import parse_bytes, parse_us, show_bytes
 from damoos.workloads import base
 from damoos.workloads.base import PatternWorkload, Program, ProgramWorkload, Tuning, Words, Workload
 from damoos.workloads.metrics import Metric
@@ -23,10 +24,40 @@ from damoos.workloads.metrics import Metric
 Which = Callable[[str], str | None]
 # Where a suite that 'damoos workloads install' has built lies on every machine.
 TREES = Path("/opt/damoos")
+WORK_S = 60.0
+"""An input is chosen for a run of this time of the machine or less."""
+SHARE = 0.8
+"""The part of a machine's memory that a chosen input may take."""
+FASTER = 8
+"""About how many times an emulated CPU's second is of hardware's; sizes were measured on emulated CPUs."""
 _TREE = re.compile(r"\{tree:([\w-]+)\}")
 
 
-def _with_trees(word: str) -> str:
+@dataclass(frozen=True)
+class Place:
+    """What there is to know of a machine for which an input is chosen.
+
+    Parameters
+    ----------
+    which : callable
+        Finds a program, or a file by its path.
+    mem_bytes : int, bytes
+        Its memory; 0 where it is not known, and then all inputs fit.
+    emulated : bool
+        Whether its CPUs are emulated.
+    """
+
+    which: Which
+    mem_bytes: int = 0
+    emulated: bool = False
+
+
+NO_PROGRAMS = Place(lambda program: None)
+"""A machine that has nothing but what is brought along."""
+
+
+def with_trees(word: str) -> str:
+    """A word in which ``{tree:NAME}`` is replaced by where that suite lies."""
     return _TREE.sub(lambda match: str(TREES / match[1]), word)
 
 
@@ -81,6 +112,41 @@ class Load(Table):
     warm_up: tuple[Words, ...] = ()
 
 
+class Input(Table):
+    """``[real.inputs]``: one input of a program, as a table or, where it is never chosen, as its words alone.
+
+    Parameters
+    ----------
+    words : list of str
+        What ``{input}`` stands for.
+    memory : str, size
+        What a run takes at its peak; the input is not run where there is less.
+    work : str, time
+        What a run takes on an emulated CPU of machine ``guest``.
+    needs : str
+        File without which it cannot be run.
+    """
+
+    words: Words = ()
+    memory: str | None = None
+    work: str | None = None
+    needs: str | None = None
+
+    @property
+    def mem_bytes(self) -> int:
+        """What it takes, 0 where it is not known."""
+        return parse_bytes(self.memory) if self.memory else 0
+
+    def work_s(self, emulated: bool) -> float:
+        """What a run takes, 0 where it is not known."""
+        return parse_us(self.work) / 1e6 / (1 if emulated else FASTER) if self.work else 0.0
+
+    @property
+    def has_size(self) -> bool:
+        """Whether a machine's input can be chosen by it."""
+        return bool(self.memory and self.work)
+
+
 class Real(Table):
     """``[[real]]``: the program itself, used on machines that have it; the first of several that a machine has.
 
@@ -107,10 +173,11 @@ class Real(Table):
         For a server: its load.
     metrics : tables
         By name: what the output says of its performance.
-    inputs : table of lists of str, or list of str
-        Words for each input, or inputs that are words themselves.
+    inputs : table of tables or lists of str, or list of str
+        Each input, or its words, or inputs that are words themselves.
     input : str
-        The input that is used where none is chosen.
+        The input that is used where none is named. Without it the one with the most work is chosen that the machine has
+        memory for and does in a minute; each input then has its ``memory`` and ``work``.
     """
 
     command: Words = Field(min_length=1)
@@ -122,19 +189,24 @@ class Real(Table):
     setup: tuple[Words, ...] = ()
     load: Load | None = None
     metrics: dict[str, Metric] = Field(default_factory=dict)
-    inputs: dict[str, Words] = Field(default_factory=dict)
+    inputs: dict[str, Input] = Field(default_factory=dict)
     input: str | None = None
 
     @field_validator("inputs", mode="before")
     @classmethod
     def _names_are_words(cls, value: Any) -> Any:
-        """A list of inputs: each is the word that the program takes."""
-        return {word: [word] for word in value} if isinstance(value, list) else value
+        """A list of inputs: each is the word that the program takes. A list of words: they are the input."""
+        named = {word: [word] for word in value} if isinstance(value, list) else value
+        if not isinstance(named, dict):
+            return named
+        return {name: {"words": one} if isinstance(one, list) else one for name, one in named.items()}
 
     @model_validator(mode="after")
     def _input_is_known(self) -> Real:
-        if (self.input is None) == bool(self.inputs) or (self.inputs and self.input not in self.inputs):
+        if self.input is not None and self.input not in self.inputs:
             raise ValueError("'input' must name one of the 'inputs', and be there only with them")
+        if self.input is None and not all(one.has_size for one in self.inputs.values()):
+            raise ValueError("each of the 'inputs' must have its 'memory' and 'work', or 'input' must name one of them")
         return self
 
     @property
@@ -149,9 +221,54 @@ class Real(Table):
             return " and ".join(f"damoos workloads install {tree} --from DIR-or-git-URL" for tree in self.trees)
         return f"apt-get install {' '.join(self.packages)}" if self.packages else ""
 
+    def chosen(self, machine: Place, name: str) -> str | None:
+        """The input for a machine where none is named; None if the program has no inputs.
+
+        Parameters
+        ----------
+        name : str
+            Of the workload, for an error message.
+
+        Raises
+        ------
+        UnsupportedError : the machine has too little memory for any of them, or their files are missing
+        """
+        if self.input is not None or not self.inputs:
+            return self.input
+        there = {key: one for key, one in self.inputs.items() if not one.needs or machine.which(with_trees(one.needs))}
+        if not there:
+            raise UnsupportedError(f"{name}: no input can be run, all need files that are missing")
+        room = SHARE * machine.mem_bytes if machine.mem_bytes else math.inf
+        fitting = [key for key, one in there.items() if one.mem_bytes <= room]
+        if not fitting:
+            least = min(there, key=lambda key: there[key].mem_bytes)
+            raise UnsupportedError(
+                f"{name}: its smallest input, {least}, takes {there[least].memory}, and the machine has"
+                f" {show_bytes(machine.mem_bytes)}, of which {SHARE:.0%} may be taken; give the machine more memory"
+            )
+        work_s = {key: there[key].work_s(machine.emulated) for key in fitting}
+        short = [key for key in fitting if work_s[key] <= WORK_S]
+        return max(short, key=work_s.__getitem__) if short else min(fitting, key=work_s.__getitem__)
+
+    def check(self, machine: Place, name: str, chosen: str) -> None:
+        """Refuse an input that somebody has named and that cannot be run.
+
+        Raises
+        ------
+        UnsupportedError : the machine has too little memory for it, or its file is missing
+        """
+        one = self.inputs[chosen]
+        if one.needs and not machine.which(with_trees(one.needs)):
+            raise UnsupportedError(f"{name}:{chosen} needs {with_trees(one.needs)}, which the machine does not have")
+        if machine.mem_bytes and one.mem_bytes > machine.mem_bytes:
+            raise UnsupportedError(
+                f"{name}:{chosen} takes {one.memory}, and the machine has {show_bytes(machine.mem_bytes)}; give the"
+                f" machine more memory, or leave ':{chosen}' out for an input that fits"
+            )
+
     def program(self, folder: Path, chosen: str | None) -> Program:
         """With the words of one input; ``folder`` is where files beside the workload's are."""
-        words = self.inputs.get(chosen or self.input or "", ())
+        words = self.inputs[chosen].words if chosen else ()
 
         def filled(command: Words) -> Words:
             spliced = [new for word in command for new in (words if word == "{input}" else [word])]
@@ -173,7 +290,7 @@ class Real(Table):
         )
 
     def _filled(self, word: str, words: Words) -> str:
-        return _with_trees(word.replace("{input}", " ".join(words)))
+        return with_trees(word.replace("{input}", " ".join(words)))
 
 
 class Pattern(Table):
@@ -321,21 +438,21 @@ def wanted(name: str) -> Wanted:
     return Wanted(tuple(sorted(packages)), tuple(sorted({tree for real in file.real for tree in real.trees})))
 
 
-def workload(name: str, which: Which, require_real: bool = False) -> Workload:
+def workload(name: str, machine: Place, require_real: bool = False) -> Workload:
     """The variant of a workload that a machine can run.
 
     Parameters
     ----------
     name : str
         Short name or path of a file, perhaps with an input behind it.
-    which : callable
-        Finds a program on the machine.
+    machine : Place
     require_real : bool
         Refuse a model.
 
     Raises
     ------
-    UnsupportedError : the machine lacks the real program and there is no model, or it is refused
+    UnsupportedError : the machine lacks the real program and there is no model, or it is refused; or it lacks what the
+        program's input takes
     """
     path, file = find(name)
     stem, chosen = split(name)
@@ -344,8 +461,8 @@ def workload(name: str, which: Which, require_real: bool = False) -> Workload:
         return _pattern(short, path, file.pattern, file.tune.tuning())
     there = [real for real in file.real if chosen is None or chosen in real.inputs]
     for real in there:
-        if which(_with_trees(real.needs)):
-            return ProgramWorkload(short, real.program(path.parent, chosen), file.tune.tuning())
+        if machine.which(with_trees(real.needs)):
+            return _program(short, path, file, real, machine)
     ways = " or ".join(dict.fromkeys(real.where for real in there if real.where))
     lacks = f"{stem} is not installed on the machine" + (f" ({ways})" if ways else "")
     if require_real or file.model is None:
@@ -356,6 +473,40 @@ def workload(name: str, which: Which, require_real: bool = False) -> Workload:
     )
     runs = _pattern(short, path, model, file.tune.tuning(model.time_scale))
     runs.variant, runs.note = "model", note
+    return runs
+
+
+def smallest(name: str, suite: str, machine: Place) -> Workload | None:
+    """The real program as a suite brings it, with the input that takes least; None if the machine does not have it."""
+    path, file = find(name)
+    for real in file.real:
+        if suite in real.trees and machine.which(with_trees(real.needs)):
+            least = min(real.inputs, key=lambda key: real.inputs[key].work_s(emulated=True), default=None)
+            chosen = name if least is None else f"{name}:{least}"
+            return _program(chosen, path, file, real, machine)
+    return None
+
+
+def _program(name: str, path: Path, file: WorkloadFile, real: Real, machine: Place) -> ProgramWorkload:
+    """The program itself, with the input that was named, or else with one that fits the machine."""
+    stem, named = split(name)
+    if named:
+        real.check(machine, stem, named)
+    chosen = named or real.chosen(machine, stem)
+    work_s = real.inputs[chosen].work_s(machine.emulated) if chosen else 0.0
+    # The ages of [tune] are for runs of its unit_work.
+    scale = max(1, round(file.tune.tuning().unit_work_s / work_s)) if work_s else 1
+    is_chosen = chosen is not None and named is None and real.input is None
+    runs = ProgramWorkload(
+        f"{stem}:{chosen}" if is_chosen else name, real.program(path.parent, chosen), file.tune.tuning(scale)
+    )
+    if is_chosen:
+        cpu = "an emulated CPU" if machine.emulated else "its CPUs"
+        memory = f"{show_bytes(machine.mem_bytes)} of memory and {cpu}" if machine.mem_bytes else cpu
+        others = ", ".join(f"{stem}:{other}" for other in real.inputs if other != chosen)
+        runs.note = f"input {chosen} was chosen for {memory}; take another by {others}" if others else ""
+        if scale > 1:
+            runs.note += f"; it runs {scale} times shorter than what [tune] is for, and so ages are divided by {scale}"
     return runs
 
 

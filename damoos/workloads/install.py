@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -55,12 +56,44 @@ class Suite:
         By the name of the workload.
     whole : bool
         Whether the parts work only in their tree, so that all of it is laid into the guest.
+    prepare : callable or None
+        ``prepare(root)`` changes the copy of the tree before anything is built.
     """
 
     marker: str
     build: Callable[[Path, Part], list[str]] | None
     parts: dict[str, Part] = field(default_factory=dict)
     whole: bool = False
+    prepare: Callable[[Path], None] | None = None
+
+
+# Splash-3's clock counts whole seconds, though its programs call them microseconds.
+_CLOCK = "define(CLOCK, `{long time(); ($1) = time(0);}')"
+_CLOCK_US = """define(CLOCK, `{
+	struct timespec damoos_now;
+	clock_gettime(CLOCK_MONOTONIC, &damoos_now);
+	($1) = damoos_now.tv_sec * 1000000 + damoos_now.tv_nsec / 1000;
+}')"""
+_TIME_H = ("#include <pthread.h>\n", "#include <pthread.h>\n#include <time.h>\n")
+_OCEAN = "apps/ocean/non_contiguous_partitions"
+_IMAX = re.compile(r"(#define [IJ]MAX +)8194")
+
+
+def _prepare_splash(root: Path) -> None:
+    """Let the clock count microseconds, and add a copy of ocean_ncp with smaller arrays.
+
+    Its arrays have the size of the largest grid, 8194, whatever grid is computed, which is more than small machines
+    grant. Those of the copy are enough for grids of up to 2050.
+    """
+    macros = root / "codes/pthread_macros/pthread.m4.stougie"
+    text = macros.read_text() if macros.exists() else ""
+    if _CLOCK in text:  # another tree's clock is what it is: trying the programs tells whether it is one
+        macros.write_text(text.replace(_CLOCK, _CLOCK_US).replace(*_TIME_H))
+    large, small = root / "codes" / _OCEAN, root / "codes" / f"{_OCEAN}_2050"
+    if large.is_dir():
+        shutil.copytree(large, small)
+        declarations = small / "decs.h.in"
+        declarations.write_text(_IMAX.sub(r"\g<1>2050", declarations.read_text()))
 
 
 def _make(root: Path, part: Part) -> list[str]:
@@ -94,14 +127,16 @@ SUITES: dict[str, Suite] = {
             "lu_cb": _splash("kernels/lu/contiguous_blocks", "LU"),
             "lu_ncb": _splash("kernels/lu/non_contiguous_blocks", "LU"),
             "ocean_cp": _splash("apps/ocean/contiguous_partitions", "OCEAN"),
-            "ocean_ncp": _splash("apps/ocean/non_contiguous_partitions", "OCEAN"),
+            "ocean_ncp": _splash(_OCEAN, "OCEAN"),
+            "ocean_ncp_2050": _splash(f"{_OCEAN}_2050", "OCEAN"),
             "radiosity": _splash("apps/radiosity", "RADIOSITY"),
             "radix": _splash("kernels/radix", "RADIX"),
             "raytrace": _splash("apps/raytrace", "RAYTRACE", "inputs"),
             "volrend": _splash("apps/volrend", "VOLREND", "inputs"),
-            "water_nsquared": _splash("apps/water-nsquared", "WATER-NSQUARED", "inputs"),
-            "water_spatial": _splash("apps/water-spatial", "WATER-SPATIAL", "inputs"),
+            "water_nsquared": _splash("apps/water-nsquared", "WATER-NSQUARED", "inputs", "random.in"),
+            "water_spatial": _splash("apps/water-spatial", "WATER-SPATIAL", "inputs", "random.in"),
         },
+        prepare=_prepare_splash,
     ),
     "parsec3": Suite(
         "bin/parsecmgmt",
@@ -140,6 +175,8 @@ def install(name: str, source: str, say: Say = lambda _: None) -> dict[str, Any]
     with paths.locked(base), tempfile.TemporaryDirectory(prefix="build-", dir=base) as work_name:
         work = Path(work_name)
         root, commit = _fetched(source, suite_name, work, say)
+        if suite.prepare:
+            suite.prepare(root)
         out = work / "out"
         (out / "tree").mkdir(parents=True)
         with open(out / "build.log", "w") as log:

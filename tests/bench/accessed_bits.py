@@ -22,7 +22,7 @@ from damoos.machines.guest import GuestMachine, GuestSession, kernels
 from damoos.machines.guest.accel import TCG
 from damoos.machines.guest.image import image
 from damoos.machines.guest.qemu import BOOT_S, READY, USER_SPACE, Accelerator, QemuProcess
-from damoos.workloads.catalog import workload
+from damoos.workloads.catalog import NO_PROGRAMS, workload
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.conftest import KERNELS, prcl
@@ -75,7 +75,7 @@ def flusher(place: Path) -> Path:
 
 def hot_mib(session: GuestSession, name: str) -> float:
     """MiB that DAMON saw accessed in at least half of the samples, on the average of 6 s."""
-    argv = workload(name, lambda program: None).argv(session.copy)
+    argv = workload(name, NO_PROGRAMS).argv(session.copy)
     context = Context((Scheme("stat", AccessPattern(min_freq=Fraction(50))),))
     session.agent.call("apply", argv=argv, env={}, context=context_to_json(context))
     try:
@@ -97,7 +97,7 @@ def measure(way: Way, program: Path) -> str:
         session.agent.call("prepare", **guest.conditions.wanted())
         if way.process:
             session.connection.run(f"{session.copy(program)} >/dev/null 2>&1 &", hide=True, in_stream=False)
-        argv = workload("synthetic/hot-cold", lambda name: None).argv(session.copy)
+        argv = workload("synthetic/hot-cold", NO_PROGRAMS).argv(session.copy)
         spec = {"argv": argv, "env": {}, "limit_s": 300, "sample_s": 0.5, "drop_caches": True}
         row = [way.kernel, way.label]
         for context in (None, prcl("1s")):

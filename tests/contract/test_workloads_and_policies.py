@@ -23,7 +23,7 @@ class TestEveryWorkloadOfTheCatalogue(WorkloadContract):
     @pytest.fixture(params=forms(), ids=str)
     def workload(self, request: pytest.FixtureRequest) -> Workload:
         name, found = request.param
-        return catalog.workload(name, lambda program: found)
+        return catalog.workload(name, catalog.Place(lambda program: found))
 
 
 class TestCommand(WorkloadContract):

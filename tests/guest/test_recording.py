@@ -81,7 +81,7 @@ def test_without_tracing_regions_are_looked_at(lease: Lease) -> None:
 
 
 def test_the_whole_machine_is_recorded_and_bounded(lease: Lease, tmp_path: Path) -> None:
-    workload = catalog.workload(str(short_workload(tmp_path, manual_min_age="1s")), lease.which)
+    workload = catalog.workload(str(short_workload(tmp_path, manual_min_age="1s")), lease.place)
     policy = RecordPolicy("paddr", sz_bytes=20_000)
     journal = Journal(policy.operations, policy.attrs)
     measured, _ = lease.run(workload, policy, 60.0, sink=journal)

@@ -66,7 +66,7 @@ def servers(guest_image: None) -> Iterator[Lease]:
     ("name", "min_age", "saves"), [("memcached/idle:test", "200ms", True), ("postgres/idle:test", "0s", False)]
 )
 def test_a_server_runs_with_and_without_a_scheme(servers: Lease, name: str, min_age: str, saves: bool) -> None:
-    workload = catalog.workload(name, servers.which)
+    workload = catalog.workload(name, servers.place)
     assert workload.variant == "real"
     plain, _ = servers.run(workload, NonePolicy(), 120)
     scheme = Scheme.parse(f"4K max  min min  {min_age} max  pageout")
@@ -100,6 +100,7 @@ def test_a_suite_is_built_laid_into_a_guest_and_tuned(
     assert (about["suite"], about["built"]) == ("splash3", ["lu_cb"])
     assert "no_such_thing" in about["failed"]["radix"]
     assert about["failed"]["raytrace"] == "inputs is missing"
+    assert (about["works"], about["fails"]) == (["splash2x/lu_cb:test"], {})
     result = tuned(tmp_path, "--workload", "splash2x/lu_cb:test", "--score", "sla", "--limit", "slowdown<=1")
     check(result, ("roi_s",))
     assert result["machine"]["kernel_name"] == "debian"
@@ -126,7 +127,7 @@ def test_distributions_that_are_taken_as_they_are(guest_image: None, own_trees: 
     machine = machines.machine("guest")
     machine.provide((), ("cassandra", "ycsb"))  # no Java: these are small programs
     with Lease(machine) as lease:
-        workload = catalog.workload("cassandra/ycsb", lease.which)
+        workload = catalog.workload("cassandra/ycsb", lease.place)
         measurement, _ = lease.run(workload, NonePolicy(), 120)
     assert measurement.metric("ops_per_s") > 0
     assert measurement.metric("p50_ms") <= measurement.metric("p99_ms")

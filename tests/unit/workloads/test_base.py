@@ -9,16 +9,17 @@ import pytest
 from damoos.errors import UnsupportedError
 from damoos.workloads import catalog as workloads
 from damoos.workloads.base import Program, ProgramWorkload, Tuning
+from damoos.workloads.catalog import NO_PROGRAMS, Place
 
 
 def test_real_and_model() -> None:
-    real = workloads.workload("parsec3/raytrace", lambda program: "/opt/parsec/bin/parsecmgmt")
+    real = workloads.workload("parsec3/raytrace", Place(lambda program: "/opt/parsec/bin/parsecmgmt"))
     assert (real.variant, real.tuning.high_us, real.argv(str)[0]) == ("real", 60_000_000, "parsecmgmt")
-    model = workloads.workload("parsec3/raytrace", lambda program: None)
+    model = workloads.workload("parsec3/raytrace", NO_PROGRAMS)
     assert (model.variant, model.tuning.high_us, model.tuning.manual_us) == ("model", 6_000_000, 500_000)
     assert "MODEL" in model.note
     with pytest.raises(UnsupportedError, match="a model was refused"):
-        workloads.workload("parsec3/raytrace", lambda program: None, require_real=True)
+        workloads.workload("parsec3/raytrace", NO_PROGRAMS, require_real=True)
 
 
 def test_only_a_relative_file_is_brought_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,9 @@ from damoos.workloads.base import tool
 TREES = Path(__file__).parents[2] / "trees"
 
 
+EVERYTHING = catalog.Place(lambda program: program)
+
+
 def copy(path: Path) -> str:
     return f"there/{path.name}"
 
@@ -36,7 +39,8 @@ def test_the_papers_workloads_are_all_there() -> None:
         assert ("parsec." if name.startswith("parsec3/") else "splash2x.") + name.split("/")[1] in known
         if name.startswith("splash2x/"):
             part = install.SUITES["splash3"].parts[name.split("/")[1]]
-            assert file.real[-1].command[0].endswith(f"/{part.keeps[0]}")
+            assert file.real[-1].needs.endswith(f"/{part.keeps[0]}")
+            assert all(one.has_size for one in file.real[-1].inputs.values())
 
 
 def test_every_workload_has_its_row_in_the_docs() -> None:
@@ -49,10 +53,11 @@ def test_every_workload_has_its_row_in_the_docs() -> None:
 
 
 def test_an_input_is_chosen() -> None:
-    def there(program: str) -> str | None:
+    def which(program: str) -> str | None:
         return program if "splash3" in program else None
 
-    native = catalog.workload("splash2x/fft", there)
+    there = catalog.Place(which)
+    native = catalog.workload("splash2x/fft:native", there)
     assert native.argv(copy, 4) == ["/opt/damoos/splash3/fft/FFT", "-p4", "-m28"]
     small = catalog.workload("splash2x/fft:test", there)
     assert small.argv(copy, 1) == ["/opt/damoos/splash3/fft/FFT", "-p1", "-m16"]
@@ -67,6 +72,59 @@ def test_an_input_is_chosen() -> None:
         catalog.workload("splash2x/fft:simdev", there, require_real=True)
 
 
+SIZED = """
+description = "sized"
+[tune]
+min_age = "0s:60s"
+unit_work = "60s"
+[real]
+command = ["p", "{input}"]
+needs = "p"
+[real.inputs]
+a = { words = ["1"], memory = "100M", work = "4s" }
+b = { words = ["2"], memory = "700M", work = "40s" }
+c = { words = ["3"], memory = "6G", work = "20m", needs = "/there/c" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("mem_bytes", "emulated", "files", "chosen"),
+    [
+        (1 << 30, True, (), "b"),
+        (1 << 30, True, ("/there/c",), "b"),
+        (512 << 20, True, (), "a"),
+        (16 << 30, True, ("/there/c",), "b"),  # 20 minutes are too long
+        (16 << 30, False, (), "b"),
+        (0, False, (), "b"),
+    ],
+)
+def test_the_input_fits_the_machine(
+    tmp_path: Path, mem_bytes: int, emulated: bool, files: tuple[str, ...], chosen: str
+) -> None:
+    (tmp_path / "sized.toml").write_text(SIZED)
+    place = catalog.Place(lambda name: name if name == "p" or name in files else None, mem_bytes, emulated)
+    workload = catalog.workload(str(tmp_path / "sized.toml"), place)
+    assert workload.name == f"sized:{chosen}"
+    assert f"input {chosen} was chosen" in workload.note
+    shorter = 60 / ({"a": 4, "b": 40}[chosen] / (1 if emulated else catalog.FASTER))
+    assert workload.tuning.high_us == 60_000_000 // max(1, round(shorter))
+
+
+def test_an_input_that_cannot_run_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
+    file = tmp_path / "sized.toml"
+    file.write_text(SIZED)
+    small = catalog.Place(lambda name: name if name == "p" else None, 1 << 30)
+    with pytest.raises(UnsupportedError, match="sized:c needs /there/c, which the machine does not have"):
+        catalog.workload(f"{file}:c", small)
+    with pytest.raises(UnsupportedError, match=r":c takes 6G, and the machine has 1 GiB; .* leave ':c' out"):
+        catalog.workload(f"{file}:c", catalog.Place(lambda name: name, 1 << 30))
+    with pytest.raises(UnsupportedError, match="its smallest input, a, takes 100M, and the machine has 64 MiB"):
+        catalog.workload(str(file), catalog.Place(lambda name: name, 64 << 20))
+    file.write_text(SIZED.replace(', work = "4s"', ""))
+    with pytest.raises(ConfigError, match="must have its 'memory' and 'work'"):
+        catalog.find(str(file))
+
+
 def test_what_a_machine_should_have() -> None:
     assert catalog.wanted("redis/cache").packages == ("redis-server", "redis-tools")
     assert catalog.wanted("splash2x/fft").trees == ("parsec3", "splash3")
@@ -77,7 +135,7 @@ def test_what_a_machine_should_have() -> None:
 
 def test_what_is_missing_is_told_with_how_to_get_it() -> None:
     with pytest.raises(UnsupportedError, match=r"is not installed .* \(apt-get install redis-server redis-tools\)"):
-        catalog.workload("redis/cache", lambda program: None)
+        catalog.workload("redis/cache", catalog.NO_PROGRAMS)
 
 
 def test_placeholders_are_filled_in(tmp_path: Path) -> None:
@@ -89,17 +147,17 @@ def test_placeholders_are_filled_in(tmp_path: Path) -> None:
         'inputs = { a = ["1", "2"], b = [] }\ninput = "a"\nstdin = "in-{vcpus}"\nsetup = [["cp", "{kvload}", "."]]\n'
         '[real.load]\ncommand = ["ask", "{input}"]\nwarm_up = [["warm"]]\n'
     )
-    spec = catalog.workload(str(file), lambda program: program).spec(copy, 3)
+    spec = catalog.workload(str(file), EVERYTHING).spec(copy, 3)
     assert spec["argv"] == ["python3", "there/job.py", "-j3", "1", "2"]
     assert spec["stdin"] == "in-3"
     assert spec["setup"] == [["cp", f"there/{tool('kvload').name}", "."]]
     assert spec["load"] == {"argv": ["ask", "1", "2"], "ready": [], "warm_up": [["warm"]]}
-    before = catalog.workload(str(file), lambda program: program).identity
+    before = catalog.workload(str(file), EVERYTHING).identity
     (tmp_path / "job.py").write_text("print(1)")
-    assert catalog.workload(str(file), lambda program: program).identity != before
+    assert catalog.workload(str(file), EVERYTHING).identity != before
     (tmp_path / "job.py").unlink()
     with pytest.raises(ConfigError, match=r"there is no file .*job\.py"):
-        catalog.workload(str(file), lambda program: program).spec(copy)
+        catalog.workload(str(file), EVERYTHING).spec(copy)
 
 
 REAL = '[real]\ncommand = ["a"]\nneeds = "a"\n'
