@@ -54,18 +54,30 @@ def cpu_s(group: Path) -> tuple[float, float]:
 def pressure(group: Path | None) -> dict[str, int]:
     """Microseconds under pressure so far, the group's own or the whole machine's.
 
-    Memory's by ``some`` and ``full``, io's by ``io_some`` and ``io_full``; empty where PSI is off.
+    Memory's by ``some`` and ``full``, io's by ``io_some`` and ``io_full``, the CPU's by ``cpu_some``; empty where
+    PSI is off.
     """
-    base, end = (group, "pressure") if group else (Path("/proc/pressure"), "")
-    memory, io = (base / ".".join(part for part in (kind, end) if part) for kind in ("memory", "io"))
-    return proc.pressure_us(memory) | {f"io_{name}": us for name, us in proc.pressure_us(io).items()}
+    base, end = (group, ".pressure") if group else (Path("/proc/pressure"), "")
+    memory, io, cpu = (proc.pressure_us(base / f"{kind}{end}") for kind in ("memory", "io", "cpu"))
+    # Of the whole machine's CPUs "full" is always 0, and of a group's it is a limit's work.
+    return (
+        memory
+        | {f"io_{name}": us for name, us in io.items()}
+        | {f"cpu_{name}": us for name, us in cpu.items() if name == "some"}
+    )
+
+
+def pressures(group: Path | None) -> dict[str, int]:
+    """The same of a group, and of the whole machine by ``system_some`` and the like."""
+    return pressure(group) | {f"system_{name}": us for name, us in pressure(None).items()}
 
 
 def machine_metrics() -> list[str]:
     """Metrics of a run that not every machine has."""
-    names = ["cgroup_avg_bytes"] if usable() else []
-    names += ["zram_avg_bytes", "net_avg_bytes"] if can_account() else []
+    names = ["zram_avg_bytes", "net_avg_bytes"] if can_account() else []
+    if usable() and "memory" in (CGROUPS / "cgroup.controllers").read_text().split():
+        names += ["cgroup_avg_bytes", "memory_avg_bytes", "refaults_per_s"]
+        names += [f"{kind}_avg_bytes" for kind in ("anon", "file", "shmem", "kernel", "slab", "sock", "pagetables")]
     # A new cgroup has its pressure files if the machine has its own.
-    if {"some", "io_some"} <= set(pressure(None)):
-        names += ["psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us"]
+    names += [f"psi_{kind}_us" for kind in pressures(None)]
     return names

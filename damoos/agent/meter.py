@@ -11,13 +11,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import cgroup, huge_pages, proc
-from damoos.agent.swap import Swap, compressed_bytes, used_bytes
+from damoos.agent import cgroup, huge_pages, memcg, proc
+from damoos.agent.swap import Swap, compressed_bytes, used_bytes, written_bytes
 
 SAMPLE_COLUMNS = (
     "t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs", "anon_huge_bytes",
-    "psi_some_us", "psi_full_us",
+    "psi_some_us", "psi_full_us", "net_bytes", "system_used_bytes", "swap_bytes",
+    *(f"{kind}_bytes" for kind in memcg.KINDS),
 )  # fmt: skip
+"""Columns of a sample. ``net_bytes`` is all that the run takes: what is charged to its group, zswap's part replaced by
+what compressed pages really take in zram and zswap; RSS and that where it has no group of its own."""
 # Of the machine, that tell what paging cost.
 COUNTERS = ("pswpin", "pswpout", "pgmajfault")
 # The part of one CPU that walks through page tables may take.
@@ -39,7 +42,7 @@ class Meter:
         self._group = group
         self._swap = swap
         self._samples: list[tuple[float, ...]] = []
-        self._counters, self._pressure = proc.vmstat(COUNTERS), cgroup.pressure(group)
+        self._counters, self._pressure = self._count(), cgroup.pressures(group)
         self._cpu_s = cgroup.cpu_s(group) if group else None
         self._oom_kills = proc.oom_kills()
         self._swap_bytes = used_bytes()
@@ -68,17 +71,30 @@ class Meter:
         rss = sum(map(proc.rss_bytes, pids))
         if rss == 0 and self._samples:
             return  # it is exiting: its memory is gone, its end not yet announced, and 0 is not what it used
-        current = self._group and self._group / "memory.current"
-        in_cgroup = int(current.read_text()) if current and current.exists() else math.nan
+        in_cgroup = memcg.number(self._group and self._group / "memory.current")
+        stat = memcg.numbers(self._group / "memory.stat") if self._group else {}
         used = used_bytes()
         for device, sz_bytes in used.items():
             more = sz_bytes - self._swap_bytes.get(device, 0)
             self._swapped_to[device] = max(self._swapped_to.get(device, 0), more)
         pss, huge = self._walk(pids)
-        pressure = cgroup.pressure(self._group)
+        pressure = cgroup.pressures(self._group)
         psi_us = (pressure.get(name, math.nan) - self._pressure.get(name, 0) for name in ("some", "full"))
         compressed = compressed_bytes(pids, self._swap, used)
-        self._samples.append((self.for_s, rss, pss, in_cgroup, compressed, len(pids), huge, *psi_us))
+        is_alone = self._group is not None and memcg.holds_only(self._group, pids)
+        resident = in_cgroup - stat.get("zswap", 0) if is_alone and math.isfinite(in_cgroup) else rss
+        memory = proc.meminfo()
+        on_swap = memcg.number(self._group and self._group / "memory.swap.current")
+        self._samples.append(
+            (
+                self.for_s, rss, pss, in_cgroup, compressed, len(pids), huge, *psi_us, resident + compressed,
+                memory["MemTotal"] - memory["MemAvailable"], on_swap, *memcg.kinds(stat),
+            )
+        )  # fmt: skip
+
+    def _count(self) -> dict[str, int]:
+        """Counters of the machine and of the group, as they are now."""
+        return {**proc.vmstat(COUNTERS), **memcg.counts(self._group), "swap_written_bytes": written_bytes()}
 
     def _walk(self, pids: list[int]) -> tuple[int, int]:
         """Proportional set size and memory in huge pages, as of now or of the last time that it was affordable."""
@@ -91,16 +107,18 @@ class Meter:
 
     def read(self) -> dict[str, Any]:
         """What has come together so far; raw, nothing is averaged here."""
-        runtime_s, counters, pressure = self.for_s, proc.vmstat(COUNTERS), cgroup.pressure(self._group)
+        runtime_s, counters, pressure = self.for_s, self._count(), cgroup.pressures(self._group)
         readings: dict[str, Any] = {
             "began_s": self._start,
             "runtime_s": runtime_s,
-            "counters": {name: counters[name] - self._counters[name] for name in counters},
+            "counters": {name: counters[name] - self._counters.get(name, 0) for name in counters},
             "psi_us": {name: us - self._pressure.get(name, 0) for name, us in pressure.items()},
             "sample_columns": SAMPLE_COLUMNS,
             "samples": self._samples,
             "sampling_cpu_s": self._sampling_cpu_s,
             "oom_kills": self.oom_kills,
+            "peak_bytes": memcg.number(self._group and self._group / "memory.peak"),
+            "placement": memcg.placement(self._group),
             "huge_pages": huge_pages.settings(),
             "swapped_to": {device: sz_bytes for device, sz_bytes in self._swapped_to.items() if sz_bytes > 0},
         }

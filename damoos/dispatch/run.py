@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -36,6 +36,9 @@ METRICS = (
     "pswpin",
     "pswpout",
     "pgmajfault",
+    "system_used_avg_bytes",
+    "promotions_per_s",
+    "swap_written_bytes_per_s",
 )
 _FACTS = ("kernel", "kernel_name", "kernel_id", "accel", "clock", "emulation", "image", "boot_id", "vcpus", "mem_bytes")
 
@@ -145,6 +148,7 @@ def run_once(
             "swapped_to": raw["swapped_to"],
             "huge_pages": raw["huge_pages"],
             "kdamond_restarts": raw.get("kdamond_restarts", 0),
+            **({"memory_nodes": raw["placement"]} if raw.get("placement") else {}),
             **({"tuned_intervals": raw["tuned_intervals"]} if raw.get("tuned_intervals") else {}),
             **({"left_on_swap_bytes": raw["left_on_swap_bytes"]} if raw.get("left_on_swap_bytes") else {}),
             **({"record": {**raw["record"], "began_s": raw["began_s"]}} if "record" in raw else {}),
@@ -172,6 +176,20 @@ def _censored(raw: dict[str, Any]) -> dict[str, float]:
     return {"elapsed_s": raw["runtime_s"], "elapsed_user_s": raw["user_s"], "elapsed_system_s": raw["system_s"]}
 
 
+def _rates(counters: Mapping[str, int], runtime_s: float) -> dict[str, float]:
+    """Counters per second of the run; one whose counters the machine does not have is absent."""
+    sums = {
+        "refaults_per_s": ("workingset_refault_anon", "workingset_refault_file"),
+        "promotions_per_s": ("pswpin",),
+        "swap_written_bytes_per_s": ("swap_written_bytes",),
+    }
+    return {
+        rate: sum(counters[name] for name in names) / runtime_s
+        for rate, names in sums.items()
+        if set(names) <= set(counters) and runtime_s > 0
+    }
+
+
 def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
     if not samples.rows:
         raise MeasurementError("the run has no memory samples")
@@ -187,19 +205,20 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
         "runtime_s": raw["runtime_s"],
         "user_s": raw["user_s"],
         "system_s": raw["system_s"],
-        "rss_avg_bytes": mean(table["rss_bytes"]),
+        **{
+            f"{column.removesuffix('_bytes')}_avg_bytes": mean(values)
+            for column, values in table.items()
+            if column.endswith("_bytes")
+        },
         "rss_max_bytes": float(table["rss_bytes"].max()),
-        "pss_avg_bytes": mean(table["pss_bytes"]),
-        "anon_huge_avg_bytes": mean(table["anon_huge_bytes"]),
         "anon_huge_max_bytes": float(table["anon_huge_bytes"].max()),
-        "cgroup_avg_bytes": mean(table["cgroup_bytes"]),
-        "zram_avg_bytes": mean(table["zram_bytes"]),
-        # What the run really takes: what is resident and what its swapped pages take in the compressed pool.
-        "net_avg_bytes": mean(table["rss_bytes"] + table["zram_bytes"]),
+        "memory_avg_bytes": mean(table["cgroup_bytes"]),
+        "memory_max_bytes": raw["peak_bytes"],
         "kdamond_cpu_s": raw["kdamond_cpu_s"],
         "sampling_cpu_s": raw["sampling_cpu_s"],
         **{name: float(value) for name, value in raw["counters"].items()},
         **{f"psi_{name}_us": float(value) for name, value in raw["psi_us"].items()},
+        **_rates(raw["counters"], raw["runtime_s"]),
     }
     # What a machine does not have (memory.current without cgroup v2, the size of zswap before 5.19) is absent.
     return {name: value for name, value in metrics.items() if math.isfinite(value)}

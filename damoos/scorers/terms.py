@@ -51,7 +51,10 @@ TERMS: Mapping[str, Term] = {
     "speedup": Term(("runtime_s",), _saving("runtime_s"), "1 - runtime / baseline's"),
     "memory_saving": Term(("rss_avg_bytes",), memory_saving, "1 - RSS / baseline's"),
     "net_saving": Term(
-        ("net_avg_bytes",), _saving("net_avg_bytes"), "the same with the memory that swapped pages take charged"
+        ("net_avg_bytes",), _saving("net_avg_bytes"), "the same of all memory that is charged, compressed swap included"
+    ),
+    "system_saving": Term(
+        ("system_used_avg_bytes",), _saving("system_used_avg_bytes"), "the same of all memory that the machine uses"
     ),
     "kdamond_cpu": Term(("kdamond_cpu_s", "runtime_s"), _share("kdamond_cpu_s", 1), "CPU time of kdamond / runtime"),
     "memory_pressure": Term(

@@ -119,7 +119,8 @@ class FakeSession(Session):
         }
         self.facts["left_behind"] = list(machine.left_behind)
         self.facts["metrics"] = [
-            "cgroup_avg_bytes", "zram_avg_bytes", "net_avg_bytes",
+            "cgroup_avg_bytes", "memory_avg_bytes", "zram_avg_bytes", "net_avg_bytes", "anon_avg_bytes",
+            "file_avg_bytes", "kernel_avg_bytes", "refaults_per_s",
             "psi_some_us", "psi_full_us", "psi_io_some_us", "psi_io_full_us",
         ]  # fmt: skip
         if machine.recording:
@@ -223,11 +224,19 @@ class FakeAgent:
             "runtime_s": runtime_s,
             "user_s": runtime_s / (1 + slowdown),
             "system_s": 0.0,
-            "counters": {"pswpin": 0, "pswpout": 0, "pgmajfault": 0},
+            "counters": {
+                "pswpin": 0,
+                "pswpout": 0,
+                "pgmajfault": 0,
+                "swap_written_bytes": 0,
+                "workingset_refault_anon": 0,
+                "workingset_refault_file": 0,
+            },
+            "peak_bytes": rss,
             "psi_us": {"some": 0, "full": 0, "io_some": 0, "io_full": 0},
             "sample_columns": SAMPLE_COLUMNS,
             "samples": [
-                [at_s, rss, rss, rss, 0, 1, rss * huge, 1e6 * at_s * max(slowdown, 0.0), 0]
+                [at_s, rss, rss, rss, 0, 1, rss * huge, 1e6 * at_s * max(slowdown, 0.0), 0, rss, rss, 0, rss, *[0] * 8]
                 for at_s in (0.0, runtime_s / 2)
             ],
             "damos": damos,

@@ -14,6 +14,8 @@ BARE = {
         "pswpin",
         "pswpout",
         "pgmajfault",
+        "workingset_refault_anon",
+        "workingset_refault_file",
         "ops",
         "nr_procs",
         "study",

@@ -15,7 +15,7 @@ def test_every_file_in_the_catalogues_is_good() -> None:
     for name in machines.names():
         assert machines.machine(name).describe()
     for name in workloads.names():
-        assert workloads.workload(name, lambda program: "/usr/bin/" + program).tuning.high_us > 0
+        assert workloads.workload(name, workloads.Place(lambda program: "/usr/bin/" + program)).tuning.high_us > 0
 
 
 def every_toml() -> list[Path]:

@@ -1,0 +1,72 @@
+"""What a cgroup's memory consists of, and what has become of it.
+
+References
+----------
+Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files"
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+KINDS = ("anon", "file", "shmem", "kernel", "slab", "sock", "pagetables", "zswap", "zswapped")
+"""Amounts in memory.stat, in bytes. ``shmem`` is part of ``file``; ``slab`` and ``pagetables`` of ``kernel``."""
+COUNTS = (
+    "workingset_refault_anon", "workingset_refault_file", "workingset_activate_anon", "workingset_activate_file",
+    "pgscan", "pgsteal",
+)  # fmt: skip
+"""Counters in memory.stat."""
+EVENTS = ("high", "max", "oom", "oom_kill")
+"""In memory.events: how often a limit throttled, made the group reclaim, was not enough, and killed a process."""
+
+
+def numbers(path: Path) -> dict[str, int]:
+    """The words and numbers of a file with one of each in a line; empty where there is none."""
+    try:
+        return {name: int(value) for name, value in map(str.split, path.read_text().splitlines())}
+    except (OSError, ValueError):
+        return {}
+
+
+def number(path: Path | None) -> float:
+    """The one number of a file; not a number where there is none."""
+    try:
+        return float(path.read_text()) if path else math.nan
+    except (OSError, ValueError):
+        return math.nan
+
+
+def kinds(stat: Mapping[str, int]) -> tuple[float, ...]:
+    """Bytes of each of `KINDS`; not a number where the kernel does not say."""
+    return tuple(stat.get(name, math.nan) for name in KINDS)
+
+
+def counts(group: Path | None) -> dict[str, int]:
+    """What has happened in a group so far: `COUNTS`, and `EVENTS` as ``limit_...``; what it has not is absent."""
+    if group is None:
+        return {}
+    stat, events = numbers(group / "memory.stat"), numbers(group / "memory.events")
+    return {name: stat[name] for name in COUNTS if name in stat} | {
+        f"limit_{name}": events[name] for name in EVENTS if name in events
+    }
+
+
+def holds_only(group: Path, pids: list[int]) -> bool:
+    """Whether nobody else is charged to a group."""
+    try:
+        return set(map(int, (group / "cgroup.procs").read_text().split())) <= set(pids)
+    except OSError:
+        return False
+
+
+def placement(group: Path | None) -> dict[str, dict[str, int]]:
+    """Bytes of anonymous and file memory on each memory node; empty where there is one, or the kernel does not say."""
+    try:
+        lines = (group / "memory.numa_stat").read_text().splitlines() if group else []
+    except OSError:
+        return {}
+    table = {name: dict(word.split("=") for word in words) for name, *words in map(str.split, lines)}
+    placed = {kind: {node: int(sz) for node, sz in table.get(kind, {}).items()} for kind in ("anon", "file")}
+    return placed if len(placed["anon"]) > 1 else {}
