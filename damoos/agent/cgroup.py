@@ -8,6 +8,7 @@ from pathlib import Path
 from damoos.agent import proc
 from damoos.agent.swap import can_account
 from damoos.agent.undo import UndoLog
+from damoos.errors import UnsupportedError
 
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -28,6 +29,19 @@ def make_cgroup(log: UndoLog, suffix: str = "") -> Path:
     log.record("cgroup", path=str(group))
     group.mkdir()
     return group
+
+
+def limit_memory(group: Path, sz_bytes: int) -> None:
+    """Let a group of the agent's own have no more memory than this; the limit ends with the group.
+
+    Raises
+    ------
+    UnsupportedError : groups here have no memory controller
+    """
+    try:
+        (group / "memory.max").write_text(str(sz_bytes))
+    except OSError as error:
+        raise UnsupportedError(f"memory cannot be limited here: {group}/memory.max: {error.strerror}") from None
 
 
 def path_of(pid: int) -> str:

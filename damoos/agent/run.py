@@ -22,7 +22,7 @@ from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.swap import Swap
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.damon.damo_json import context_from_json
-from damoos.errors import WorkloadError
+from damoos.errors import UnsupportedError, WorkloadError
 
 FILE_BYTES = 8 << 20
 READY_S = 120.0
@@ -45,7 +45,8 @@ class Run:
         commands that come before the measurement, and ``argv``),
         ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme),
         ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing),
-        ``thp`` (a THP mode, for this run only; None for the machine's).
+        ``thp`` (a THP mode, for this run only; None for the machine's), ``memory_max_bytes`` (of the run's cgroup; None
+        for no limit).
         A run past ``limit_s`` has failed (a command before it past ``warm_up_s``); one past ``abort_s`` (None for
         never) is ended, too, but reported with what it came to.
     log : UndoLog
@@ -91,6 +92,10 @@ class Run:
             if cgroup.usable():  # else the tree is found by its parents
                 self._server_group = cgroup.make_cgroup(self._log)
                 self._load_group = cgroup.make_cgroup(self._log, "-load") if self._spec.get("load") else None
+            if self._spec.get("memory_max_bytes") is not None:
+                if self._server_group is None:
+                    raise UnsupportedError("memory cannot be limited here: cgroup v2 is not on /sys/fs/cgroup")
+                cgroup.limit_memory(self._server_group, self._spec["memory_max_bytes"])
             if self._spec.get("thp"):
                 huge_pages.set_mode(self._spec["thp"], self._log)
             document = self._spec["context"]

@@ -160,8 +160,9 @@ def evaluate(
     event : callable or None
         Told of each thing that happens, see `damoos.sweeps.driver.drive`.
     **settings
-        ``operations`` of scheme files, and further fields of `damoos.study.evaluation_config.EvaluationConfig`:
-        ``seed``, ``require_real``, ``run_limit_s``.
+        ``operations`` of scheme files, ``memory`` (limits, each configuration runs under each of them: sizes, or shares
+        of the baseline's peak such as ``60%``), and further fields of
+        `damoos.study.evaluation_config.EvaluationConfig`: ``seed``, ``require_real``, ``run_limit_s``.
 
     Returns
     -------
@@ -181,10 +182,12 @@ def evaluation_config(
     configs: Sequence[str],
     *,
     operations: str = "vaddr",
+    memory: Sequence[str] = (),
     **settings: Any,
 ) -> SweepConfig:
     """What an evaluation is asked to do, with all patterns, names and files resolved."""
-    return sweep_config(workloads, machines, configs=named.resolve(configs, operations), **settings)
+    forms = named.resolve(configs, operations)
+    return sweep_config(workloads, machines, configs=named.limited(forms, memory) if memory else forms, **settings)
 
 
 def is_evaluation(found: Sweep) -> bool:

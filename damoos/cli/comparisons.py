@@ -50,6 +50,13 @@ def evaluate(
         ),
     ] = None,
     operations: Annotated[str, typer.Option(help="Of schemes: vaddr (the process tree) or paddr.")] = "vaddr",
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Limits of memory, comma-separated: 512M, or shares of the baseline's peak (100%,80%,60%). Each"
+            " configuration runs under each limit, and the baseline without one, too."
+        ),
+    ] = None,
     repeats: Annotated[int, typer.Option(help="Blocks; each holds every configuration once, in a shuffled order.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the order in blocks.")] = 0,
     require_real: Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.")] = False,
@@ -63,7 +70,9 @@ def evaluate(
 ) -> None:
     """Run workloads under several configurations, in shuffled blocks, and compare each with its block's baseline.
 
-    Example: damoos evaluate --workloads 'parsec3/*' --machines i3,m5d --configs baseline,rec,prec,thp,ethp,prcl
+    Examples: damoos evaluate --workloads 'parsec3/*' --machines i3,m5d --configs baseline,rec,prec,thp,ethp,prcl
+
+    damoos evaluate --workloads redis/idle --configs baseline,prcl --memory 100%,80%,60%,40%
     """
     from damoos.api import comparisons
     from damoos.policies import named
@@ -74,7 +83,8 @@ def evaluate(
     config = comparisons.evaluation_config(
         comma_separated(workload_names, "--workloads"), comma_separated(machine_names or MACHINE, "--machines"),
         named.PAPER if configs is None else comma_separated(configs, "--configs"),
-        operations=operations, repeats=repeats, seed=seed, require_real=require_real,
+        operations=operations, memory=comma_separated(memory, "--memory") if memory else (), repeats=repeats,
+        seed=seed, require_real=require_real,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)
 

@@ -131,7 +131,10 @@ def run_once(
     if raw["exit_status"] != 0 and not raw["aborted"]:
         last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
         who = f"{workload.name}: the load" if spec.get("load") else workload.name
-        ending = _out_of_memory(raw, session.facts) if raw["oom_kills"] else f"with {_ending(raw['exit_status'])}"
+        limit = spec.get("memory_max_bytes")
+        ending = (
+            _out_of_memory(raw, session.facts, limit) if raw["oom_kills"] else f"with {_ending(raw['exit_status'])}"
+        )
         raise WorkloadError(f"{who} ended {ending}{': ' + last if last else ''}")
     samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
     measurement = Measurement(
@@ -163,7 +166,9 @@ def _ending(status: int) -> str:
     return f"exit status {status}" if status > 0 else f"signal {-status}"
 
 
-def _out_of_memory(raw: dict[str, Any], facts: dict[str, Any]) -> str:
+def _out_of_memory(raw: dict[str, Any], facts: dict[str, Any], limit: int | None) -> str:
+    if limit is not None and raw["counters"].get("limit_oom_kill"):
+        return f"because it needs more than the {show_bytes(limit)} that it was limited to, and the kernel killed it"
     peak = max((row[raw["sample_columns"].index("rss_bytes")] for row in raw["samples"]), default=0)
     return (
         f"because memory ran out, and the kernel killed it: it had {show_bytes(peak)} on a machine of"

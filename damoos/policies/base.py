@@ -85,6 +85,30 @@ class DamosPolicy(Policy):
 
 
 @dataclass(frozen=True)
+class LimitedPolicy(Policy):
+    """Another policy, with the run's memory limited: memory.max of its cgroup.
+
+    Parameters
+    ----------
+    policy : Policy
+    memory_max_bytes : int, bytes
+        Of all that is charged to the run. The kernel reclaims what is beyond it, and kills where it cannot.
+    """
+
+    policy: Policy
+    memory_max_bytes: int
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Of the policy that is limited."""
+        return self.policy.name
+
+    def spec(self) -> dict[str, Any]:
+        """The other's keys, and the limit."""
+        return {**self.policy.spec(), "memory_max_bytes": self.memory_max_bytes}
+
+
+@dataclass(frozen=True)
 class RecordPolicy(Policy):
     """Nothing is changed, and what DAMON sees is recorded: the DAOS paper's ``rec`` (vaddr) and ``prec`` (paddr).
 

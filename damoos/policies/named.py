@@ -6,6 +6,7 @@ on a file that was edited since.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from damoos.damon.scheme import Context, Scheme
 from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy, RecordPolicy, ThpPolicy
 from damoos.policies.documents import DOCUMENTS, scheme_text
+from damoos.units import parse_bytes
 
 BASELINE, THP = "baseline", "thp"
 PAPER = (BASELINE, "rec", "prec", THP, "ethp", "prcl")
@@ -68,8 +70,48 @@ def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[s
     return configs
 
 
+def limited(configs: Mapping[str, dict[str, str]], limits: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The baseline, and every configuration under each limit of memory, as ``NAME@LIMIT``.
+
+    Parameters
+    ----------
+    configs : mapping
+        As `resolve` gives them.
+    limits : sequence of str
+        Sizes, or shares of the baseline's peak such as ``60%``.
+
+    Raises
+    ------
+    ConfigError : a limit that is neither, or is given twice
+    """
+    for limit in limits:
+        limit_bytes(limit, 1 << 30)
+        if limits.count(limit) > 1:
+            raise ConfigError(f"--memory: {limit} is given twice")
+    under = {f"{name}@{limit}": {**form, "memory": limit} for limit in limits for name, form in configs.items()}
+    return {BASELINE: dict(configs[BASELINE]), **under}
+
+
+def limit_bytes(limit: str, peak_bytes: float) -> int:
+    """A limit of memory in bytes, of which ``60%`` is a share of the baseline's peak.
+
+    Raises
+    ------
+    ConfigError : it is neither a size nor a share above 0
+    """
+    if not limit.endswith("%"):
+        return parse_bytes(limit)
+    try:
+        share = float(limit[:-1]) / 100
+    except ValueError:
+        share = 0.0
+    if not 0 < share < math.inf:
+        raise ConfigError(f"--memory: '{limit}' is neither a size such as 512M nor a share such as 60%")
+    return int(share * peak_bytes)
+
+
 def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
-    """The policy of a plain form.
+    """The policy of a plain form, without the limit of memory that it may have.
 
     Parameters
     ----------

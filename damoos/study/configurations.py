@@ -7,13 +7,13 @@ order of a block depends on the study's seed and on the block's number only, so 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement, Run, mean_measurement
 from damoos.policies import named
-from damoos.policies.base import DamosPolicy
+from damoos.policies.base import DamosPolicy, LimitedPolicy, Policy
 from damoos.statistics.summary import told
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.result import about
@@ -27,6 +27,8 @@ def plan(config: EvaluationConfig) -> list[Run]:
     for block in range(config.repeats):
         order = list(config.configs)
         random.Random(f"{config.seed} {block}").shuffle(order)
+        if block == 0 and config.needs_peak:  # which this first run tells
+            order.sort(key=lambda name: name != named.BASELINE)
         runs += [Run(len(runs) + nth, "config", block, name) for nth, name in enumerate(order)]
     return runs
 
@@ -47,10 +49,17 @@ class Listing(Execution):
 
     def _work(self) -> Part:
         scale = self._found.workload.tuning.time_scale
-        policies = {name: named.policy(config, scale) for name, config in self._config.configs.items()}
         for step in self._left(self._plan):
             if step.arm not in self._failed():
-                yield from self._execute(step, policies[step.arm], must_succeed=self._is_baseline(step))
+                policy = self._policy(self._config.configs[step.arm], scale)
+                yield from self._execute(step, policy, must_succeed=self._is_baseline(step))
+
+    def _policy(self, form: Mapping[str, Any], time_scale: int) -> Policy:
+        policy = named.policy(form, time_scale)
+        if "memory" not in form:
+            return policy
+        peak_bytes = peak(self._done.values()) if form["memory"].endswith("%") else 0.0
+        return LimitedPolicy(policy, named.limit_bytes(form["memory"], peak_bytes))
 
     def _check_metrics(self) -> None:
         workload = self._found.workload
@@ -70,6 +79,23 @@ class Listing(Execution):
         return result_of(self._study, self._found.workload.tuning.time_scale, elapsed_s)
 
 
+def peak(runs: Iterable[Run]) -> float:
+    """The most memory that the first baseline had charged at a time, in bytes.
+
+    Raises
+    ------
+    UnsupportedError : the machine does not say
+    """
+    base = next(run.measurement for run in runs if run.arm == named.BASELINE and run.number == 0)
+    assert base is not None  # nothing goes on without it
+    if "memory_max_bytes" not in base.metrics:
+        raise UnsupportedError(
+            "the machine does not say how much memory the workload takes at its peak (memory.peak of cgroup v2, Linux"
+            " 5.19 and later), so --memory cannot be a share of it; give sizes"
+        )
+    return base.metric("memory_max_bytes")
+
+
 def result_of(study: EvaluationStudy, time_scale: int, elapsed_s: float) -> dict[str, Any]:
     """Everything that a finished listed study has to say (docs/evaluate.md has the keys).
 
@@ -85,11 +111,16 @@ def result_of(study: EvaluationStudy, time_scale: int, elapsed_s: float) -> dict
     for run in study.runs():
         blocks[run.number] = {**blocks[run.number], run.arm: run}
     forms = study.config.configs
+    peak_bytes = peak(study.runs()) if study.config.needs_peak else 0.0
     return {
         **about(study),
         "repeats": study.config.repeats,
         "time_scale": time_scale,
-        "configs": {name: config_json(name, config, time_scale, blocks) for name, config in forms.items()},
+        "configs": {
+            name: config_json(name, config, time_scale, blocks)
+            | {"memory_max_bytes": named.limit_bytes(config["memory"], peak_bytes) if "memory" in config else None}
+            for name, config in forms.items()
+        },
         "recommended": None,
         "elapsed_s": elapsed_s,
     }

@@ -58,6 +58,11 @@ class EvaluationConfig(RunConfig):
         """Optuna wants one of each study; nothing is scored here."""
         return "maximize"
 
+    @property
+    def needs_peak(self) -> bool:
+        """Whether a limit of memory is a share of the baseline's peak."""
+        return any(config.get("memory", "").endswith("%") for config in self.configs.values())
+
     def contexts(self, tuning: Tuning) -> list[Context]:
         """Those of all configurations."""
         policies = [named.policy(config, tuning.time_scale) for config in self.configs.values()]

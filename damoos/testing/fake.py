@@ -171,7 +171,7 @@ class FakeAgent:
     def call(self, name: str, **args: Any) -> Any:
         """Answer one call."""
         if name in ("run", "observe"):
-            return self._run(args["context"], args.get("abort_s"), args.get("thp"))
+            return self._run(args["context"], args.get("abort_s"), args.get("thp"), args.get("memory_max_bytes"))
         answers: dict[str, Any] = {
             "facts": self._facts,
             "probe": {
@@ -198,7 +198,9 @@ class FakeAgent:
         }
         return answers[name]
 
-    def _run(self, document: dict[str, Any] | None, abort_s: float | None, thp: str | None) -> dict[str, Any]:
+    def _run(
+        self, document: dict[str, Any] | None, abort_s: float | None, thp: str | None, memory_max_bytes: int | None
+    ) -> dict[str, Any]:
         machine = self._machine
         number, machine.nr_runs = machine.nr_runs, machine.nr_runs + 1
         machine.begin_run(number)
@@ -211,6 +213,9 @@ class FakeAgent:
             slowdown, saving = machine.curve(schemes[0].pattern.min_age_us / 1e6)
         huge = {"always": 1.0, "madvise": MADVISED if schemes else 0.0}.get(thp or "never", 0.0)
         slowdown, saving = slowdown - THP_GAIN * huge, saving - THP_BLOAT * huge
+        if memory_max_bytes is not None:  # what is missing is paged all the time
+            missing = max(0.0, 1 - saving - memory_max_bytes / RSS_BYTES)
+            slowdown, saving = slowdown + missing, saving + missing
         random = machine.dice(number, document)
         runtime_s = RUNTIME_S * (1 + slowdown) * (1 + machine.noise * random.standard_normal())
         rss = RSS_BYTES * (1 - saving) * (1 + machine.noise * random.standard_normal())

@@ -494,19 +494,18 @@ def _program(name: str, path: Path, file: WorkloadFile, real: Real, machine: Pla
         real.check(machine, stem, named)
     chosen = named or real.chosen(machine, stem)
     work_s = real.inputs[chosen].work_s(machine.emulated) if chosen else 0.0
-    # The ages of [tune] are for runs of its unit_work.
+    # The ages of [tune] are for runs of its unit_work. Those of a user's own schemes are what they are.
     scale = max(1, round(file.tune.tuning().unit_work_s / work_s)) if work_s else 1
     is_chosen = chosen is not None and named is None and real.input is None
-    runs = ProgramWorkload(
-        f"{stem}:{chosen}" if is_chosen else name, real.program(path.parent, chosen), file.tune.tuning(scale)
-    )
+    tuning = replace(file.tune.tuning(scale), time_scale=1)
+    runs = ProgramWorkload(f"{stem}:{chosen}" if is_chosen else name, real.program(path.parent, chosen), tuning)
     if is_chosen:
         cpu = "an emulated CPU" if machine.emulated else "its CPUs"
         memory = f"{show_bytes(machine.mem_bytes)} of memory and {cpu}" if machine.mem_bytes else cpu
         others = ", ".join(f"{stem}:{other}" for other in real.inputs if other != chosen)
         runs.note = f"input {chosen} was chosen for {memory}; take another by {others}" if others else ""
         if scale > 1:
-            runs.note += f"; it runs {scale} times shorter than what [tune] is for, and so ages are divided by {scale}"
+            runs.note += f"; a run is {scale} times shorter than [tune] says, and so are its range and manual scheme"
     return runs
 
 

@@ -14,9 +14,12 @@ import pytest
 from damoos.damon.damo_json import context_to_json
 from damoos.damon.pattern import AccessPattern
 from damoos.damon.scheme import Context, Scheme
+from damoos.dispatch.lease import Lease
 from damoos.errors import MachineBusy, MachineLost, WorkloadError
-from damoos.machines.catalog import KERNEL
+from damoos.machines.catalog import KERNEL, machine
 from damoos.machines.guest import GuestSession, kernels
+from damoos.policies.base import LimitedPolicy, NonePolicy
+from damoos.workloads import catalog
 from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, hot_cold, open_guest, prcl, shell
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
@@ -84,13 +87,48 @@ def test_pageout_leaves_the_hot_set(guest: GuestSession) -> None:
     assert raw["counters"]["pswpout"] * 4096 > 0.7 * COLD_BYTES
     assert max(column(raw, "zram_bytes")) > 0
     assert raw["kdamond_cpu_s"] > 0
-    assert raw["psi_us"].keys() == {"some", "full", "io_some", "io_full"}
+    own = {"some", "full", "io_some", "io_full", "cpu_some"}
+    assert raw["psi_us"].keys() == {*own, *(f"system_{name}" for name in own)}
     for name, whole_us in raw["psi_us"].items():
-        if not name.startswith("io"):  # memory's pressure grows from the run's begin on
+        if name in ("some", "full"):  # memory's pressure grows from the run's begin on
             grown = [0, *column(raw, f"psi_{name}_us"), whole_us]
             assert grown == sorted(grown)
     assert baseline["damos"] == []
     assert baseline["counters"]["pswpout"] == 0
+    assert_clean(guest)
+
+
+def test_memory_is_told_by_kind(guest: GuestSession) -> None:
+    """What the kernel charges to a run is the sum of its kinds; a file that it reads is part of it, and no RSS."""
+    read = "data = open('/usr/bin/python3', 'rb').read(); hold = bytearray(24 << 20); import time; time.sleep(2)"
+    raw = run(guest, ["python3", "-c", read])
+    last = dict(zip(raw["sample_columns"], raw["samples"][-1], strict=True))
+    assert last["anon_bytes"] > 24 * MIB
+    assert last["file_bytes"] > 4 * MIB  # Python itself
+    assert last["kernel_bytes"] >= last["slab_bytes"] + last["pagetables_bytes"] > 0
+    parts = last["anon_bytes"] + last["file_bytes"] + last["kernel_bytes"] + last["sock_bytes"]
+    assert abs(parts - last["cgroup_bytes"]) < MIB
+    assert abs(last["net_bytes"] - last["cgroup_bytes"] - last["zram_bytes"]) < MIB
+    assert last["cgroup_bytes"] < last["system_used_bytes"] < guest.facts["mem_bytes"]
+    assert raw["peak_bytes"] >= last["cgroup_bytes"]
+    assert raw["counters"]["workingset_refault_file"] >= 0
+
+
+def test_a_run_under_a_limit_pages_and_one_that_cannot_is_said_to_need_more(guest: GuestSession) -> None:
+    argv = hot_cold(guest)
+    spec = {"env": {}, "limit_s": 300, "sample_s": 0.5, "drop_caches": True, "context": None}
+    raw = guest.agent.call("run", argv=argv, memory_max_bytes=32 * MIB, **spec)
+    assert raw["exit_status"] == 0
+    assert max(column(raw, "cgroup_bytes")) <= 32 * MIB
+    assert raw["counters"]["limit_max"] > 0
+    assert raw["counters"]["limit_oom_kill"] == 0
+    assert raw["counters"]["pswpout"] * 4096 > HOT_BYTES + COLD_BYTES - 32 * MIB - MIB
+    assert raw["counters"]["swap_written_bytes"] == 0  # zram is memory
+    locked = "import ctypes; ctypes.CDLL(None).mlockall(3); held = bytearray(64 << 20)"
+    with Lease(machine("guest")) as lease:
+        workload = catalog.command(f'python3 -c "{locked}"', catalog.Tune().tuning())
+        with pytest.raises(WorkloadError, match="because it needs more than the 32 MiB that it was limited to"):
+            lease.run(workload, LimitedPolicy(NonePolicy(), 32 * MIB), 60)
     assert_clean(guest)
 
 

@@ -12,7 +12,7 @@ from damoos.common import html
 from damoos.comparison.configurations import rows
 from damoos.policies import named
 from damoos.policies.named import BASELINE
-from damoos.report.charts import Axis, Bars, Chart, Panel
+from damoos.report.charts import Axis, Bars, Chart, Line, Panel
 from damoos.report.charts.style import nth
 from damoos.report.names import short
 from damoos.report.tables import change, ratio, to_csv
@@ -37,8 +37,12 @@ def write(found: Result, results: Sequence[Result], artifacts: Artifacts) -> lis
     ]
     for machine in found["machines"]:
         figure = chart({"machines": [machine]}, results)
-        for ending in ("png", "svg"):
-            written.append(figure.save(artifacts.path / f"evaluation-{slug(machine['machine'])}.{ending}"))
+        figures = {"evaluation": figure}
+        if any(config.get("memory_max_bytes") for result in results for config in result["configs"].values()):
+            figures["memory"] = memory_chart(machine["machine"], results)
+        for name, drawn in figures.items():
+            for ending in ("png", "svg"):
+                written.append(drawn.save(artifacts.path / f"{name}-{slug(machine['machine'])}.{ending}"))
     return written
 
 
@@ -184,3 +188,40 @@ def _panel(machine: Mapping[str, Any], results: Sequence[Result], key: str, is_n
     y = Axis(f"normalised\n{key.replace('_', ' ')}", key)
     title = machine["machine"] if is_named and key == "performance" else ""
     return Panel(Axis("", "workload", groups), y, layers, title)
+
+
+def memory_chart(machine: str, results: Sequence[Result]) -> Chart:
+    """How much slower a workload gets with less memory: a panel for each workload, a curve for each policy."""
+    here = [result for result in results if result["machine"]["name"] == machine]
+    about = here[0]["machine"]
+    return Chart(
+        f"{machine}: Linux {about['kernel']}, {about['accel']}; memory.max of the run's cgroup",
+        [_limits(result) for result in here],
+        columns=min(len(here), 3),
+    )
+
+
+def _limits(result: Result) -> Panel:
+    """The curves of one workload; a limit under which a policy failed has no point."""
+    curves: dict[str, list[tuple[float, Mapping[str, Any]]]] = {}
+    for name, config in result["configs"].items():
+        if config.get("memory_max_bytes") and not config["error"]:
+            slowdown = config["quantities"]["slowdown"]
+            curves.setdefault(name.partition("@")[0], []).append((config["memory_max_bytes"] / (1 << 20), slowdown))
+    layers = []
+    for number, (policy, points) in enumerate(curves.items()):
+        points.sort(key=lambda point: point[0])
+        x, told = [at for at, _ in points], [slowdown for _, slowdown in points]
+        ends = [slowdown["ci95"] or (slowdown["mean"], slowdown["mean"]) for slowdown in told]
+        layers.append(
+            Line(
+                policy, x, [slowdown["mean"] for slowdown in told], [low for low, _ in ends],
+                [high for _, high in ends], nth(number)[0],
+            )
+        )  # fmt: skip
+    return Panel(
+        Axis("memory limit, MiB", "memory_max_mib", from_zero=True),
+        Axis("slowdown", "slowdown", is_share=True),
+        layers,
+        _name(result),
+    )

@@ -15,7 +15,7 @@ from damoos.errors import ConfigError, MeasurementError, UnsupportedError, Workl
 from damoos.machines import catalog
 from damoos.model.trial import Measurement, Run
 from damoos.policies import named
-from damoos.report.comparison.configurations import text
+from damoos.report.comparison.configurations import memory_chart, text
 from damoos.statistics.intervals import interval, interval_of_average
 from damoos.statistics.summary import told
 from damoos.study.configurations import config_json, plan
@@ -23,7 +23,7 @@ from damoos.study.evaluation_config import EvaluationConfig
 from damoos.sweeps.driver import drive
 from damoos.sweeps.estimate import estimate
 from damoos.sweeps.sweep import Sweep
-from damoos.testing.fake import MADVISED, THP_BLOAT, THP_GAIN, FakeMachine, FakeSession
+from damoos.testing.fake import MADVISED, RSS_BYTES, THP_BLOAT, THP_GAIN, FakeMachine, FakeSession
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
 
@@ -326,3 +326,44 @@ def test_wrong_words_are_found_before_a_machine_is_started(fleet, tmp_path: Path
 def test_a_running_process_has_no_runtime_to_compare() -> None:
     with pytest.raises(ConfigError, match="says nothing about a configuration"):
         replace(listed(), workload=None, pid=1)
+
+
+def test_each_configuration_runs_under_each_limit_of_memory(fleet, tmp_path: Path) -> None:
+    """Shares are of the first baseline's peak, which therefore comes first; a curve for each policy is drawn."""
+    fleet["a"] = machine = FakeMachine(noise=0.0)
+    made = make(tmp_path, ("baseline", "prcl"), memory=("100%", "60%", f"{RSS_BYTES // 4}"))
+    go(made)
+    configs = only(made)["configs"]
+    limits = {name: config["memory_max_bytes"] for name, config in configs.items()}
+    quarter = RSS_BYTES // 4
+    assert limits == {
+        "baseline": None,
+        **{f"{policy}@100%": int(RSS_BYTES) for policy in ("baseline", "prcl")},
+        **{f"{policy}@60%": int(0.6 * RSS_BYTES) for policy in ("baseline", "prcl")},
+        **{f"{policy}@{quarter}": quarter for policy in ("baseline", "prcl")},
+    }
+    slower = {name: config["quantities"]["slowdown"]["mean"] for name, config in configs.items()}
+    assert slower["baseline@100%"] == pytest.approx(0, abs=1e-6)
+    assert slower["baseline@60%"] == pytest.approx(0.4, abs=1e-6)
+    assert machine.nr_runs == 7 * 3
+    figure = memory_chart("a", [only(made)])
+    (panel,) = figure.panels
+    assert [layer.name for layer in panel.layers] == ["baseline", "prcl"]
+    in_mib = [limit / (1 << 20) for limit in (quarter, int(0.6 * RSS_BYTES), int(RSS_BYTES))]
+    assert list(panel.layers[0].x) == pytest.approx(in_mib)
+    (sweep_config,) = made.config.configs()
+    assert plan(sweep_config)[0].arm == "baseline"
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (("60%", "60%"), "--memory: 60% is given twice"),
+        (("sixty%",), "'sixty%' is neither a size such as 512M nor a share such as 60%"),
+        (("0%",), "'0%' is neither"),
+        (("12 parsecs",), "12 parsecs"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(tmp_path: Path, limits: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(tmp_path, ("baseline",), memory=limits)
