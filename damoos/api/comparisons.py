@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from damoos.api import RESULTS, drive_sweep, sweep_config
 from damoos.comparison import manual_tuned
 from damoos.comparison.configurations import evaluation, rows
+from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
@@ -21,6 +22,7 @@ from damoos.sweeps.sweep import Sweep
 if TYPE_CHECKING:
     import pandas as pd
 
+    from damoos.prediction.forecast import Size
     from damoos.sweeps.driver import Event
 
 
@@ -174,6 +176,50 @@ def evaluate(
     sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
     drive_sweep(sweep, ray, event)
     return Evaluated(sweep)
+
+
+def prove_size(
+    size: Size,
+    folder: Path,
+    workload: str,
+    machine: str,
+    *,
+    repeats: int = 3,
+    results: Path = RESULTS,
+    event: Event | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Run a workload under a suggested size and its scheme, beside runs without either.
+
+    Parameters
+    ----------
+    size : Size
+        What `damoos.api.recordings.Predicted.size` suggests.
+    folder : Path
+        Where the scheme's file is written.
+    repeats : int
+        Blocks, 3 or more.
+
+    Returns
+    -------
+    dict
+        ``memory_max_bytes``; ``slowdown`` (``mean``, ``ci95``, ``values``), or ``error``, why its runs failed.
+
+    Raises
+    ------
+    ConfigError : no scheme is suggested
+    """
+    if not size.scheme:
+        raise ConfigError("there is nothing to prove: no scheme keeps the slowdown")
+    file = folder / "suggested.damos"
+    file.write_text(size.scheme + "\n")
+    limit = str(size.limit_bytes)
+    evaluated = evaluate(
+        [workload], [machine], [str(file)], memory=[limit], repeats=repeats, results=results, event=event, **settings
+    )
+    config = evaluated.studies[0]["configs"][f"suggested@{limit}"]
+    slowdown = config["quantities"].get("slowdown")
+    return {"memory_max_bytes": config["memory_max_bytes"], "slowdown": slowdown, "error": config["error"]}
 
 
 def evaluation_config(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -137,13 +137,19 @@ def rightsize(
     machine: _Machine = None,
     kernel: _Kernel = None,
     slowdown: Annotated[str, typer.Option(help="Allowed slowdown.")] = "5%",
+    repeats: Annotated[
+        int, typer.Option(help="--workload: rounds that prove the suggestion, 3 or more; 0 for none.")
+    ] = 3,
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
     """Estimate from one recording how much memory a workload needs: memory against slowdown, and a limit.
 
+    With --workload, runs under the suggested limit prove it.
+
     Example: damoos rightsize --workload redis/idle --slowdown 3%
     """
+    from damoos.api.comparisons import prove_size
     from damoos.prediction.forecast import forecast, rightsize
     from damoos.report.recording.prediction import heading
     from damoos.units import parse_percent, show_bytes
@@ -153,8 +159,15 @@ def rightsize(
     recording = _recording(name, workload, command, pid, duration, machine, kernel, results)
     limit = rightsize(recording, allowed)
     rows = forecast(recording, "weighted")
+    proof = None
+    if workload and repeats and limit.scheme:
+        assert recording.path
+        say(f"proving it: {repeats} rounds without a limit and under {show_bytes(limit.limit_bytes)} and the scheme")
+        more: dict[str, Any] = {"kernel": kernel} if kernel else {}
+        where = _where(machine, pid)
+        proof = prove_size(limit, recording.path.parent, workload, where, repeats=repeats, results=results, **more)
     if form == "json":
-        answer = {"about": _words(recording), "allowed_slowdown": allowed, "suggested": asdict(limit)}
+        answer = {"about": _words(recording), "allowed_slowdown": allowed, "suggested": asdict(limit), "proof": proof}
         print(json.dumps({**answer, "forecast": [asdict(row) for row in rows]}, indent=2))
         return
     print(heading(recording))
@@ -162,15 +175,26 @@ def rightsize(
     for row in sorted(rows, key=lambda row: row.peak):
         memory = show_bytes(limit.now_bytes * row.peak)
         print(f"{memory:>10} {row.slowdown:>9.1%} {row.min_age_s:>6.1f} s")
-    if limit.min_age_s == float("inf"):
+    if not limit.scheme:
         now = show_bytes(limit.now_bytes)
         print(f"no scheme stays under a slowdown of {slowdown} with 90 %: the workload needs all of its {now}")
         return
     print(
-        f"suggested: memory.high {show_bytes(limit.memory_bytes)} of {show_bytes(limit.now_bytes)}, with"
-        f" '4K max  min min  {limit.min_age_s:g}s max  pageout'; slowdown {limit.slowdown:.1%}, with 90 % not over"
-        f" {limit.slowdown_high:.1%}"
+        f"suggested: {show_bytes(limit.memory_bytes)} of {show_bytes(limit.now_bytes)} resident, memory.max"
+        f" {show_bytes(limit.limit_bytes)} with what else is charged, and '{limit.scheme}'; slowdown"
+        f" {limit.slowdown:.1%}, with 90 % not over {limit.slowdown_high:.1%}"
     )
+    if proof:
+        print(_proved(proof, allowed))
+
+
+def _proved(proof: dict[str, Any], allowed: float) -> str:
+    """What runs under the suggestion have shown."""
+    if proof["error"]:
+        return f"not enough: {proof['error']}"
+    mean, (low, high) = proof["slowdown"]["mean"], proof["slowdown"]["ci95"]
+    word = "proved" if high <= allowed else "not enough" if low > allowed else "not shown either way"
+    return f"{word}: slowdown {mean:+.1%} [{low:+.1%}, {high:+.1%}] under both, {allowed:.0%} allowed"
 
 
 def _where(machine: str | None, pid: int | None) -> str:

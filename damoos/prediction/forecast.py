@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -107,6 +108,9 @@ class Size:
     ----------
     memory_bytes, now_bytes : int
         Enough for what stays resident under the scheme for 95 % of the time; the most without one.
+    charged_bytes : int
+        What is charged to the workload beyond what is resident, at its peak: file cache that is not mapped, memory of
+        the kernel for it. A limit of a cgroup has to hold it, too.
     min_age_s : float, seconds
         Of the scheme that it takes.
     slowdown, slowdown_high : float
@@ -118,6 +122,17 @@ class Size:
     min_age_s: float
     slowdown: float
     slowdown_high: float
+    charged_bytes: int = 0
+
+    @property
+    def limit_bytes(self) -> int:
+        """The limit of a cgroup that is enough."""
+        return self.memory_bytes + self.charged_bytes
+
+    @property
+    def scheme(self) -> str:
+        """The scheme that it takes; empty where none keeps the slowdown."""
+        return f"4K max  min min  {self.min_age_s:g}s max  pageout" if math.isfinite(self.min_age_s) else ""
 
 
 def rightsize(recording: Recording, slowdown: float) -> Size:
@@ -129,9 +144,13 @@ def rightsize(recording: Recording, slowdown: float) -> Size:
         Allowed, for example 0.05.
     """
     rows = forecast(recording, "weighted", {"limits": ()})
-    now = int(recording.about["metrics"]["rss_max_bytes"])
-    sizes = [Size(round(now * row.peak), now, row.min_age_s, row.slowdown, row.slowdown_high) for row in rows]
+    metrics = recording.about["metrics"]
+    now = int(metrics["rss_max_bytes"])
+    charged = max(0, int(metrics.get("memory_max_bytes", now)) - now)
+    sizes = [Size(round(now * row.peak), now, row.min_age_s, row.slowdown, row.slowdown_high, charged) for row in rows]
     kept = [size for size in sizes if size.slowdown_high <= slowdown]
     return min(
-        kept, key=lambda size: (size.memory_bytes, size.slowdown), default=Size(now, now, float("inf"), 0.0, 0.0)
+        kept,
+        key=lambda size: (size.memory_bytes, size.slowdown),
+        default=Size(now, now, float("inf"), 0.0, 0.0, charged),
     )

@@ -17,6 +17,7 @@ TOOLS = ("mempat", "kvload")
 """mempat makes accesses after a pattern; kvload asks key-value servers."""
 # The machine that runs them may have another libc, or none that the compiler's knows.
 FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-static", "-s")
+LIBRARIES = ("-lm",)
 
 
 def tool(name: str, arch: str = "") -> Path:
@@ -35,7 +36,7 @@ def tool(name: str, arch: str = "") -> Path:
     assert name in TOOLS, nearest(name, TOOLS)
     arch = arch or platform.machine()
     source = paths.data("workloads") / name / f"{name}.c"
-    key = hashlib.sha256(source.read_bytes() + repr((arch, FLAGS)).encode()).hexdigest()[:16]
+    key = hashlib.sha256(source.read_bytes() + repr((arch, FLAGS, LIBRARIES)).encode()).hexdigest()[:16]
     program = paths.cache() / "programs" / key / name
     if not program.is_file():
         _compile(source, program, arch)
@@ -56,7 +57,7 @@ def _compile(source: Path, program: Path, arch: str) -> None:
     program.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=program.parent) as folder:
         draft = Path(folder) / program.name
-        argv = [compiler, *FLAGS, "-o", str(draft), str(source)]
+        argv = [compiler, *FLAGS, "-o", str(draft), str(source), *LIBRARIES]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             last = " | ".join(done.stderr.strip().splitlines()[-3:])

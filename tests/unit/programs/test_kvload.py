@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.server
 import json
 import socketserver
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from damoos.workloads.base import tool
+from damoos.workloads.metrics import Metric
 
 
 class Store(socketserver.StreamRequestHandler):
@@ -105,3 +107,66 @@ def test_what_is_wrong_is_told(words: tuple[str, ...], message: str) -> None:
     done = kvload(*words)
     assert done.returncode == 2
     assert message in done.stderr
+
+
+class Files(http.server.BaseHTTPRequestHandler):
+    """A web server that keeps connections; every answer takes 2 ms."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        time.sleep(0.002)
+        found = self.path < "/key:000000000090"
+        body = b"x" * 3000 if found else b"none"
+        self.send_response(200 if found else 404)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield str(server.server_address[1])
+        server.shutdown()
+
+
+def test_it_reads_files_of_a_web_server(web: str) -> None:
+    report = json.loads(kvload("-P", "http", "-p", web, "-r", "100", "-n", "100", "-c", "4").stdout)
+    assert report["gets"] == 100
+    assert 2 < report["misses"] < 30  # a tenth of the names
+    assert report["p50_ms"] >= 2
+
+
+def test_latencies_of_an_open_loop_count_from_when_a_request_arrived(web: str, tmp_path: Path) -> None:
+    """One connection can ask 500 times a second. In a closed loop nobody sees that 5000 wanted to."""
+    words = ("-P", "http", "-p", web, "-r", "10", "-n", "100")
+    closed = json.loads(kvload(*words).stdout)
+    late = json.loads(kvload(*words, "-R", "5000", "-H", tmp_path / "table").stdout)
+    assert late["p50_ms"] > 4 * closed["p50_ms"]
+    table = (tmp_path / "table").read_text()
+    assert Metric(better="lower", hgrm=99).read("p99_ms", table, "", {}) == pytest.approx(late["p99_ms"], rel=0.02)
+
+
+def test_the_highest_rate_that_keeps_a_latency_is_found(web: str) -> None:
+
+    def highest(p99_ms: str) -> float:
+        words = ("-P", "http", "-p", web, "-r", "10", "-n", "50", "-R", "500", "-T", p99_ms)
+        return json.loads(kvload(*words).stdout)["rps_at_p99"]
+
+    assert highest("1") == 0  # an answer takes 2 ms
+    assert highest("60000") == 500 * 2**9  # all fifty are answered in much less, however fast they arrive
+    assert highest("50") < 500 * 2**9  # if they arrive at once, the last waits for a tenth of a second
+
+
+@pytest.mark.parametrize(
+    "words", [("-R", "0"), ("-R", "x"), ("-T", "5"), ("-R", "5", "-i", "100"), ("-P", "http", "-f"), ("-P", "gopher")]
+)
+def test_what_cannot_be_is_refused(words: tuple[str, ...]) -> None:
+    done = kvload("-P", "redis", "-p", "1", *words)
+    assert done.returncode == 2
+    assert done.stderr

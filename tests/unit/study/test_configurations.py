@@ -15,6 +15,7 @@ from damoos.errors import ConfigError, MeasurementError, UnsupportedError, Workl
 from damoos.machines import catalog
 from damoos.model.trial import Measurement, Run
 from damoos.policies import named
+from damoos.prediction.forecast import Size
 from damoos.report.comparison.configurations import memory_chart, text
 from damoos.statistics.intervals import interval, interval_of_average
 from damoos.statistics.summary import told
@@ -367,3 +368,17 @@ def test_each_configuration_runs_under_each_limit_of_memory(fleet, tmp_path: Pat
 def test_a_limit_that_is_none_is_refused(tmp_path: Path, limits: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make(tmp_path, ("baseline",), memory=limits)
+
+
+def test_a_suggested_size_is_proved_by_runs_under_it(fleet, tmp_path: Path) -> None:
+    fleet["a"] = FakeMachine(noise=0.001)
+    half = Size(int(RSS_BYTES // 2), int(RSS_BYTES), 2.0, 0.05, 0.1, charged_bytes=1 << 20)
+    (tmp_path / "recording").mkdir()
+    proof = comparisons.prove_size(half, tmp_path / "recording", WORKLOADS[0], "a", results=tmp_path)
+    assert proof["memory_max_bytes"] == half.memory_bytes + (1 << 20)
+    low, high = proof["slowdown"]["ci95"]
+    assert low < proof["slowdown"]["mean"] < high
+    assert (tmp_path / "recording/suggested.damos").read_text() == "4K max  min min  2s max  pageout\n"
+    none = Size(int(RSS_BYTES), int(RSS_BYTES), float("inf"), 0.0, 0.0)
+    with pytest.raises(ConfigError, match="there is nothing to prove"):
+        comparisons.prove_size(none, tmp_path, WORKLOADS[0], "a", results=tmp_path)
