@@ -64,7 +64,10 @@ _FRONTIER = (
     "What the same runs let one expect under tighter limits: every point is another scheme, not validated, with the"
     " chance that it keeps its limit."
 )
-_MEMORY = "One round of the validation, each run from its beginning to its end."
+_MEMORY = (
+    "One round of the validation, each run from its beginning to its end. Memory by kind is what the kernel charges to the"
+    " run, and what its swapped pages take in zram."
+)
 _PREDICTION = "From the recording alone, before any trial; the points are what trials then measured."
 
 

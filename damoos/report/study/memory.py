@@ -1,4 +1,4 @@
-"""Memory and memory pressure over the time of a run, without a scheme and under one."""
+"""Memory, also by kind, and memory pressure over the time of a run, without a scheme and under one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from damoos.model.trial import Run
-from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Steps
+from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Stack, Steps
 from damoos.report.charts.style import BLUE, GREY, ORANGE
 from damoos.report.study.tuning import title
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
@@ -23,7 +23,7 @@ _STYLES = {BASELINE: (GREY, "solid"), MANUAL: (ORANGE, "dash"), TUNED: (BLUE, "s
 
 
 def chart(study: Study, number: int | None = None) -> Chart:
-    """RSS and memory pressure of one round of the validation; of the first baseline where nothing was validated.
+    """RSS, pressure and memory by kind of one round of the validation; the first baseline's where nothing was validated.
 
     Parameters
     ----------
@@ -32,6 +32,7 @@ def chart(study: Study, number: int | None = None) -> Chart:
     """
     rss: list[Layer] = []
     pressure: list[Layer] = []
+    kinds: list[Panel] = []
     for arm, run in _round(study, number).items():
         path = study.record.artifacts.path / f"{run.key}.parquet"
         if not path.exists():
@@ -40,11 +41,12 @@ def chart(study: Study, number: int | None = None) -> Chart:
         rss.append(Line(arm, samples["t_s"].to_numpy(), samples["rss_bytes"].to_numpy() / MIB, (), (), colour, dash))
         if "psi_some_us" in samples and samples["psi_some_us"].notna().any():
             pressure.append(_pressure(arm, samples, colour, dash))
+        kinds += _by_kind(arm, samples)
     panels = [Panel(_TIME, Axis("RSS [MiB]", "rss_mib", from_zero=True), rss, "RSS")]
     if pressure:
         words = "time with 'some' memory pressure"
         panels.append(Panel(_TIME, Axis(words, "psi_some_share", is_share=True, from_zero=True), pressure, "pressure"))
-    return Chart(title(study), panels, shares_x=True, panel_name="quantity")
+    return Chart(title(study), [*panels, *kinds], shares_x=True, panel_name="quantity")
 
 
 def _read(path: Path) -> pd.DataFrame:
@@ -65,6 +67,23 @@ def _round(study: Study, number: int | None) -> dict[str, Run]:
         return {arm: arms[arm] for arm in _STYLES if arm in arms}
     first = [run for run in runs if run.kind == "baseline"][:1]
     return {BASELINE: first[0]} if first else {}
+
+
+def _by_kind(arm: str, samples: pd.DataFrame) -> list[Panel]:
+    """What a run's memory consists of, stacked; nothing where its group does not say, or there is one sample only."""
+    if len(samples) < 2 or "anon_bytes" not in samples or samples["anon_bytes"].isna().any():
+        return []
+    columns = samples.fillna(0.0)
+    parts = {
+        "anonymous": columns["anon_bytes"],
+        "file": columns["file_bytes"] - columns["shmem_bytes"],
+        "shared": columns["shmem_bytes"],
+        "kernel, sockets": columns["kernel_bytes"] + columns["sock_bytes"],
+        "compressed swap": columns["zram_bytes"],
+    }
+    values = np.column_stack([part.to_numpy()[:-1] for part in parts.values()]) / MIB
+    stack = Stack("", samples["t_s"].to_numpy(), list(parts), values)
+    return [Panel(_TIME, Axis("memory [MiB]", "memory_mib", from_zero=True), [stack], f"memory by kind: {arm}")]
 
 
 def _pressure(name: str, samples: pd.DataFrame, colour: str, dash: str) -> Steps:

@@ -102,7 +102,11 @@ def test_two_parameters_have_a_panel_each_and_nothing_is_shaded(made) -> None:
 
 def test_memory_and_pressure_over_time(made) -> None:
     chart = damoos.plot_memory(made.study)
-    assert [panel.title for panel in chart.panels] == ["RSS", "pressure"]
+    arms = ("baseline", "manual", "tuned")
+    assert [panel.title for panel in chart.panels] == ["RSS", "pressure", *(f"memory by kind: {arm}" for arm in arms)]
+    by_kind = chart.table[chart.table.quantity == "memory by kind: baseline"].groupby("series").memory_mib.mean()
+    assert set(by_kind.index) == {"anonymous", "file", "shared", "kernel, sockets", "compressed swap"}
+    assert by_kind["anonymous"] == pytest.approx(RSS_BYTES / MIB, rel=0.01)
     table = chart.table[chart.table.quantity == "RSS"]
     assert table.series.drop_duplicates().tolist() == ["baseline", "manual", "tuned"]
     mean = table.groupby("series").rss_mib.mean()
