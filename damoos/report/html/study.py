@@ -65,8 +65,8 @@ _FRONTIER = (
     " chance that it keeps its limit."
 )
 _MEMORY = (
-    "One round of the validation, each run from its beginning to its end. Memory by kind is what the kernel charges to the"
-    " run, and what its swapped pages take in zram."
+    "One round of the validation, each run from its beginning to its end. Memory by kind is what the kernel charges"
+    " to the run, and what its swapped pages take in zram."
 )
 _PREDICTION = "From the recording alone, before any trial; the points are what trials then measured."
 

@@ -23,7 +23,7 @@ _STYLES = {BASELINE: (GREY, "solid"), MANUAL: (ORANGE, "dash"), TUNED: (BLUE, "s
 
 
 def chart(study: Study, number: int | None = None) -> Chart:
-    """RSS, pressure and memory by kind of one round of the validation; the first baseline's where nothing was validated.
+    """RSS, pressure and memory by kind of a round of the validation; of the first baseline where there was none.
 
     Parameters
     ----------
