@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +21,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def postgresql(place: Path) -> Iterator[str]:
-    """URL of a database on a server of our own, on loopback, of Debian's package; ``place`` must be empty."""
+def postgresql() -> Iterator[str]:
+    """URL of a database on a server of our own, on loopback, of Debian's package."""
+    # Not in a folder of pytest's: another pytest of this user's would take away the right to enter it.
+    with tempfile.TemporaryDirectory(prefix="damoos-postgresql-") as folder, _postgresql(Path(folder)) as url:
+        yield url
+
+
+@contextmanager
+def _postgresql(place: Path) -> Iterator[str]:
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     assert programs, "make setup installs PostgreSQL"
     # PostgreSQL refuses root; the user that Debian's package makes for it is there.

@@ -139,7 +139,7 @@ def beside_ray_tune(trials: int) -> list[tuple[str, ...]]:
 
 def stores() -> list[tuple[str, ...]]:
     """What a store takes for a study, a trial and a baseline, and for raw samples."""
-    with tempfile.TemporaryDirectory() as files, tempfile.TemporaryDirectory() as place, postgresql(Path(place)) as url:
+    with tempfile.TemporaryDirectory() as files, postgresql() as url:
         rows = store_rows("SQLite", Store(Path(files)))
         rows += store_rows("PostgreSQL on the same computer", Store(Path(files), url))
         samples = RawSamples(("t_s", "rss_bytes"), tuple((n / 2, 1e8) for n in range(200)))

@@ -264,8 +264,8 @@ def get(server: subprocess.Popen[bytes], url: str) -> dict:
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with postgresql(tmp_path_factory.mktemp("pg")) as url:
+def database() -> Iterator[str]:
+    with postgresql() as url:
         yield url
 
 
