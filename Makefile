@@ -26,7 +26,7 @@ PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --maxprocesses 4
 TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
-.PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search \
+.PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
 	chaos soak docs docs-figures clean test-bare bare-setup test-kvm test-arm64
 .DEFAULT_GOAL := help
 
@@ -135,6 +135,9 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 	$(BIN)/python tests/bench/accessed_bits.py
 	$(BIN)/damoos bench monitor
 	-$(BIN)/damoos workloads check-models # 1 where a model does not follow, which docs/workloads.md says of one
+
+bench-real: setup build image ## real programs without a scheme and under prcl, those of installed suites too; goes on where it stopped
+	$(BIN)/python tests/bench/real.py results/bench-real
 
 PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
 bench-prior: setup build image ## what a recording saves a search, on six workloads (an hour)

@@ -200,7 +200,9 @@ def _as_root() -> tuple[str, ...]:
 def _debootstrap(tar: Path, more: tuple[str, ...], mode: str, architecture: Architecture) -> None:
     leave_out = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
     if architecture == host():
-        how = ["--variant=minbase", f"--customize-hook={_COMPILE}"]
+        # Packages with alternatives (Java's) fail where the folder of their manual pages is missing.
+        pages = '--essential-hook=mkdir -p "$1/usr/share/man/man1"'
+        how = ["--variant=minbase", pages, f"--customize-hook={_COMPILE}"]
     else:
         how = [
             "--variant=extract",
