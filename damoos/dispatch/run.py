@@ -123,6 +123,7 @@ def run_once(
         "abort_s": abort_s,
         "sample_s": SAMPLE_S,
         "drop_caches": machine.drop_caches,
+        "memory_max_bytes": machine.conditions.memory_max_bytes,
         **policy.spec(),
     }
     started = datetime.now(UTC)

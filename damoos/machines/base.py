@@ -78,6 +78,8 @@ class Conditions(Table):
         Whether addresses are random.
     cpus : str
         CPUs that the workload is pinned to, such as ``0-1,3``.
+    memory_max : str, size
+        The most that may be charged to a run's cgroup (memory.max); a load has no limit.
     isolation : {"reset", "boot"}
         What is done between two runs: the swap device emptied (and, on a guest, the page cache dropped), which
         ``reset`` does, or a new boot, which only guests can have.
@@ -88,6 +90,7 @@ class Conditions(Table):
     swappiness: int | None = None
     aslr: bool | None = None
     cpus: str | None = None
+    memory_max: str | None = None
     isolation: Literal["reset", "boot"] = "reset"
 
     @field_validator("cpus")
@@ -97,11 +100,23 @@ class Conditions(Table):
             raise ValueError(f"'{words}' is not a list of CPUs such as 0-1,3")
         return words
 
+    @field_validator("memory_max")
+    @classmethod
+    def _is_size(cls, words: str | None) -> str | None:
+        if words is not None:
+            parse_bytes(words)
+        return words
+
     def wanted(self) -> dict[str, Any]:
         """What the agent is to prepare."""
         keys = {"thp": self.thp, "swappiness": self.swappiness, "aslr": self.aslr}
         settings = {name: value for name, value in keys.items() if value is not None}
         return settings | ({"swap": self.swap.wanted()} if self.swap else {})
+
+    @property
+    def memory_max_bytes(self) -> int | None:
+        """The limit of a run's cgroup; None where it has none."""
+        return parse_bytes(self.memory_max) if self.memory_max else None
 
     def cpu_list(self) -> tuple[int, ...]:
         """Numbers of the CPUs that the workload is pinned to; empty for all."""

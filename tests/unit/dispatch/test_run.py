@@ -7,7 +7,8 @@ import pytest
 from damoos.damon.scheme import Context, Scheme
 from damoos.dispatch.run import check_schemes, run_once
 from damoos.errors import UnsupportedError, WorkloadError
-from damoos.policies.base import DamosPolicy, NonePolicy
+from damoos.machines.base import Conditions
+from damoos.policies.base import DamosPolicy, LimitedPolicy, NonePolicy
 from damoos.testing.fake import FakeMachine
 from damoos.workloads.base import Program, ProgramWorkload, Tuning
 
@@ -34,6 +35,34 @@ def test_a_program_that_the_kernel_killed_for_memory_is_told_so(monkeypatch: pyt
 def test_a_program_that_was_killed_otherwise_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WorkloadError, match=r"^redis ended with signal 9: why$"):
         run(monkeypatch, exit_status=-9, stderr="why\n")
+
+
+def test_a_run_has_the_limit_of_its_policy_else_that_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = FakeMachine()
+    machine.conditions = Conditions(memory_max="64M")
+    session, limits = machine.open(), []
+    answer = session.agent.call
+
+    def call(name: str, **args: Any) -> Any:
+        limits.append(args["memory_max_bytes"])
+        return answer(name, **args)
+
+    monkeypatch.setattr(session.agent, "call", call)
+    for policy in (NonePolicy(), LimitedPolicy(NonePolicy(), 1 << 20)):
+        run_once(session, machine, PROGRAM, policy, 10)
+    run_once(session, FakeMachine(), PROGRAM, NonePolicy(), 10)
+    assert limits == [64 << 20, 1 << 20, None]
+    with pytest.raises(ValueError, match="unknown size unit 'parsecs'"):
+        Conditions(memory_max="12 parsecs")
+
+
+def test_a_program_that_needs_more_than_its_limit_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeMachine().open()
+    answer = session.agent.call
+    killed = {"exit_status": -9, "oom_kills": 1, "stderr": "", "counters": {"limit_oom_kill": 1}}
+    monkeypatch.setattr(session.agent, "call", lambda name, **args: answer(name, **args) | killed)
+    with pytest.raises(WorkloadError, match="redis ended because it needs more than the 1 MiB that it was limited to"):
+        run_once(session, FakeMachine(), PROGRAM, LimitedPolicy(NonePolicy(), 1 << 20), 10)
 
 
 def test_where_pages_went_is_part_of_the_provenance() -> None:
