@@ -6,7 +6,7 @@ import pytest
 
 from damoos.damon.scheme import Context, Scheme
 from damoos.dispatch.run import check_schemes, run_once
-from damoos.errors import UnsupportedError, WorkloadError
+from damoos.errors import ConfigError, UnsupportedError, WorkloadError
 from damoos.machines.base import Conditions
 from damoos.policies.base import DamosPolicy, LimitedPolicy, NonePolicy
 from damoos.testing.fake import FakeMachine
@@ -52,7 +52,7 @@ def test_a_run_has_the_limit_of_its_policy_else_that_of_its_machine(monkeypatch:
         run_once(session, machine, PROGRAM, policy, 10)
     run_once(session, FakeMachine(), PROGRAM, NonePolicy(), 10)
     assert limits == [64 << 20, 1 << 20, None]
-    with pytest.raises(ValueError, match="unknown size unit 'parsecs'"):
+    with pytest.raises(ConfigError, match="unknown size unit 'parsecs'"):
         Conditions(memory_max="12 parsecs")
 
 
