@@ -1,4 +1,4 @@
-"""Real programs without a scheme and under prcl: time, and memory by kind. `make bench-real` runs this.
+"""Real programs without a scheme and under the manual one: time, and memory by kind. `make bench-real` runs this.
 
     tests/bench/real.py FOLDER [PATTERN ...]
 
@@ -22,7 +22,7 @@ from damoos.workloads import catalog
 
 MACHINE = "guest"
 COLUMNS = (
-    "workload", "reports", "runtime", "anonymous", "file", "kernel", "peak", "under prcl: slowdown", "RSS saving",
+    "workload", "reports", "runtime", "anonymous", "file", "kernel", "peak", "slowdown", "RSS saving",
     "net saving",
 )  # fmt: skip
 
