@@ -22,6 +22,8 @@ CAPTURED = {
     "rocksdb/readrandom": "rocksdb-readrandom",
     "fio/filebench": "fio-filebench",
     "stress-ng/vm": "stress-ng-vm",
+    "ffmpeg/encode": "ffmpeg-encode",
+    "mariadb/sysbench": "mariadb-sysbench",
     "python/numpy": "python-numpy",
     "parsec3/blackscholes": "parsec3-blackscholes",
     "cassandra/ycsb": "cassandra-ycsb",
