@@ -70,9 +70,9 @@ def evaluate(
 ) -> None:
     """Run workloads under several configurations, in shuffled blocks, and compare each with its block's baseline.
 
-    Examples: damoos evaluate --workloads 'parsec3/*' --machines i3,m5d --configs baseline,rec,prec,thp,ethp,prcl
+    Example: damoos evaluate --workloads 'parsec3/*' --machines i3,m5d --configs baseline,rec,prec,thp,ethp,prcl
 
-    damoos evaluate --workloads redis/idle --configs baseline,prcl --memory 100%,80%,60%,40%
+    Example: damoos evaluate --workloads redis/idle --configs baseline,prcl --memory 100%,80%,60%,40%
     """
     from damoos.api import comparisons
     from damoos.policies import named

@@ -503,9 +503,12 @@ def _program(name: str, path: Path, file: WorkloadFile, real: Real, machine: Pla
         cpu = "an emulated CPU" if machine.emulated else "its CPUs"
         memory = f"{show_bytes(machine.mem_bytes)} of memory and {cpu}" if machine.mem_bytes else cpu
         others = ", ".join(f"{stem}:{other}" for other in real.inputs if other != chosen)
-        runs.note = f"input {chosen} was chosen for {memory}; take another by {others}" if others else ""
+        runs.note = f"input {chosen} was chosen for {memory}" + (f"; name another by {others}" if others else "")
         if scale > 1:
-            runs.note += f"; a run is {scale} times shorter than [tune] says, and so are its range and manual scheme"
+            runs.note += (
+                f"; a run is {scale} times shorter than [tune] says, so its range of min_age and its manual scheme are"
+                f" divided by {scale}"
+            )
     return runs
 
 

@@ -17,7 +17,7 @@ RAYTRACE = ["tune", "--workload", "parsec3/raytrace"]
 def test_help_is_there() -> None:
     """All else of it is in tests/unit/cli/test_help.py."""
     assert "\nTune and prove:\n  tune " in damoos("--help").stdout
-    assert "\nExample:\n  damoos evaluate " in damoos("evaluate", "--help").stdout
+    assert "\nExamples:\n  damoos evaluate " in damoos("evaluate", "--help").stdout
 
 
 def test_the_race_of_searchers(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from damoos.report.charts.style import BLUE, GREY, RED
+from damoos.report.charts.style import BLUE, GREY, HOT_TO_COLD, RED
 
 Floats = NDArray[np.float64]
 Row = dict[str, Any]
@@ -159,11 +159,18 @@ class Steps(Layer):
 
 @dataclass(frozen=True)
 class Stack(Layer):
-    """Several values between every two edges of x, shape (t, number of names), one on the other."""
+    """Several values between every two edges of x, shape (t, number of names), one on the other.
+
+    Parameters
+    ----------
+    colours : sequence of str
+        One for each name.
+    """
 
     x: Floats
     names: Sequence[str]
     values: Floats
+    colours: Sequence[str] = HOT_TO_COLD
 
     def rows(self, x: Axis, y: Axis) -> Iterator[Row]:
         """A row each value."""

@@ -13,7 +13,7 @@ import numpy as np
 from damoos.report.charts import layers as of
 from damoos.report.charts.content import Content, Panel, label_length, wrapped
 from damoos.report.charts.layers import Axis
-from damoos.report.charts.style import DIVERGING, GREY, HOT_TO_COLD, NOTHING, RED
+from damoos.report.charts.style import DIVERGING, GREY, NOTHING, RED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -150,7 +150,7 @@ def _steps(axes: Axes, panel: Panel, layer: of.Steps) -> None:
 
 def _stack(axes: Axes, panel: Panel, layer: of.Stack) -> None:
     tops = np.cumsum(layer.values, axis=1)
-    for at, (name, colour) in enumerate(zip(layer.names, HOT_TO_COLD, strict=True)):
+    for at, (name, colour) in enumerate(zip(layer.names, layer.colours, strict=True)):
         below = tops[:, at - 1] if at else np.zeros(len(tops))
         axes.stairs(tops[:, at], layer.x, baseline=below, fill=True, color=colour, label=name)
     axes.margins(x=0)

@@ -13,7 +13,7 @@ from rich.text import Text
 from damoos.recordings.recording import Floats
 from damoos.report.charts.chart import Chart
 from damoos.report.charts.layers import Bars, Cells, Layer, Stack, Steps
-from damoos.report.charts.style import HOT_TO_COLD, NOTHING
+from damoos.report.charts.style import NOTHING
 from damoos.units import MIB, show_bytes
 
 # Matplotlib's inferno in eight steps; between them colours are mixed.
@@ -53,7 +53,7 @@ def _lines(layer: Layer, words: Sequence[str], console: Console) -> list[Text]:
     if isinstance(layer, Steps):
         return _bars(*_sampled(layer.x, layer.values[:, np.newaxis]), console)
     if isinstance(layer, Stack):
-        return _bars(*_sampled(layer.x, layer.values), console, layer.names)
+        return _bars(*_sampled(layer.x, layer.values), console, layer.names, layer.colours)
     if isinstance(layer, Bars):
         values = [0.0 if cell is None else cell["mean"] for cell in layer.cells]
         return _bars(words, np.array(values)[:, np.newaxis], console)
@@ -120,14 +120,16 @@ def _sampled(x: Floats, values: Floats) -> tuple[list[str], Floats]:
     return [f"{edges[part]:.4g} s" for part in kept], means
 
 
-def _bars(labels: Sequence[str], values: Floats, console: Console, names: Sequence[str] = ()) -> list[Text]:
-    """A row each label, its values one after the other as characters."""
+def _bars(
+    labels: Sequence[str], values: Floats, console: Console, names: Sequence[str] = (), own: Sequence[str] = ()
+) -> list[Text]:
+    """A row each label, its values one after the other as characters; ``own`` are the colours of the names."""
     room = max(10, console.width - _MARGIN - 10)
     most = max(float(values.sum(axis=1).max()), 1e-9)
     marks = "█▓▒░+." if console.encoding.startswith("utf") else "#=+:-."
     colours: Sequence[str] = ("",) * len(marks)
     if names and in_colour(console):
-        marks, colours = "█" * len(marks), HOT_TO_COLD
+        marks, colours = "█" * len(own), own
     width = max(_MARGIN - 2, *map(len, labels))
     lines = []
     for label, row in zip(labels, values, strict=True):
@@ -138,7 +140,7 @@ def _bars(labels: Sequence[str], values: Floats, console: Console, names: Sequen
         lines.append(line + Text(f" {row.sum():.4g}"))
     if names:
         legend = Text(" " * (width + 1))
-        for mark, colour, name in zip(marks, colours, names, strict=True):
+        for mark, colour, name in zip(marks, colours, names, strict=False):
             legend.append(mark, colour).append(f" {name}   ")
         lines.append(legend)
     return lines

@@ -11,7 +11,7 @@ import numpy as np
 
 from damoos.report.charts import layers as of
 from damoos.report.charts.content import Panel, wrapped
-from damoos.report.charts.style import DIVERGING, GREY, HOT_TO_COLD, NOTHING, RED
+from damoos.report.charts.style import DIVERGING, GREY, NOTHING, RED
 
 PATTERNS = ("", "/", ".", "\\", "x", "-", "+")
 _HATCH = {"fillmode": "overlay", "fgcolor": "white", "solidity": 0.2}
@@ -92,8 +92,9 @@ def _steps(made: Any, panel: Panel, layer: of.Steps, place: dict[str, Any]) -> N
 
 
 def _stack(made: Any, panel: Panel, layer: of.Stack, place: dict[str, Any]) -> None:
-    for name, values, colour in zip(layer.names, layer.values.T, HOT_TO_COLD, strict=True):
-        own = {**place, "name": plain(name), "legendgroup": name, "showlegend": True}
+    known = {trace.legendgroup for trace in made.data}  # another panel's stack of the same things
+    for name, values, colour in zip(layer.names, layer.values.T, layer.colours, strict=True):
+        own = {**place, "name": plain(name), "legendgroup": name, "showlegend": name not in known}
         made.add_scatter(
             x=_numbers(layer.x), y=_numbers(np.append(values, values[-1])), line={"shape": "hv", "width": 0},
             stackgroup="memory", fillcolor=colour, mode="lines", **own,

@@ -9,7 +9,7 @@ import numpy as np
 
 from damoos.model.trial import Run
 from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Stack, Steps
-from damoos.report.charts.style import BLUE, GREY, ORANGE
+from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, SKY
 from damoos.report.study.tuning import title
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.study.study import Study
@@ -82,7 +82,7 @@ def _by_kind(arm: str, samples: pd.DataFrame) -> list[Panel]:
         "compressed swap": columns["zram_bytes"],
     }
     values = np.column_stack([part.to_numpy()[:-1] for part in parts.values()]) / MIB
-    stack = Stack("", samples["t_s"].to_numpy(), list(parts), values)
+    stack = Stack("", samples["t_s"].to_numpy(), list(parts), values, (BLUE, ORANGE, GREEN, GREY, SKY))
     return [Panel(_TIME, Axis("memory [MiB]", "memory_mib", from_zero=True), [stack], f"memory by kind: {arm}")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -100,13 +101,16 @@ def test_two_parameters_have_a_panel_each_and_nothing_is_shaded(made) -> None:
     assert {"min_age_s", "quota_sz_mib"} < set(chart.table.columns)
 
 
-def test_memory_and_pressure_over_time(made) -> None:
+def test_memory_and_pressure_over_time(made, tmp_path: Path) -> None:
     chart = damoos.plot_memory(made.study)
     arms = ("baseline", "manual", "tuned")
     assert [panel.title for panel in chart.panels] == ["RSS", "pressure", *(f"memory by kind: {arm}" for arm in arms)]
     by_kind = chart.table[chart.table.quantity == "memory by kind: baseline"].groupby("series").memory_mib.mean()
     assert set(by_kind.index) == {"anonymous", "file", "shared", "kernel, sockets", "compressed swap"}
     assert by_kind["anonymous"] == pytest.approx(RSS_BYTES / MIB, rel=0.01)
+    assert chart.save(tmp_path / "memory.png").stat().st_size > 0
+    shown = chart._repr_mimebundle_()
+    assert shown
     table = chart.table[chart.table.quantity == "RSS"]
     assert table.series.drop_duplicates().tolist() == ["baseline", "manual", "tuned"]
     mean = table.groupby("series").rss_mib.mean()
