@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import damoos
 from damoos.api import EvaluatedStudy, plots
@@ -15,6 +17,7 @@ from damoos.errors import ConfigError
 from damoos.machines import catalog
 from damoos.report.charts import Bars, Cells, Chart, Layer, Level, Line, Points, Span, Upright
 from damoos.report.charts.style import BLUE, GREEN
+from damoos.report.charts.terminal import show
 from damoos.testing.fake import RSS_BYTES, FakeMachine, cliff_and_fall
 from damoos.units import MIB
 from tests.records import stairs
@@ -109,8 +112,11 @@ def test_memory_and_pressure_over_time(made, tmp_path: Path) -> None:
     assert set(by_kind.index) == {"anonymous", "file", "shared", "kernel, sockets", "compressed swap"}
     assert by_kind["anonymous"] == pytest.approx(RSS_BYTES / MIB, rel=0.01)
     assert chart.save(tmp_path / "memory.png").stat().st_size > 0
-    shown = chart._repr_mimebundle_()
-    assert shown
+    assert chart._repr_mimebundle_()
+    for colours in ("truecolor", None):
+        console = Console(file=io.StringIO(), force_terminal=True, color_system=colours, width=120)
+        show(chart, console)
+        assert "compressed swap" in console.file.getvalue()
     table = chart.table[chart.table.quantity == "RSS"]
     assert table.series.drop_duplicates().tolist() == ["baseline", "manual", "tuned"]
     mean = table.groupby("series").rss_mib.mean()
