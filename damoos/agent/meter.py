@@ -78,7 +78,7 @@ class Meter:
             more = sz_bytes - self._swap_bytes.get(device, 0)
             self._swapped_to[device] = max(self._swapped_to.get(device, 0), more)
         pss, huge = self._walk(pids)
-        pressure = cgroup.pressures(self._group)
+        pressure = cgroup.pressure(self._group)
         psi_us = (pressure.get(name, math.nan) - self._pressure.get(name, 0) for name in ("some", "full"))
         compressed = compressed_bytes(pids, self._swap, used)
         is_alone = self._group is not None and memcg.holds_only(self._group, pids)

@@ -74,19 +74,15 @@ def used_bytes(root: Path = Path("/")) -> dict[str, int]:
     return {row[0]: int(row[3]) * 1024 for row in sorted(rows, key=lambda row: -int(row[4]))}
 
 
-def written_bytes(root: Path = Path("/")) -> int:
+def written_bytes() -> int:
     """Bytes that this machine has written to swap since boot, those to zram, which are memory, left out.
 
     The kernel counts pages that it swaps out to any device, pages that zswap keeps excepted; zram counts its own.
     """
-    lines = (root / "proc/vmstat").read_text().splitlines()
-    pages = next((int(line.split()[1]) for line in lines if line.startswith("pswpout ")), 0)
-    to_zram = 0
-    for device in used_bytes(root):
-        name = device.rsplit("/", 1)[-1]
-        if name.startswith("zram"):
-            to_zram += _sectors_written(root / f"sys/block/{name}/stat") * 512
-    return max(0, pages * PAGE - to_zram)
+    pages = proc.vmstat(("pswpout",)).get("pswpout", 0)
+    names = (device.rsplit("/", 1)[-1] for device in used_bytes())
+    to_zram = sum(_sectors_written(Path(f"/sys/block/{name}/stat")) for name in names if name.startswith("zram"))
+    return max(0, pages * PAGE - to_zram * 512)
 
 
 def _sectors_written(stat: Path) -> int:

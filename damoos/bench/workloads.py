@@ -74,15 +74,22 @@ def chosen(patterns: Sequence[str]) -> list[str]:
     return names
 
 
-def measure(name: str, machine: str, say: Say, ages_us: Sequence[int] = ()) -> tuple[Measured, list[float | None]]:
+def measure(
+    name: str, machine: str, say: Say, ages_us: Sequence[int] = (), require_real: bool = False
+) -> tuple[Measured, list[float | None]]:
     """Run a workload without a scheme and under the manual one, and score further ages of the latter.
+
+    Parameters
+    ----------
+    require_real : bool
+        Refuse a model.
 
     Returns
     -------
     (Measured, list of float or None)
         Scores in percent points by the paper's rule, None where its limit was broken.
     """
-    config = RunConfig(workload=name, machine=machine)
+    config = RunConfig(workload=name, machine=machine, require_real=require_real)
     with Lease(config.machine_for(), say) as lease:
         workload = config.workload_on(lease.place)
         limit_s = workload.tuning.limit_s

@@ -149,7 +149,6 @@ def rightsize(
 
     Example: damoos rightsize --workload redis/idle --slowdown 3%
     """
-    from damoos.api.comparisons import prove_size
     from damoos.prediction.forecast import forecast, rightsize
     from damoos.report.recording.prediction import heading
     from damoos.units import parse_percent, show_bytes
@@ -161,6 +160,8 @@ def rightsize(
     rows = forecast(recording, "weighted")
     proof = None
     if workload and repeats and limit.scheme:
+        from damoos.api.comparisons import prove_size
+
         assert recording.path
         say(f"proving it: {repeats} rounds without a limit and under {show_bytes(limit.limit_bytes)} and the scheme")
         more: dict[str, Any] = {"kernel": kernel} if kernel else {}
@@ -194,7 +195,8 @@ def _proved(proof: dict[str, Any], allowed: float) -> str:
         return f"not enough: {proof['error']}"
     mean, (low, high) = proof["slowdown"]["mean"], proof["slowdown"]["ci95"]
     word = "proved" if high <= allowed else "not enough" if low > allowed else "not shown either way"
-    return f"{word}: slowdown {mean:+.1%} [{low:+.1%}, {high:+.1%}] under both, {allowed:.0%} allowed"
+    told = f"slowdown {mean:+.1%} [{low:+.1%}, {high:+.1%}] under this limit and scheme"
+    return f"{word}: {told}; {allowed:.0%} is allowed"
 
 
 def _where(machine: str | None, pid: int | None) -> str:

@@ -75,12 +75,11 @@ def main() -> None:
             continue
         say(f"{name}")
         try:
-            measured, _ = measure(name, MACHINE, say)
+            measured, _ = measure(name, MACHINE, say, require_real=True)
         except DamoosError as error:
             say(f"{name}: {error}")
             continue
-        if measured.workload.variant == "real":
-            file.write_text(json.dumps(row_of(measured), indent=1) + "\n")
+        file.write_text(json.dumps(row_of(measured), indent=1) + "\n")
     print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}")
     for file in sorted(kept.glob("*.json")):
         print(line(json.loads(file.read_text())))
