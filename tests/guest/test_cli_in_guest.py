@@ -178,9 +178,9 @@ def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession,
     words = ["--arm", "manual", "--machine", host, "--results", results]
     applied = damoos("apply", study, "--pid", pid, *words, "--format", "json")
     assert applied.returncode == 0, applied.stderr
-    assert shell(guest, IN_FORCE).split()[:2] == ["on", pid]
+    assert in_force(guest)[:2] == ["on", pid]
     for harm in (f"echo off > {KDAMONDS}/0/state", KILL_AGENT):
-        kdamond = shell(guest, IN_FORCE).split()[2]
+        kdamond = in_force(guest)[2]
         shell(guest, harm)
         assert_again_in_force(guest, pid, kdamond, results)
     assert damoos("stop", "--results", results, timeout=900).returncode == 0
@@ -196,11 +196,22 @@ KILL_AGENT = "kill -KILL $(cut -d, -f2 /run/damoos/lock)"
 IN_FORCE = f"cd {KDAMONDS}/0 && cat state contexts/0/targets/0/pid_target pid || true"
 
 
+def in_force(guest: GuestSession) -> list[str]:
+    """State, target and process id of the kdamond.
+
+    A file of DAMON's answers EBUSY while another of them is used, as the keeper does all the time, and is asked again.
+    """
+    deadline = time.monotonic() + 300
+    while len(words := shell(guest, IN_FORCE).split()) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return words
+
+
 def assert_again_in_force(guest: GuestSession, pid: str, former_kdamond: str, results: Path) -> None:
     """The keeper puts the scheme back, under a kdamond of another process id."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
-        state = shell(guest, IN_FORCE).split()
+        state = in_force(guest)
         if state[:2] == ["on", pid] and state[2] != former_kdamond:
             return
         time.sleep(0.5)
