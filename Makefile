@@ -137,7 +137,7 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 	-$(BIN)/damoos workloads check-models # 1 where a model does not follow, which docs/workloads.md says of one
 
 bench-real: setup build image ## real programs, those of installed suites too: time and memory by kind; goes on where it stopped
-	$(BIN)/python tests/bench/real.py results/bench-real
+	PYTHONPATH=docs $(BIN)/python tests/bench/real.py results/bench-real
 
 PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
 bench-prior: setup build image ## what a recording saves a search, on six workloads (an hour)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from damoos.agent import proc
@@ -31,17 +32,25 @@ def make_cgroup(log: UndoLog, suffix: str = "") -> Path:
     return group
 
 
-def limit_memory(group: Path, sz_bytes: int) -> None:
-    """Let a group of the agent's own have no more memory than this; the limit ends with the group.
+LIMITS = ("memory.high", "memory.max", "memory.swap.max")
+"""Files of a group that limit what it may have, in bytes."""
+
+
+def limit_memory(group: Path, limits: Mapping[str, int]) -> None:
+    """Let a group of the agent's own have no more than this, by the names of `LIMITS`; a limit ends with the group.
 
     Raises
     ------
-    UnsupportedError : groups here have no memory controller
+    UnsupportedError : groups here have no memory controller, or swap is not accounted for
     """
-    try:
-        (group / "memory.max").write_text(str(sz_bytes))
-    except OSError as error:
-        raise UnsupportedError(f"memory cannot be limited here: {group}/memory.max: {error.strerror}") from None
+    for name in limits:
+        if name not in LIMITS:
+            raise UnsupportedError(f"'{name}' limits no memory; use one of {', '.join(LIMITS)}")
+    for name, sz_bytes in limits.items():
+        try:
+            (group / name).write_text(str(sz_bytes))
+        except OSError as error:
+            raise UnsupportedError(f"memory cannot be limited here: {group}/{name}: {error.strerror}") from None
 
 
 def path_of(pid: int) -> str:

@@ -45,8 +45,8 @@ class Run:
         commands that come before the measurement, and ``argv``),
         ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme),
         ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing),
-        ``thp`` (a THP mode, for this run only; None for the machine's), ``memory_max_bytes`` (of the run's cgroup; None
-        for no limit).
+        ``thp`` (a THP mode, for this run only; None for the machine's), ``memory_limits`` (bytes by the names of
+        `damoos.agent.cgroup.LIMITS`, for the run's cgroup).
         A run past ``limit_s`` has failed (a command before it past ``warm_up_s``); one past ``abort_s`` (None for
         never) is ended, too, but reported with what it came to.
     log : UndoLog
@@ -92,10 +92,10 @@ class Run:
             if cgroup.usable():  # else the tree is found by its parents
                 self._server_group = cgroup.make_cgroup(self._log)
                 self._load_group = cgroup.make_cgroup(self._log, "-load") if self._spec.get("load") else None
-            if self._spec.get("memory_max_bytes") is not None:
+            if limits := self._spec.get("memory_limits"):
                 if self._server_group is None:
                     raise UnsupportedError("memory cannot be limited here: cgroup v2 is not on /sys/fs/cgroup")
-                cgroup.limit_memory(self._server_group, self._spec["memory_max_bytes"])
+                cgroup.limit_memory(self._server_group, limits)
             if self._spec.get("thp"):
                 huge_pages.set_mode(self._spec["thp"], self._log)
             document = self._spec["context"]

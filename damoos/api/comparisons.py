@@ -203,7 +203,8 @@ def prove_size(
     Returns
     -------
     dict
-        ``memory_max_bytes``; ``slowdown`` (``mean``, ``ci95``, ``values``), or ``error``, why its runs failed.
+        ``memory_limits`` (bytes by file); ``slowdown`` (``mean``, ``ci95``, ``values``), or ``error``, why its runs
+        failed.
 
     Raises
     ------
@@ -219,7 +220,7 @@ def prove_size(
     )
     config = evaluated.studies[0]["configs"][f"suggested@{limit}"]
     slowdown = config["quantities"].get("slowdown")
-    return {"memory_max_bytes": config["memory_max_bytes"], "slowdown": slowdown, "error": config["error"]}
+    return {"memory_limits": config["memory_limits"], "slowdown": slowdown, "error": config["error"]}
 
 
 def evaluation_config(

@@ -53,8 +53,9 @@ def evaluate(
     memory: Annotated[
         str | None,
         typer.Option(
-            help="Limits of memory, comma-separated: 512M, or shares of the baseline's peak (100%,80%,60%). Each"
-            " configuration runs under each limit, and the baseline without one, too."
+            help="Limits of memory, comma-separated: 512M, or shares of the baseline's peak (100%,80%,60%);"
+            " high:60% throttles and never kills. Each configuration runs under each limit, and the baseline"
+            " without one, too."
         ),
     ] = None,
     repeats: Annotated[int, typer.Option(help="Blocks; each holds every configuration once, in a shuffled order.")] = 5,

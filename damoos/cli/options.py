@@ -32,6 +32,13 @@ Tunables = Annotated[
         "--tune", help="Range or choice, several times: min_age=0s:60s, max_freq=0:20.", rich_help_panel=TUNED
     ),
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        help="Limit of each run's memory, baselines too: 512M, or 60% of the peak; high:60% throttles, never kills.",
+        rich_help_panel=RUNS,
+    ),
+]
 Scorer = Annotated[
     str,
     typer.Option(

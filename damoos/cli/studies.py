@@ -67,6 +67,7 @@ def tune(
         str | None, typer.Option(help="A run that takes longer hangs, e.g. 5m.", rich_help_panel=options.RUNS)
     ] = None,
     require_real: options.RequireReal = False,
+    memory: options.Memory = None,
     scheme: options.SchemeText = None,
     tunables: options.Tunables = None,
     operations: options.Operations = "vaddr",
@@ -139,6 +140,7 @@ def tune(
         "runs": runs,
         "run_limit_s": None if run_limit is None else parse_us(run_limit) / 1e6,
         "require_real": require_real,
+        "memory": memory,
         "pid": pid,
         "metrics": metrics or [],
         "settle_s": parse_us(settle) / 1e6,

@@ -56,6 +56,7 @@ def sweep(
         ),
     ],
     require_real: options.RequireReal = False,
+    memory: options.Memory = None,
     scheme: options.SchemeText = None,
     tunables: options.Tunables = None,
     scorer: options.Scorer = "daos",
@@ -92,6 +93,7 @@ def sweep(
         scheme=PRCL if scheme is None else scheme_text(scheme), tune=tunables or [], scorer=scorer,
         scorer_options=options.score_options(maximize, minimize, limits, weights, prices), searcher=searcher,
         prior=prior, seed=seed, repeats=repeats, candidates=candidates, runs=runs, require_real=require_real,
+        memory=memory,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)
 

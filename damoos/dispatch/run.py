@@ -123,16 +123,16 @@ def run_once(
         "abort_s": abort_s,
         "sample_s": SAMPLE_S,
         "drop_caches": machine.drop_caches,
-        "memory_max_bytes": machine.conditions.memory_max_bytes,
         **policy.spec(),
     }
+    spec["memory_limits"] = machine.conditions.memory_limits | spec.get("memory_limits", {})
     started = datetime.now(UTC)
     agent = session.agent
     raw = agent.stream(sink, workload.call, **spec) if sink else agent.call(workload.call, **spec)
     if raw["exit_status"] != 0 and not raw["aborted"]:
         last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
         who = f"{workload.name}: the load" if spec.get("load") else workload.name
-        limit = spec.get("memory_max_bytes")
+        limit = spec["memory_limits"].get("memory.max")
         ending = (
             _out_of_memory(raw, session.facts, limit) if raw["oom_kills"] else f"with {_ending(raw['exit_status'])}"
         )

@@ -78,8 +78,8 @@ class Conditions(Table):
         Whether addresses are random.
     cpus : str
         CPUs that the workload is pinned to, such as ``0-1,3``.
-    memory_max : str, size
-        The most that may be charged to a run's cgroup (memory.max); a load has no limit.
+    memory_max, memory_high, swap_max : str, size
+        Limits of a run's cgroup (memory.max, memory.high, memory.swap.max); a load has none.
     isolation : {"reset", "boot"}
         What is done between two runs: the swap device emptied (and, on a guest, the page cache dropped), which
         ``reset`` does, or a new boot, which only guests can have.
@@ -91,6 +91,8 @@ class Conditions(Table):
     aslr: bool | None = None
     cpus: str | None = None
     memory_max: str | None = None
+    memory_high: str | None = None
+    swap_max: str | None = None
     isolation: Literal["reset", "boot"] = "reset"
 
     @field_validator("cpus")
@@ -100,7 +102,7 @@ class Conditions(Table):
             raise ValueError(f"'{words}' is not a list of CPUs such as 0-1,3")
         return words
 
-    @field_validator("memory_max")
+    @field_validator("memory_max", "memory_high", "swap_max")
     @classmethod
     def _is_size(cls, words: str | None) -> str | None:
         if words is not None:
@@ -114,9 +116,10 @@ class Conditions(Table):
         return settings | ({"swap": self.swap.wanted()} if self.swap else {})
 
     @property
-    def memory_max_bytes(self) -> int | None:
-        """The limit of a run's cgroup; None where it has none."""
-        return parse_bytes(self.memory_max) if self.memory_max else None
+    def memory_limits(self) -> dict[str, int]:
+        """Limits of a run's cgroup in bytes, by the names of their files; those that it has."""
+        files = {"memory.max": self.memory_max, "memory.high": self.memory_high, "memory.swap.max": self.swap_max}
+        return {name: parse_bytes(words) for name, words in files.items() if words is not None}
 
     def cpu_list(self) -> tuple[int, ...]:
         """Numbers of the CPUs that the workload is pinned to; empty for all."""

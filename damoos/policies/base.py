@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,17 +87,19 @@ class DamosPolicy(Policy):
 
 @dataclass(frozen=True)
 class LimitedPolicy(Policy):
-    """Another policy, with the run's memory limited: memory.max of its cgroup.
+    """Another policy, with the memory of the run's cgroup limited.
 
     Parameters
     ----------
     policy : Policy
-    memory_max_bytes : int, bytes
-        Of all that is charged to the run. The kernel reclaims what is beyond it, and kills where it cannot.
+    limits : mapping of str to int, bytes
+        ``memory.max`` is of all that is charged to the run: the kernel reclaims what is beyond it, and kills where it
+        cannot. Beyond ``memory.high`` it reclaims and slows the run down, and never kills. ``memory.swap.max`` is of
+        what may be swapped out.
     """
 
     policy: Policy
-    memory_max_bytes: int
+    limits: Mapping[str, int]
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -105,7 +108,7 @@ class LimitedPolicy(Policy):
 
     def spec(self) -> dict[str, Any]:
         """The other's keys, and the limit."""
-        return {**self.policy.spec(), "memory_max_bytes": self.memory_max_bytes}
+        return {**self.policy.spec(), "memory_limits": dict(self.limits)}
 
 
 @dataclass(frozen=True)

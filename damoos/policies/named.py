@@ -78,36 +78,52 @@ def limited(configs: Mapping[str, dict[str, str]], limits: Sequence[str]) -> dic
     configs : mapping
         As `resolve` gives them.
     limits : sequence of str
-        Sizes, or shares of the baseline's peak such as ``60%``.
+        As for `limits_of`.
 
     Raises
     ------
     ConfigError : a limit that is neither, or is given twice
     """
     for limit in limits:
-        limit_bytes(limit, 1 << 30)
+        limits_of(limit, 1 << 30)
         if limits.count(limit) > 1:
             raise ConfigError(f"--memory: {limit} is given twice")
     under = {f"{name}@{limit}": {**form, "memory": limit} for limit in limits for name, form in configs.items()}
     return {BASELINE: dict(configs[BASELINE]), **under}
 
 
-def limit_bytes(limit: str, peak_bytes: float) -> int:
-    """A limit of memory in bytes, of which ``60%`` is a share of the baseline's peak.
+HIGH = "high:"
+"""Before a limit that is memory.high's."""
+
+
+def is_share(limit: str) -> bool:
+    """Whether a limit of memory is a share of a peak, which a run has to tell."""
+    return limit.endswith("%")
+
+
+def limits_of(limit: str, peak_bytes: float) -> dict[str, int]:
+    """A limit of memory in bytes by the name of the file that sets it.
+
+    Parameters
+    ----------
+    limit : str
+        A size, or a share of the baseline's peak such as ``60%``: memory.max. With ``high:`` before it, memory.high.
+    peak_bytes : float
 
     Raises
     ------
     ConfigError : it is neither a size nor a share above 0
     """
-    if not limit.endswith("%"):
-        return parse_bytes(limit)
+    file, words = ("memory.high", limit.removeprefix(HIGH)) if limit.startswith(HIGH) else ("memory.max", limit)
+    if not is_share(words):
+        return {file: parse_bytes(words)}
     try:
-        share = float(limit[:-1]) / 100
+        share = float(words[:-1]) / 100
     except ValueError:
         share = 0.0
     if not 0 < share < math.inf:
         raise ConfigError(f"--memory: '{limit}' is neither a size such as 512M nor a share such as 60%")
-    return int(share * peak_bytes)
+    return {file: int(share * peak_bytes)}
 
 
 def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:

@@ -12,6 +12,7 @@ from damoos.damon.scheme import Context, Scheme
 from damoos.damon.text import ATTRS, MODULE, fill_template
 from damoos.errors import ConfigError, nearest
 from damoos.model.space import Param, Params, Space, parse_param
+from damoos.policies import named
 from damoos.policies.base import DamosPolicy
 from damoos.prediction.prior import can_predict
 from damoos.scorers.base import Scorer
@@ -64,6 +65,8 @@ class StudyConfig(RunConfig):
         What tells the searcher what to expect. ``auto``: finished studies of the same workload; without any, a
         recording in place of the first trial, where it can be had and is of use. ``record``: a recording, or the study
         does not begin. ``none``: nothing.
+    memory : str or None
+        Limit of the memory of each run, baselines too: see `damoos.policies.named.limits_of`.
     like : sequence of str
         Finished studies that tell the searcher what to expect, in place of those that ``auto`` finds.
     """
@@ -82,6 +85,7 @@ class StudyConfig(RunConfig):
     candidates: int = 3
     runs: int | None = None
     prior: str = "auto"
+    memory: str | None = None
     like: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -96,6 +100,10 @@ class StudyConfig(RunConfig):
             raise ConfigError(f"unknown prior '{self.prior}'{nearest(self.prior, PRIORS)}")
         if self.like and (self.prior != "auto" or self.searcher != "auto"):
             raise ConfigError("--like needs --searcher auto and --prior auto: it is what the search then expects")
+        if self.memory is not None:
+            named.limits_of(self.memory, 1 << 30)
+            if self.pid is not None:
+                raise ConfigError("--memory limits runs that damoos starts, not a process that runs already (--pid)")
         if self.candidates < 1:
             raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
         if self.runs is not None and self.runs < least_runs(2):

@@ -10,14 +10,14 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from damoos.errors import ConfigError, UnsupportedError
+from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Run, mean_measurement
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy, LimitedPolicy, Policy
 from damoos.statistics.summary import told
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.result import about
-from damoos.study.steps import Execution, Part, Watcher
+from damoos.study.steps import Execution, Part, Watcher, peak_of
 from damoos.study.study import EvaluationStudy
 
 
@@ -58,8 +58,8 @@ class Listing(Execution):
         policy = named.policy(form, time_scale)
         if "memory" not in form:
             return policy
-        peak_bytes = peak(self._done.values()) if form["memory"].endswith("%") else 0.0
-        return LimitedPolicy(policy, named.limit_bytes(form["memory"], peak_bytes))
+        peak_bytes = peak(self._done.values()) if named.is_share(form["memory"]) else 0.0
+        return LimitedPolicy(policy, named.limits_of(form["memory"], peak_bytes))
 
     def _check_metrics(self) -> None:
         workload = self._found.workload
@@ -80,20 +80,10 @@ class Listing(Execution):
 
 
 def peak(runs: Iterable[Run]) -> float:
-    """The most memory that the first baseline had charged at a time, in bytes.
-
-    Raises
-    ------
-    UnsupportedError : the machine does not say
-    """
+    """The most memory that the first baseline had charged at a time, in bytes; errors as `peak_of` has them."""
     base = next(run.measurement for run in runs if run.arm == named.BASELINE and run.number == 0)
     assert base is not None  # nothing goes on without it
-    if "memory_max_bytes" not in base.metrics:
-        raise UnsupportedError(
-            "the machine does not say how much memory the workload takes at its peak (memory.peak of cgroup v2, Linux"
-            " 5.19 and later), so --memory cannot be a share of it; give sizes"
-        )
-    return base.metric("memory_max_bytes")
+    return peak_of(base)
 
 
 def result_of(study: EvaluationStudy, time_scale: int, elapsed_s: float) -> dict[str, Any]:
@@ -118,7 +108,7 @@ def result_of(study: EvaluationStudy, time_scale: int, elapsed_s: float) -> dict
         "time_scale": time_scale,
         "configs": {
             name: config_json(name, config, time_scale, blocks)
-            | {"memory_max_bytes": named.limit_bytes(config["memory"], peak_bytes) if "memory" in config else None}
+            | {"memory_limits": named.limits_of(config["memory"], peak_bytes) if "memory" in config else {}}
             for name, config in forms.items()
         },
         "recommended": None,

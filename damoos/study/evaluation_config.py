@@ -61,7 +61,7 @@ class EvaluationConfig(RunConfig):
     @property
     def needs_peak(self) -> bool:
         """Whether a limit of memory is a share of the baseline's peak."""
-        return any(config.get("memory", "").endswith("%") for config in self.configs.values())
+        return any(named.is_share(config.get("memory", "")) for config in self.configs.values())
 
     def contexts(self, tuning: Tuning) -> list[Context]:
         """Those of all configurations."""

@@ -20,7 +20,7 @@ def experiences(store: Store, config: StudyConfig) -> list[Experience]:
     """What a new study is given from the start, the newest study first; empty where there is nothing to learn from.
 
     Without names (``config.like``) it is given studies of the same workload that searched the same parameters of the
-    same scheme, on whatever machine.
+    same scheme under the same limit of memory, on whatever machine.
 
     Raises
     ------
@@ -58,9 +58,9 @@ def _finished(store: Store, config: StudyConfig) -> Iterator[Study]:
             yield study
 
 
-def _searched(config: StudyConfig) -> tuple[str, str, Sequence[str]]:
-    """What must be alike: the scheme, what DAMON watches, and the names of what is tuned."""
-    return config.scheme, config.operations, sorted(text.partition("=")[0] for text in config.tune)
+def _searched(config: StudyConfig) -> tuple[str, str, str | None, Sequence[str]]:
+    """What must be alike: the scheme, what DAMON watches, the limit of memory, and the names of what is tuned."""
+    return config.scheme, config.operations, config.memory, sorted(text.partition("=")[0] for text in config.tune)
 
 
 def _check(study: Study, config: StudyConfig) -> None:

@@ -44,6 +44,7 @@ def result_of(study: Study, elapsed_s: float) -> dict[str, Any]:
             "options": config.scorer_options,
             "limits": list(config.limits),
         },
+        "memory_limits": study.memory_limits,
         "baselines": [
             {"number": run.number, "metrics": dict(run.measurement.metrics)}
             for run in study.runs()

@@ -19,7 +19,8 @@ from damoos.errors import (
 )
 from damoos.model.space import Param
 from damoos.model.trial import Measurement, RawSamples, Run, Score, Trial
-from damoos.policies.base import NonePolicy, RecordPolicy
+from damoos.policies import named
+from damoos.policies.base import LimitedPolicy, NonePolicy, Policy, RecordPolicy
 from damoos.prediction.prior import Prediction
 from damoos.prediction.reclaim import Cost
 from damoos.recordings import files as records
@@ -32,7 +33,7 @@ from damoos.study.course import Course
 from damoos.study.plan import plan
 from damoos.study.result import result_of
 from damoos.study.scoring import is_baseline, score_trials
-from damoos.study.steps import Execution, Part, Watcher
+from damoos.study.steps import Execution, Part, Step, Watcher, peak_of
 from damoos.study.study import Study
 
 MAX_FAILURES = 3
@@ -51,11 +52,26 @@ class Search(Execution):
         super().__init__(study, watcher, study.config.nr_runs)
 
     def _work(self) -> Part:
+        yield from self._measure_peak()
         if self._config.of is None:
             yield from self._search()
         else:
             self._plan = [run for run in self._done.values() if run.kind != "validation"]
         yield from self._validate()
+
+    def _measure_peak(self) -> Part:
+        """How much memory the workload takes where nothing limits it, if the limit of all runs is a share of that."""
+        record = self._study.record
+        if not named.is_share(self._config.memory or "") or record.get("peak_bytes") is not None:
+            return
+        self._watcher.say("one run without a limit tells the peak, of which the limit of memory is a share")
+        measurement, samples = yield Step(job(jobs.execute, self._found.workload, NonePolicy(), self._limit_s(), None))
+        record.artifacts.write_samples("peak", samples)
+        record.set("peak_bytes", peak_of(measurement))
+
+    def _limited(self, policy: Policy) -> Policy:
+        limits = self._study.memory_limits
+        return LimitedPolicy(policy, limits) if limits else policy
 
     def _result(self, elapsed_s: float) -> dict[str, Any]:
         return result_of(self._study, elapsed_s)
@@ -122,7 +138,8 @@ class Search(Execution):
                 raise error
             self._watcher.say(f"the recording failed ({error}); the search continues without one")
 
-        work = job(jobs.record, self._found.workload, RecordPolicy(self._config.operations), self._limit_s())
+        policy = self._limited(RecordPolicy(self._config.operations))
+        work = job(jobs.record, self._found.workload, policy, self._limit_s())
         yield from self._do(step, work, keep, fail)
 
     def _search(self) -> Part:

@@ -27,6 +27,21 @@ HANGS_AT = 4.0
 HANGS_MIN_S = 30.0
 
 
+def peak_of(measurement: Measurement) -> float:
+    """The most memory that a run had charged at a time, in bytes.
+
+    Raises
+    ------
+    UnsupportedError : the machine does not say
+    """
+    if "memory_max_bytes" not in measurement.metrics:
+        raise UnsupportedError(
+            "the machine does not say how much memory the workload takes at its peak (memory.peak of cgroup v2, Linux"
+            " 5.19 and later), so --memory cannot be a share of it; give sizes"
+        )
+    return measurement.metric("memory_max_bytes")
+
+
 class Watcher:
     """Told how a study goes; this one tells nobody."""
 
@@ -182,8 +197,12 @@ class Execution(ABC):
             if must_succeed:
                 raise type(error)(f"without any scheme: {error}") from None
 
-        work = job(jobs.execute, self._found.workload, policy, self._limit_s(), abort_s)
+        work = job(jobs.execute, self._found.workload, self._limited(policy), self._limit_s(), abort_s)
         return (yield from self._do(asked, work, keep, fail))
+
+    def _limited(self, policy: Policy) -> Policy:
+        """The policy with the limit of memory that all runs have, if there is one."""
+        return policy
 
     def _do(
         self,

@@ -11,6 +11,7 @@ from damoos import searchers
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Run, mean_measurement, orientation
+from damoos.policies import named
 from damoos.policies.base import DamosPolicy
 from damoos.prediction.prior import Prediction, RecordedPrior
 from damoos.prediction.transfer import Experience, TransferPrior
@@ -117,6 +118,13 @@ class Study(StoredStudy):
     def space(self) -> Space:
         """The space that is searched."""
         return Space(self.config.scheme, self.setting.params)
+
+    @property
+    def memory_limits(self) -> dict[str, int]:
+        """Limits of the memory of each run in bytes, by the names of their files; empty where there is none."""
+        if self.config.memory is None:
+            return {}
+        return named.limits_of(self.config.memory, self.record.get("peak_bytes") or 0.0)
 
     @property
     def where(self) -> str:

@@ -171,7 +171,7 @@ class FakeAgent:
     def call(self, name: str, **args: Any) -> Any:
         """Answer one call."""
         if name in ("run", "observe"):
-            return self._run(args["context"], args.get("abort_s"), args.get("thp"), args.get("memory_max_bytes"))
+            return self._run(args["context"], args.get("abort_s"), args.get("thp"), args.get("memory_limits", {}))
         answers: dict[str, Any] = {
             "facts": self._facts,
             "probe": {
@@ -199,7 +199,7 @@ class FakeAgent:
         return answers[name]
 
     def _run(
-        self, document: dict[str, Any] | None, abort_s: float | None, thp: str | None, memory_max_bytes: int | None
+        self, document: dict[str, Any] | None, abort_s: float | None, thp: str | None, limits: dict[str, int]
     ) -> dict[str, Any]:
         machine = self._machine
         number, machine.nr_runs = machine.nr_runs, machine.nr_runs + 1
@@ -213,8 +213,8 @@ class FakeAgent:
             slowdown, saving = machine.curve(schemes[0].pattern.min_age_us / 1e6)
         huge = {"always": 1.0, "madvise": MADVISED if schemes else 0.0}.get(thp or "never", 0.0)
         slowdown, saving = slowdown - THP_GAIN * huge, saving - THP_BLOAT * huge
-        if memory_max_bytes is not None:  # what is missing is paged all the time
-            missing = max(0.0, 1 - saving - memory_max_bytes / RSS_BYTES)
+        if (limit_bytes := limits.get("memory.max", limits.get("memory.high"))) is not None:  # the rest is paged always
+            missing = max(0.0, 1 - saving - limit_bytes / RSS_BYTES)
             slowdown, saving = slowdown + missing, saving + missing
         random = machine.dice(number, document)
         runtime_s = RUNTIME_S * (1 + slowdown) * (1 + machine.noise * random.standard_normal())

@@ -1,18 +1,23 @@
-"""Real programs without a scheme and under the manual one: time, and memory by kind. `make bench-real` runs this.
+"""Real programs without a scheme and under the manual one, and a study of each. `make bench-real` runs this.
 
-    tests/bench/real.py FOLDER [PATTERN ...]
+    tests/bench/real.py STUDIES [PATTERN ...]
 
-What has been measured is kept in FOLDER, a file for each workload, and is not measured again; so an interrupted run
-goes on where it stopped. In the end it prints the table of docs/workloads.md.
+What has been measured is kept in results/curated/real, two files for each workload, and is not measured again; so a run
+that was interrupted goes on where it stopped. Several may run at once. In the end the tables of docs/workloads.md are
+made from all that is kept. The raw data of the studies lies in STUDIES.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from generate.results import CURATED, TOP, between
+
+from damoos import tune
 from damoos.bench.workloads import Measured, chosen, measure
 from damoos.errors import DamoosError
 from damoos.scorers.terms import term
@@ -21,22 +26,29 @@ from damoos.units import show_bytes
 from damoos.workloads import catalog
 
 MACHINE = "guest"
-COLUMNS = (
-    "workload", "reports", "runtime", "anonymous", "file", "kernel", "peak", "slowdown", "RSS saving",
-    "net saving",
+KEPT = CURATED / "real"
+PAGE = TOP / "docs/workloads.md"
+# A study of so many runs of up to a minute takes ten minutes; its verdict is as sound as its repeats allow.
+BUDGET: Mapping[str, Any] = {"trials": 6, "repeats": 3, "candidates": 1}
+STUDY_S = 20.0
+"""Programs that run longer are measured, and not tuned: there is an end to a night."""
+# Keys of a study's result that are kept.
+OF_A_STUDY = ("study", "note", "machine", "provenance", "manual", "validation", "verdict", "verdict_text", "elapsed_s")
+MEMORY = (
+    "workload", "reports", "runtime", "anonymous", "file", "kernel", "peak", "slowdown", "RSS saving", "net saving",
 )  # fmt: skip
+VERDICTS = ("workload", "verdict", "`min_age`: manual, tuned", "slowdown", "RSS saving", "score x 100")
 
 
 def say(text: str) -> None:
-    """News, away from the table."""
+    """News, away from the tables."""
     print(text, file=sys.stderr, flush=True)
 
 
-def row_of(measured: Measured) -> dict[str, Any]:
-    """What is kept of a workload."""
+def kept_of(measured: Measured) -> dict[str, Any]:
+    """What is kept of a workload's two runs."""
     return {
         "name": measured.workload.name,
-        "variant": measured.workload.variant,
         "reports": {name: measured.without.metric(name) for name in measured.workload.reports},
         "without": dict(measured.without.metrics),
         "under": dict(measured.under.metrics),
@@ -47,42 +59,80 @@ def row_of(measured: Measured) -> dict[str, Any]:
     }
 
 
-def line(row: dict[str, Any]) -> str:
-    """A row of the table."""
+def memory_line(row: Mapping[str, Any]) -> list[str]:
+    """Cells of the table of memory."""
     base = row["without"]
-    cells = (
+    return [
         f"`{row['name']}`",
         ", ".join(f"{name} {value:.4g}" for name, value in row["reports"].items()),
         f"{base['runtime_s']:.1f} s",
         *(show_bytes(base[f"{kind}_avg_bytes"]) for kind in ("anon", "file", "kernel")),
         show_bytes(base["memory_max_bytes"]),
-        f"{row['slowdown']:+.1%}",
-        f"{row['rss_saving']:.1%}",
-        f"{row['net_saving']:.1%}",
-    )
-    return f"| {' | '.join(cells)} |"
+        *(f"{row[name]:{form}}" for name, form in (("slowdown", "+.1%"), ("rss_saving", ".1%"), ("net_saving", ".1%"))),
+    ]
+
+
+def verdict_line(result: Mapping[str, Any]) -> list[str]:
+    """Cells of the table of verdicts: figures are those of the best arm but the baseline, means of the validation."""
+    arms = result["validation"] or {}
+    tuned = arms.get("tuned")
+    ages = f"{result['manual']['params']['min_age']}, {tuned['params']['min_age'] if tuned else 'none'}"
+    cells = [f"`{result['name']}`", {"baseline": "leave it alone"}.get(result["verdict"], result["verdict"]), ages]
+    arm = arms.get(result["verdict"] if result["verdict"] != "baseline" else "tuned")
+    if arm is None:
+        return [*cells, "", "", ""]
+    base = arms["baseline"]
+    low, high = (100 * end for end in arm["score_ci95"])
+    return [
+        *cells,
+        f"{arm['runtime_s'] / base['runtime_s'] - 1:+.1%}",
+        f"{1 - arm['rss_avg_bytes'] / base['rss_avg_bytes']:.1%}",
+        f"{100 * arm['score']:.1f} [{low:.1f}, {high:.1f}]",
+    ]
+
+
+def work(name: str, studies: Path) -> None:
+    """Measure and tune one workload, as far as that is not done."""
+    measured_file, verdict_file = KEPT / f"{slug(name)}.json", KEPT / f"{slug(name)}.verdict.json"
+    if not measured_file.exists():
+        say(f"{name}: measured")
+        measured, _ = measure(name, MACHINE, say, require_real=True)
+        _keep(measured_file, kept_of(measured))
+    if not verdict_file.exists() and json.loads(measured_file.read_text())["without"]["runtime_s"] <= STUDY_S:
+        say(f"{name}: tuned")
+        result = tune(name, machine=MACHINE, require_real=True, results=studies, **BUDGET).result
+        measured_as = json.loads(measured_file.read_text())["name"]
+        _keep(verdict_file, {"name": measured_as, "budget": BUDGET, **{key: result[key] for key in OF_A_STUDY}})
+
+
+def _keep(file: Path, content: Mapping[str, Any]) -> None:
+    new = file.with_suffix(".new")
+    new.write_text(json.dumps(content, indent=1) + "\n")
+    new.rename(file)
+
+
+def _table(columns: tuple[str, ...], rows: list[list[str]]) -> str:
+    lines = [list(columns), ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def main() -> None:
-    """Measure what is left, and print all of it."""
+    """Measure what is left, then make the tables from all that is kept."""
     folder, *patterns = sys.argv[1:]
-    kept = Path(folder)
-    kept.mkdir(parents=True, exist_ok=True)
-    names = [name for name in chosen(patterns or ["*/*"]) if catalog.find(name)[1].real]
-    for name in names:
-        file = kept / f"{slug(name)}.json"
-        if file.exists():
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for name in chosen(patterns or ["*/*"]):
+        if not catalog.find(name)[1].real:
             continue
-        say(f"{name}")
         try:
-            measured, _ = measure(name, MACHINE, say, require_real=True)
+            work(name, Path(folder))
         except DamoosError as error:
             say(f"{name}: {error}")
-            continue
-        file.write_text(json.dumps(row_of(measured), indent=1) + "\n")
-    print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}")
-    for file in sorted(kept.glob("*.json")):
-        print(line(json.loads(file.read_text())))
+    files = sorted(KEPT.glob("*.json"))
+    rows = [json.loads(file.read_text()) for file in files]
+    text = PAGE.read_text()
+    text = between(text, "real", _table(MEMORY, [memory_line(row) for row in rows if "verdict" not in row]))
+    text = between(text, "verdicts", _table(VERDICTS, [verdict_line(row) for row in rows if "verdict" in row]))
+    PAGE.write_text(text)
 
 
 if __name__ == "__main__":

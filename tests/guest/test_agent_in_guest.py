@@ -117,7 +117,7 @@ def test_memory_is_told_by_kind(guest: GuestSession) -> None:
 def test_a_run_under_a_limit_pages_and_one_that_cannot_is_said_to_need_more(guest: GuestSession) -> None:
     argv = hot_cold(guest)
     spec = {"env": {}, "limit_s": 300, "sample_s": 0.5, "drop_caches": True, "context": None}
-    raw = guest.agent.call("run", argv=argv, memory_max_bytes=32 * MIB, **spec)
+    raw = guest.agent.call("run", argv=argv, memory_limits={"memory.max": 32 * MIB}, **spec)
     assert raw["exit_status"] == 0
     assert max(column(raw, "cgroup_bytes")) <= 32 * MIB
     assert raw["counters"]["limit_max"] > 0
@@ -128,7 +128,7 @@ def test_a_run_under_a_limit_pages_and_one_that_cannot_is_said_to_need_more(gues
     with Lease(machine("guest")) as lease:
         workload = catalog.command(f'python3 -c "{locked}"', catalog.Tune().tuning())
         with pytest.raises(WorkloadError, match="because it needs more than the 32 MiB that it was limited to"):
-            lease.run(workload, LimitedPolicy(NonePolicy(), 32 * MIB), 60)
+            lease.run(workload, LimitedPolicy(NonePolicy(), {"memory.max": 32 * MIB}), 60)
     assert_clean(guest)
 
 

@@ -38,7 +38,7 @@ def write(found: Result, results: Sequence[Result], artifacts: Artifacts) -> lis
     for machine in found["machines"]:
         figure = chart({"machines": [machine]}, results)
         figures = {"evaluation": figure}
-        if any(config.get("memory_max_bytes") for result in results for config in result["configs"].values()):
+        if any(config.get("memory_limits") for result in results for config in result["configs"].values()):
             figures["memory"] = memory_chart(machine["machine"], results)
         for name, drawn in figures.items():
             for ending in ("png", "svg"):
@@ -195,7 +195,7 @@ def memory_chart(machine: str, results: Sequence[Result]) -> Chart:
     here = [result for result in results if result["machine"]["name"] == machine]
     about = here[0]["machine"]
     return Chart(
-        f"{machine}: Linux {about['kernel']}, {about['accel']}; memory.max of the run's cgroup",
+        f"{machine}: Linux {about['kernel']}, {about['accel']}; memory of the run's cgroup limited",
         [_limits(result) for result in here],
         columns=min(len(here), 3),
     )
@@ -205,9 +205,9 @@ def _limits(result: Result) -> Panel:
     """The curves of one workload; a limit under which a policy failed has no point."""
     curves: dict[str, list[tuple[float, Mapping[str, Any]]]] = {}
     for name, config in result["configs"].items():
-        if config.get("memory_max_bytes") and not config["error"]:
-            slowdown = config["quantities"]["slowdown"]
-            curves.setdefault(name.partition("@")[0], []).append((config["memory_max_bytes"] / (1 << 20), slowdown))
+        for file, limit_bytes in () if config["error"] else config.get("memory_limits", {}).items():
+            curve = name.partition("@")[0] + ("" if file == "memory.max" else f" ({file})")
+            curves.setdefault(curve, []).append((limit_bytes / (1 << 20), config["quantities"]["slowdown"]))
     layers = []
     for number, (policy, points) in enumerate(curves.items()):
         points.sort(key=lambda point: point[0])
@@ -220,7 +220,7 @@ def _limits(result: Result) -> Panel:
             )
         )  # fmt: skip
     return Panel(
-        Axis("memory limit, MiB", "memory_max_mib", from_zero=True),
+        Axis("memory limit, MiB", "memory_limit_mib", from_zero=True),
         Axis("slowdown", "slowdown", is_share=True),
         layers,
         _name(result),

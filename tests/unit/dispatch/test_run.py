@@ -39,19 +39,20 @@ def test_a_program_that_was_killed_otherwise_is_told_so(monkeypatch: pytest.Monk
 
 def test_a_run_has_the_limit_of_its_policy_else_that_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = FakeMachine()
-    machine.conditions = Conditions(memory_max="64M")
+    machine.conditions = Conditions(memory_max="64M", memory_high="48M", swap_max="0")
     session, limits = machine.open(), []
     answer = session.agent.call
 
     def call(name: str, **args: Any) -> Any:
-        limits.append(args["memory_max_bytes"])
+        limits.append(args["memory_limits"])
         return answer(name, **args)
 
     monkeypatch.setattr(session.agent, "call", call)
-    for policy in (NonePolicy(), LimitedPolicy(NonePolicy(), 1 << 20)):
+    for policy in (NonePolicy(), LimitedPolicy(NonePolicy(), {"memory.max": 1 << 20})):
         run_once(session, machine, PROGRAM, policy, 10)
     run_once(session, FakeMachine(), PROGRAM, NonePolicy(), 10)
-    assert limits == [64 << 20, 1 << 20, None]
+    own = {"memory.max": 64 << 20, "memory.high": 48 << 20, "memory.swap.max": 0}
+    assert limits == [own, own | {"memory.max": 1 << 20}, {}]
     with pytest.raises(ConfigError, match="unknown size unit 'parsecs'"):
         Conditions(memory_max="12 parsecs")
 
@@ -62,7 +63,7 @@ def test_a_program_that_needs_more_than_its_limit_is_told_so(monkeypatch: pytest
     killed = {"exit_status": -9, "oom_kills": 1, "stderr": "", "counters": {"limit_oom_kill": 1}}
     monkeypatch.setattr(session.agent, "call", lambda name, **args: answer(name, **args) | killed)
     with pytest.raises(WorkloadError, match="redis ended because it needs more than the 1 MiB that it was limited to"):
-        run_once(session, FakeMachine(), PROGRAM, LimitedPolicy(NonePolicy(), 1 << 20), 10)
+        run_once(session, FakeMachine(), PROGRAM, LimitedPolicy(NonePolicy(), {"memory.max": 1 << 20}), 10)
 
 
 def test_where_pages_went_is_part_of_the_provenance() -> None:

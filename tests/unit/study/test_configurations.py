@@ -332,26 +332,27 @@ def test_a_running_process_has_no_runtime_to_compare() -> None:
 def test_each_configuration_runs_under_each_limit_of_memory(fleet, tmp_path: Path) -> None:
     """Shares are of the first baseline's peak, which therefore comes first; a curve for each policy is drawn."""
     fleet["a"] = machine = FakeMachine(noise=0.0)
-    made = make(tmp_path, ("baseline", "prcl"), memory=("100%", "60%", f"{RSS_BYTES // 4}"))
+    made = make(tmp_path, ("baseline", "prcl"), memory=("100%", "high:60%", f"{RSS_BYTES // 4}"))
     go(made)
     configs = only(made)["configs"]
-    limits = {name: config["memory_max_bytes"] for name, config in configs.items()}
+    limits = {name: config["memory_limits"] for name, config in configs.items()}
     quarter = RSS_BYTES // 4
     assert limits == {
-        "baseline": None,
-        **{f"{policy}@100%": int(RSS_BYTES) for policy in ("baseline", "prcl")},
-        **{f"{policy}@60%": int(0.6 * RSS_BYTES) for policy in ("baseline", "prcl")},
-        **{f"{policy}@{quarter}": quarter for policy in ("baseline", "prcl")},
+        "baseline": {},
+        **{f"{policy}@100%": {"memory.max": int(RSS_BYTES)} for policy in ("baseline", "prcl")},
+        **{f"{policy}@high:60%": {"memory.high": int(0.6 * RSS_BYTES)} for policy in ("baseline", "prcl")},
+        **{f"{policy}@{quarter}": {"memory.max": quarter} for policy in ("baseline", "prcl")},
     }
     slower = {name: config["quantities"]["slowdown"]["mean"] for name, config in configs.items()}
     assert slower["baseline@100%"] == pytest.approx(0, abs=1e-6)
-    assert slower["baseline@60%"] == pytest.approx(0.4, abs=1e-6)
+    assert slower["baseline@high:60%"] == pytest.approx(0.4, abs=1e-6)
     assert machine.nr_runs == 7 * 3
     figure = memory_chart("a", [only(made)])
     (panel,) = figure.panels
-    assert [layer.name for layer in panel.layers] == ["baseline", "prcl"]
-    in_mib = [limit / (1 << 20) for limit in (quarter, int(0.6 * RSS_BYTES), int(RSS_BYTES))]
-    assert list(panel.layers[0].x) == pytest.approx(in_mib)
+    both = ["baseline", "prcl"]
+    assert sorted(layer.name for layer in panel.layers) == sorted([*both, *(f"{name} (memory.high)" for name in both)])
+    in_mib = [limit / (1 << 20) for limit in (quarter, int(RSS_BYTES))]
+    assert list(next(layer.x for layer in panel.layers if layer.name == "baseline")) == pytest.approx(in_mib)
     (sweep_config,) = made.config.configs()
     assert plan(sweep_config)[0].arm == "baseline"
 
@@ -375,7 +376,7 @@ def test_a_suggested_size_is_proved_by_runs_under_it(fleet, tmp_path: Path) -> N
     half = Size(int(RSS_BYTES // 2), int(RSS_BYTES), 2.0, 0.05, 0.1, charged_bytes=1 << 20)
     (tmp_path / "recording").mkdir()
     proof = comparisons.prove_size(half, tmp_path / "recording", WORKLOADS[0], "a", results=tmp_path)
-    assert proof["memory_max_bytes"] == half.memory_bytes + (1 << 20)
+    assert proof["memory_limits"] == {"memory.max": half.memory_bytes + (1 << 20)}
     low, high = proof["slowdown"]["ci95"]
     assert low < proof["slowdown"]["mean"] < high
     assert (tmp_path / "recording/suggested.damos").read_text() == "4K max  min min  2s max  pageout\n"

@@ -19,7 +19,7 @@ from damoos.errors import (
 )
 from damoos.model.trial import mean_measurement
 from damoos.study.plan import plan, validation_round
-from damoos.testing.fake import FakeMachine
+from damoos.testing.fake import RSS_BYTES, FakeMachine
 
 
 def tune(results: Path, **words) -> api.TunedStudy:
@@ -95,6 +95,25 @@ def test_a_whole_study(fake, tmp_path: Path) -> None:
     assert found.damo(7)["kdamonds"][0]["contexts"][0]["targets"][0]["pid"] == 7
     with pytest.raises(ConfigError, match="needs its pid"):
         found.damo()
+
+
+def test_all_runs_of_a_study_can_be_limited_in_memory(fake, tmp_path: Path) -> None:
+    """A share is of the peak that one run without a limit tells, once, whatever is resumed; baselines are limited, too."""
+    machine = fake(FakeMachine(noise=0.0))
+    free = tune(tmp_path / "free", trials=2, repeats=2).result
+    machine.failures, machine.nr_runs = {3: Stop()}, 0  # type: ignore[dict-item]
+    words = {"trials": 2, "repeats": 2, "memory": "60%"}
+    with pytest.raises(Stop):
+        tune(tmp_path, **words)
+    machine.failures = {}
+    found = tune(tmp_path, **words)
+    assert found.result["memory_limits"] == {"memory.max": int(0.6 * RSS_BYTES)}
+    slower = found.result["baselines"][0]["metrics"]["runtime_s"] / free["baselines"][0]["metrics"]["runtime_s"] - 1
+    assert slower == pytest.approx(0.4, abs=0.01)
+    assert machine.nr_runs == len(found.runs_df) + 2  # the one for the peak, and the one that was broken off
+    assert (tmp_path / found.name / "peak.parquet").is_file()
+    assert "each run was limited: memory.max 60 MiB" in repr(found)
+    assert tune(tmp_path, trials=2, repeats=2, memory="high:48M").result["memory_limits"] == {"memory.high": 48 << 20}
 
 
 def test_optuna_sees_the_same_scores(fake, tmp_path: Path) -> None:
