@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from damoos.common import paths
 from damoos.dispatch.lease import Lease
 from damoos.errors import MeasurementError, UnsupportedError, WorkloadError
 from damoos.machines import catalog as machines
@@ -30,10 +31,13 @@ class TryOut:
         Names of workloads, each with its input.
     fails : dict of str to str
         By the name of the workload, why it does not work.
+    waits : dict of str to list of str
+        By the name of the workload, suites that it takes and that are not installed.
     """
 
     works: list[str] = field(default_factory=list)
     fails: dict[str, str] = field(default_factory=dict)
+    waits: dict[str, list[str]] = field(default_factory=dict)
 
 
 def try_out(suite: str, machine_name: str, say: Callable[[str], None]) -> TryOut:
@@ -43,11 +47,21 @@ def try_out(suite: str, machine_name: str, say: Callable[[str], None]) -> TryOut
     ------
     UnsupportedError : the machine cannot be had here
     """
-    names = [name for name in catalog.names() if suite in catalog.wanted(name).trees]
-    machine = machines.machine(machine_name)
-    packages = sorted({package for name in names for package in catalog.wanted(name).packages})
-    machine.provide(packages, [suite])
     result = TryOut()
+    takers = {name: one for name in catalog.names() if suite in (one := catalog.wanted(name)).trees}
+    for name, one in takers.items():
+        # A program that several suites bring has a form for each; another takes all that it names.
+        missing = [] if catalog.has_form(name, suite) else [tree for tree in one.trees if paths.tree(tree) is None]
+        if missing:
+            result.waits[name] = missing
+    names = [name for name in takers if name not in result.waits]
+    if not names:
+        return result
+    machine = machines.machine(machine_name)
+    machine.provide(
+        sorted({package for name in names for package in takers[name].packages}),
+        sorted({tree for name in names for tree in takers[name].trees}),
+    )
     with Lease(machine, say) as lease:
         for name in names:
             try:

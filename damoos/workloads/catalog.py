@@ -476,6 +476,11 @@ def workload(name: str, machine: Place, require_real: bool = False) -> Workload:
     return runs
 
 
+def has_form(name: str, suite: str) -> bool:
+    """Whether a program can run with what one suite brings."""
+    return any(real.trees == (suite,) for real in find(name)[1].real)
+
+
 def smallest(name: str, suite: str, machine: Place) -> Workload | None:
     """The real program as a suite brings it, with the input that takes least; None if the machine does not have it."""
     path, file = find(name)

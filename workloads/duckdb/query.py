@@ -24,4 +24,4 @@ for _ in range(rounds):
     ).fetchall()
     seen += len(found)
 seconds = time.monotonic() - begun
-print(json.dumps({"roi_s": seconds, "reports_per_s": rounds / seconds, "rows": seen}))
+print(json.dumps({"roi_s": seconds, "rounds_per_s": rounds / seconds, "rows": seen}))

@@ -50,9 +50,8 @@ def summary(result: dict[str, Any]) -> str:
         lines.append(
             f"its trials and {len(result['baselines'])} baselines are those of {result['of']}, now under {limits}"
         )
-    if limits := result.get("memory_limits"):
-        told = ", ".join(f"{file} {show_bytes(limit)}" for file, limit in limits.items())
-        lines.append(f"each run was limited: {told}")
+    if memory := result.get("memory_limits"):
+        lines.append("each run was limited: " + ", ".join(f"{file} {show_bytes(sz)}" for file, sz in memory.items()))
     drift = result["drift"]
     lines.append(
         f"{len(result['trials'])} trials, {len(result['baselines'])} interleaved baselines"

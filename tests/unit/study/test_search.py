@@ -98,7 +98,7 @@ def test_a_whole_study(fake, tmp_path: Path) -> None:
 
 
 def test_all_runs_of_a_study_can_be_limited_in_memory(fake, tmp_path: Path) -> None:
-    """A share is of the peak that one run without a limit tells, once, whatever is resumed; baselines are limited, too."""
+    """A share is of the peak that one run without a limit tells, once, whatever is resumed; so are baselines."""
     machine = fake(FakeMachine(noise=0.0))
     free = tune(tmp_path / "free", trials=2, repeats=2).result
     machine.failures, machine.nr_runs = {3: Stop()}, 0  # type: ignore[dict-item]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from damoos.bench.suite import try_out
 from damoos.common import paths
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.machines.base import Conditions
@@ -287,3 +288,9 @@ def test_a_tree_with_its_own_build_program(own_cache: Path) -> None:
     place = own_cache / "trees/parsec3/tree"
     assert (place / "built/parsec.blackscholes/bin/blackscholes").is_file()
     assert (place / "built/hooks/lib").is_dir()
+
+
+def test_a_program_that_takes_two_suites_waits_for_the_other(own_cache: Path) -> None:
+    install.install("cassandra", str(TREES / "cassandra"))
+    tried = try_out("cassandra", "guest", lambda _: None)  # starts no guest
+    assert (tried.works, tried.fails, tried.waits) == ([], {}, {"cassandra/ycsb": ["ycsb"]})
