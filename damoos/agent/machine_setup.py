@@ -32,9 +32,14 @@ def prepare(wanted: dict[str, Any], log: UndoLog) -> Swap | None:
     if "swappiness" in wanted:
         log.set_file(Path("/proc/sys/vm/swappiness"), wanted["swappiness"])
     if "aslr" in wanted:
-        log.set_file(Path("/proc/sys/kernel/randomize_va_space"), 2 if wanted["aslr"] else 0)
+        set_aslr(wanted["aslr"], log)
     swap = wanted.get("swap")
     return _SWAPS[swap["kind"]](swap, log) if swap else None
+
+
+def set_aslr(is_on: bool, log: UndoLog) -> None:
+    """Whether addresses of programs that start from now on are random."""
+    log.set_file(Path("/proc/sys/kernel/randomize_va_space"), 2 if is_on else 0)
 
 
 def _add_zram(swap: dict[str, Any], log: UndoLog) -> Swap:

@@ -11,8 +11,9 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-KINDS = ("anon", "file", "shmem", "kernel", "slab", "sock", "pagetables", "zswap", "zswapped")
-"""Amounts in memory.stat, in bytes. ``shmem`` is part of ``file``; ``slab`` and ``pagetables`` of ``kernel``."""
+KINDS = ("anon", "file", "shmem", "kernel", "slab", "sock", "pagetables", "zswap", "zswapped", "unevictable")
+"""Amounts in memory.stat, in bytes. ``shmem`` is part of ``file``; ``slab`` and ``pagetables`` of ``kernel``.
+``unevictable`` is what is locked, of whatever kind."""
 COUNTS = (
     "workingset_refault_anon", "workingset_refault_file", "workingset_activate_anon", "workingset_activate_file",
     "pgscan", "pgsteal",

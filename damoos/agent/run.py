@@ -8,14 +8,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, children, huge_pages, proc
 from damoos.agent.children import tail
 from damoos.agent.folders import Folders
-from damoos.agent.machine_setup import drop_caches
+from damoos.agent.machine_setup import drop_caches, set_aslr
 from damoos.agent.meter import Meter
 from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
@@ -45,8 +45,9 @@ class Run:
         commands that come before the measurement, and ``argv``),
         ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme),
         ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing),
-        ``thp`` (a THP mode, for this run only; None for the machine's), ``memory_limits`` (bytes by the names of
-        `damoos.agent.cgroup.LIMITS`, for the run's cgroup).
+        ``program_env`` (dict, more of the environment that only the program has),
+        ``thp`` (a THP mode, for this run only; None for the machine's), ``aslr`` (bool, for this run only),
+        ``memory_limits`` (bytes by the names of `damoos.agent.cgroup.LIMITS`, for the run's cgroup).
         A run past ``limit_s`` has failed (a command before it past ``warm_up_s``); one past ``abort_s`` (None for
         never) is ended, too, but reported with what it came to.
     log : UndoLog
@@ -96,6 +97,8 @@ class Run:
                 if self._server_group is None:
                     raise UnsupportedError("memory cannot be limited here: cgroup v2 is not on /sys/fs/cgroup")
                 cgroup.limit_memory(self._server_group, limits)
+            if self._spec.get("aslr") is not None:
+                set_aslr(self._spec["aslr"], self._log)
             if self._spec.get("thp"):
                 huge_pages.set_mode(self._spec["thp"], self._log)
             document = self._spec["context"]
@@ -113,7 +116,8 @@ class Run:
         load = self._spec.get("load")
         # A program is measured from before its start, a server from when its load begins.
         meter = Meter(self._server_group, self._swap)
-        program = self._spawn(self._spec["argv"], "program", self._server_group, self._spec.get("stdin"))
+        env = {**self._spec["env"], **self._spec.get("program_env", {})}
+        program = self._spawn(self._spec["argv"], "program", self._server_group, self._spec.get("stdin"), env)
         try:
             accepted = self._scheme.start(program.pid) if self._scheme else {}
             if not load:
@@ -223,11 +227,16 @@ class Run:
         return " | ".join(text.splitlines()[-3:]) or f"the {name} said nothing"
 
     def _spawn(
-        self, argv: Sequence[str], name: str, group: Path | None, stdin: str | None = None
+        self,
+        argv: Sequence[str],
+        name: str,
+        group: Path | None,
+        stdin: str | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
         return children.spawn(
-            argv, self._spec["env"], self._log, self._place, Path(stdin) if stdin else None, self._place / name, group,
-            self._spec.get("cpus", ()),
+            argv, self._spec["env"] if env is None else env, self._log, self._place, Path(stdin) if stdin else None,
+            self._place / name, group, self._spec.get("cpus", ()),
         )  # fmt: skip
 
     def _pids(self, pid: int) -> list[int]:

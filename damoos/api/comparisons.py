@@ -14,6 +14,7 @@ from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
+from damoos.study.protection import protecting
 from damoos.study.study import EvaluationStudy, Study
 from damoos.sweeps import sweep as sweeps
 from damoos.sweeps.config import SweepConfig
@@ -154,7 +155,8 @@ def evaluate(
     workloads, machines : sequence of str
         Names, files, or patterns such as ``splash2x/*``.
     configs : sequence of str
-        Names (see `damoos.policies.named.names`) or scheme files; the baseline runs also where it is not named.
+        Names (see `damoos.policies.named.names`), scheme files, or ``protect:RECORDING``; the baseline runs also where
+        it is not named.
     repeats : int
         Blocks; each holds every configuration once, in a shuffled order.
     ray : str or None
@@ -171,7 +173,7 @@ def evaluate(
     Evaluated
         ``table`` and ``runs`` are tidy frames.
     """
-    config = evaluation_config(workloads, machines, configs, repeats=repeats, **settings)
+    config = evaluation_config(workloads, machines, configs, repeats=repeats, results=results, **settings)
     config.check()
     sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
     drive_sweep(sweep, ray, event)
@@ -230,10 +232,12 @@ def evaluation_config(
     *,
     operations: str = "vaddr",
     memory: Sequence[str] = (),
+    results: Path = RESULTS,
     **settings: Any,
 ) -> SweepConfig:
     """What an evaluation is asked to do, with all patterns, names and files resolved."""
-    forms = named.resolve(configs, operations)
+    protect = {word: protecting(word, results) for word in configs if word.startswith(named.PROTECT)}
+    forms = named.resolve(configs, operations, protect)
     return sweep_config(workloads, machines, configs=named.limited(forms, memory) if memory else forms, **settings)
 
 

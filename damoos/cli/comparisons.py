@@ -46,7 +46,8 @@ def evaluate(
         str | None,
         typer.Option(
             help="Configurations, comma-separated: baseline, rec, prec, thp, ethp, prcl (these six are the default),"
-            " listing1-ethp, listing1-prcl, v8-ethp, v8-prcl, v8-plans, or FILE.damos. The baseline always runs."
+            " listing1-ethp, listing1-prcl, v8-ethp, v8-prcl, v8-plans, FILE.damos, or protect:RECORDING. The baseline"
+            " always runs."
         ),
     ] = None,
     operations: Annotated[str, typer.Option(help="Of schemes: vaddr (the process tree) or paddr.")] = "vaddr",
@@ -85,7 +86,7 @@ def evaluate(
         comma_separated(workload_names, "--workloads"), comma_separated(machine_names or MACHINE, "--machines"),
         named.PAPER if configs is None else comma_separated(configs, "--configs"),
         operations=operations, memory=comma_separated(memory, "--memory") if memory else (), repeats=repeats,
-        seed=seed, require_real=require_real,
+        results=results, seed=seed, require_real=require_real,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)
 

@@ -19,6 +19,7 @@ from damoos.model.trial import Measurement, RawSamples
 from damoos.policies.base import Policy
 from damoos.units import show_bytes
 from damoos.workloads.base import Workload
+from damoos.workloads.tools import PROTECT, tool
 
 SAMPLE_S = 0.5
 # What every run reports, on every machine; the agent's facts name what the machine adds, the workload its own.
@@ -125,6 +126,8 @@ def run_once(
         "drop_caches": machine.drop_caches,
         **policy.spec(),
     }
+    if ranges := spec.pop("protect", None):
+        spec["program_env"] = _protecting(ranges, session)
     spec["memory_limits"] = machine.conditions.memory_limits | spec.get("memory_limits", {})
     started = datetime.now(UTC)
     agent = session.agent
@@ -137,6 +140,8 @@ def run_once(
             _out_of_memory(raw, session.facts, limit) if raw["oom_kills"] else f"with {_ending(raw['exit_status'])}"
         )
         raise WorkloadError(f"{who} ended {ending}{': ' + last if last else ''}")
+    if ranges:
+        _check_protected(raw, workload.name)
     samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
     measurement = Measurement(
         metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | workload.metrics(raw),
@@ -148,6 +153,7 @@ def run_once(
             "machine": machine.name,
             "host": session.facts.get("host") or session.facts.get("hostname"),
             "policy": policy.name,
+            "aslr": spec.get("aslr", machine.conditions.aslr),
             "accepted": raw["accepted"],
             "swapped_to": raw["swapped_to"],
             "huge_pages": raw["huge_pages"],
@@ -161,6 +167,27 @@ def run_once(
         censored=raw["aborted"],
     )
     return measurement, samples
+
+
+def _protecting(ranges: Sequence[Sequence[int]], session: Session) -> dict[str, str]:
+    """The environment of a program of which these address ranges are locked."""
+    library = session.copy(tool(PROTECT, session.facts.get("arch", "")))
+    return {"LD_PRELOAD": library, "DAMOOS_PROTECT": ",".join(f"{start:x}-{end:x}" for start, end in ranges)}
+
+
+def _check_protected(raw: Mapping[str, Any], name: str) -> None:
+    """Refuse a run of which nothing was locked.
+
+    Raises
+    ------
+    MeasurementError : the library was not loaded, or what was recorded lies elsewhere in this run
+    """
+    column = raw["sample_columns"].index("unevictable_bytes")
+    if max((row[column] for row in raw["samples"]), default=0) == 0:
+        raise MeasurementError(
+            f"{name}: nothing of it was locked; it is linked statically, or its memory is at other addresses than in"
+            " the recording"
+        )
 
 
 def _ending(status: int) -> str:

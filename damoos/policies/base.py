@@ -1,4 +1,4 @@
-"""A policy, and those there are: nothing, a set of DAMOS schemes, a recording, another THP mode."""
+"""A policy, and those there are: nothing, DAMOS schemes, a recording, another THP mode, a limit, locked memory."""
 
 from __future__ import annotations
 
@@ -109,6 +109,31 @@ class LimitedPolicy(Policy):
     def spec(self) -> dict[str, Any]:
         """The other's keys, and the limit."""
         return {**self.policy.spec(), "memory_limits": dict(self.limits)}
+
+
+@dataclass(frozen=True)
+class ProtectPolicy(Policy):
+    """Parts of the program's memory are locked as it touches them: what mlock() in the right places would do.
+
+    The addresses of a run must be those of the recording that told the parts, so they are not random in such a run. A
+    program that is linked statically cannot be protected.
+
+    Parameters
+    ----------
+    ranges : tuple of (int, int), bytes
+        Start and end of each part, the end excluded.
+
+    References
+    ----------
+    DAMON v8 patch set, Appendix F
+    """
+
+    ranges: tuple[tuple[int, int], ...]
+    name = "protect"
+
+    def spec(self) -> dict[str, Any]:
+        """The parts, and that addresses are not random."""
+        return {"context": None, "aslr": False, "protect": [list(one) for one in self.ranges]}
 
 
 @dataclass(frozen=True)

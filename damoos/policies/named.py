@@ -16,7 +16,7 @@ from damoos.common import paths
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Context, Scheme
 from damoos.errors import ConfigError, SchemeError, nearest
-from damoos.policies.base import DamosPolicy, NonePolicy, Policy, RecordPolicy, ThpPolicy
+from damoos.policies.base import DamosPolicy, NonePolicy, Policy, ProtectPolicy, RecordPolicy, ThpPolicy
 from damoos.policies.documents import DOCUMENTS, scheme_text
 from damoos.units import parse_bytes
 
@@ -40,7 +40,9 @@ def names() -> list[str]:
     return [*_BUILT_IN, *sorted(path.stem for path in paths.data("schemes").glob(f"*{ENDING}"))]
 
 
-def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[str, str]]:
+def resolve(
+    words: Sequence[str], operations: str = "vaddr", more: Mapping[str, dict[str, Any]] | None = None
+) -> dict[str, dict[str, Any]]:
     """Plain form of each configuration by its name, the baseline first, whether it was named or not.
 
     Parameters
@@ -49,28 +51,32 @@ def resolve(words: Sequence[str], operations: str = "vaddr") -> dict[str, dict[s
         Names, or paths of scheme files (``.damos``, or damo's ``.json`` and ``.yaml``), whose names are their stems.
     operations : str
         Operations set of scheme files.
+    more : mapping or None
+        Plain forms of words that take more than their names to tell.
 
     Returns
     -------
     dict
-        ``scheme`` (text) and ``operations``, ``thp`` (a THP mode), ``record`` (an operations set), as they apply.
+        ``scheme`` (text) and ``operations``, ``thp`` (a THP mode), ``record`` (an operations set),
+        ``protect`` (address ranges), as they apply.
 
     Raises
     ------
     ConfigError : a name that nobody knows, one that is there twice, a file that cannot be read
     SchemeError : a scheme that cannot be; the file is named
     """
-    configs: dict[str, dict[str, str]] = {BASELINE: {}}
+    known = {**_BUILT_IN, **(more or {})}
+    configs: dict[str, dict[str, Any]] = {BASELINE: {}}
     for word in words:
         name = Path(word).stem if Path(word).suffix in (ENDING, *DOCUMENTS) else word
         if (name in configs and name != BASELINE) or words.count(word) > 1:
             raise ConfigError(f"configuration '{name}' is given twice")
-        configs[name] = dict(_BUILT_IN[name]) if word in _BUILT_IN else _of_file(word, operations)
+        configs[name] = dict(known[word]) if word in known else _of_file(word, operations)
         policy(configs[name])
     return configs
 
 
-def limited(configs: Mapping[str, dict[str, str]], limits: Sequence[str]) -> dict[str, dict[str, str]]:
+def limited(configs: Mapping[str, dict[str, Any]], limits: Sequence[str]) -> dict[str, dict[str, Any]]:
     """The baseline, and every configuration under each limit of memory, as ``NAME@LIMIT``.
 
     Parameters
@@ -94,6 +100,8 @@ def limited(configs: Mapping[str, dict[str, str]], limits: Sequence[str]) -> dic
 
 HIGH = "high:"
 """Before a limit that is memory.high's."""
+PROTECT = "protect:"
+"""Before the name of a recording, of which the hot parts are locked."""
 
 
 def is_share(limit: str) -> bool:
@@ -141,6 +149,8 @@ def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
         context = Context.parse(form["scheme"], form["operations"])
         aged = tuple(_aged(scheme, time_scale) for scheme in context.schemes)
         return DamosPolicy(replace(context, schemes=aged), thp=form.get("thp"))
+    if "protect" in form:
+        return ProtectPolicy(tuple((start, end) for start, end in form["protect"]))
     if "record" in form:
         return RecordPolicy(form["record"])
     if "thp" in form:

@@ -73,6 +73,7 @@ class FakeMachine(Machine):
         recording: Recording | None = None,
         damon_in_use: str = "",
         left_behind: Sequence[str] = (),
+        locks: bool = True,
     ) -> None:
         self.curve = curve
         self.noise = noise
@@ -81,6 +82,7 @@ class FakeMachine(Machine):
         self.recording = recording
         self.damon_in_use = damon_in_use
         self.left_behind = left_behind
+        self.locks = locks
         self.nr_runs = 0
         self.nr_opened = 0
         self.nr_closed = 0
@@ -171,7 +173,11 @@ class FakeAgent:
     def call(self, name: str, **args: Any) -> Any:
         """Answer one call."""
         if name in ("run", "observe"):
-            return self._run(args["context"], args.get("abort_s"), args.get("thp"), args.get("memory_limits", {}))
+            locked = RSS_BYTES / 4 if self._machine.locks and "program_env" in args else 0
+            answer = self._run(args["context"], args.get("abort_s"), args.get("thp"), args.get("memory_limits", {}))
+            for row in answer["samples"]:
+                row[SAMPLE_COLUMNS.index("unevictable_bytes")] = locked
+            return answer
         answers: dict[str, Any] = {
             "facts": self._facts,
             "probe": {
@@ -241,7 +247,7 @@ class FakeAgent:
             "psi_us": {"some": 0, "full": 0, "io_some": 0, "io_full": 0},
             "sample_columns": SAMPLE_COLUMNS,
             "samples": [
-                [at_s, rss, rss, rss, 0, 1, rss * huge, 1e6 * at_s * max(slowdown, 0.0), 0, rss, rss, 0, rss, *[0] * 8]
+                [at_s, rss, rss, rss, 0, 1, rss * huge, 1e6 * at_s * max(slowdown, 0.0), 0, rss, rss, 0, rss, *[0] * 9]
                 for at_s in (0.0, runtime_s / 2)
             ],
             "damos": damos,

@@ -15,13 +15,17 @@ from damoos.errors import MachineError, UnsupportedError, nearest
 
 TOOLS = ("mempat", "kvload")
 """mempat makes accesses after a pattern; kvload asks key-value servers."""
+PROTECT = "protect"
+"""A library that is loaded into programs and locks parts of their memory."""
+_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-s")
 # The machine that runs them may have another libc, or none that the compiler's knows.
-FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-static", "-s")
+PROGRAM_FLAGS = (*_FLAGS, "-static")
+LIBRARY_FLAGS = (*_FLAGS, "-shared", "-fPIC")
 LIBRARIES = ("-lm",)
 
 
 def tool(name: str, arch: str = "") -> Path:
-    """Path of a program on this machine; compiled if need be.
+    """Path of a program, or of the library `PROTECT`, on this machine; compiled if need be.
 
     Parameters
     ----------
@@ -33,17 +37,18 @@ def tool(name: str, arch: str = "") -> Path:
     ------
     UnsupportedError : there is no C compiler, or no static libc for it
     """
-    assert name in TOOLS, nearest(name, TOOLS)
+    assert name in (*TOOLS, PROTECT), nearest(name, TOOLS)
+    flags = LIBRARY_FLAGS if name == PROTECT else PROGRAM_FLAGS
     arch = arch or platform.machine()
     source = paths.data("workloads") / name / f"{name}.c"
-    key = hashlib.sha256(source.read_bytes() + repr((arch, FLAGS, LIBRARIES)).encode()).hexdigest()[:16]
+    key = hashlib.sha256(source.read_bytes() + repr((arch, flags, LIBRARIES)).encode()).hexdigest()[:16]
     program = paths.cache() / "programs" / key / name
     if not program.is_file():
-        _compile(source, program, arch)
+        _compile(source, program, arch, flags)
     return program
 
 
-def _compile(source: Path, program: Path, arch: str) -> None:
+def _compile(source: Path, program: Path, arch: str, flags: tuple[str, ...]) -> None:
     if arch == platform.machine():
         compiler, packages = shutil.which("cc") or shutil.which("gcc"), "gcc libc6-dev"
     else:
@@ -57,7 +62,7 @@ def _compile(source: Path, program: Path, arch: str) -> None:
     program.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=program.parent) as folder:
         draft = Path(folder) / program.name
-        argv = [compiler, *FLAGS, "-o", str(draft), str(source), *LIBRARIES]
+        argv = [compiler, *flags, "-o", str(draft), str(source), *LIBRARIES]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             last = " | ".join(done.stderr.strip().splitlines()[-3:])
@@ -66,5 +71,5 @@ def _compile(source: Path, program: Path, arch: str) -> None:
 
 
 if __name__ == "__main__":  # make build
-    for name in TOOLS:
+    for name in (*TOOLS, PROTECT):
         print(tool(name))

@@ -8,6 +8,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from damoos.machines.catalog import KERNEL, machine
 from damoos.machines.guest import GuestSession, kernels
 from damoos.policies.base import LimitedPolicy, NonePolicy
 from damoos.workloads import catalog
+from damoos.workloads.tools import PROTECT, tool
 from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, hot_cold, open_guest, prcl, shell
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
@@ -129,6 +131,40 @@ def test_a_run_under_a_limit_pages_and_one_that_cannot_is_said_to_need_more(gues
         workload = catalog.command(f'python3 -c "{locked}"', catalog.Tune().tuning())
         with pytest.raises(WorkloadError, match="because it needs more than the 32 MiB that it was limited to"):
             lease.run(workload, LimitedPolicy(NonePolicy(), {"memory.max": 32 * MIB}), 60)
+    assert_clean(guest)
+
+
+# Its hot part is gone through between two parts of the cold one, so that under a limit the kernel pages out both.
+WALKER = """
+import ctypes, sys
+hot, cold = bytearray(12 << 20), bytearray(36 << 20)
+print(hex(ctypes.addressof(ctypes.c_char.from_buffer(hot))), flush=True)
+for _ in range(int(sys.argv[1])):
+    for part in range(0, len(cold), 3 << 20):
+        for at in range(part, part + (3 << 20), 4096): cold[at] += 1
+        for at in range(0, len(hot), 4096): hot[at] += 1
+"""
+
+
+def test_hot_memory_is_protected_under_a_limit(guest: GuestSession) -> None:
+    """Where it is locked, the kernel pages out the rest only, and less of all; the machine's ASLR is as it was."""
+    before = shell(guest, "cat /proc/sys/kernel/randomize_va_space")
+    spec = {"env": {"PYTHONHASHSEED": "0"}, "limit_s": 300, "sample_s": 0.1, "drop_caches": True, "context": None}
+    spec["memory_limits"] = {"memory.max": 36 * MIB}
+
+    def walked(**more: Any) -> dict:
+        return guest.agent.call("run", argv=["/usr/bin/python3", "-c", WALKER, "3"], aslr=False, **spec, **more)
+
+    library = guest.copy(tool(PROTECT))
+    nowhere = walked(program_env={"LD_PRELOAD": library, "DAMOOS_PROTECT": "1000-2000"})
+    at = int(nowhere["stdout"].split()[0], 16)
+    assert max(column(nowhere, "unevictable_bytes")) == 0
+    hot = f"{at:x}-{at + (12 << 20):x}"
+    locked = walked(program_env={"LD_PRELOAD": library, "DAMOOS_PROTECT": hot})
+    assert int(locked["stdout"].split()[0], 16) == at
+    assert abs(max(column(locked, "unevictable_bytes")) - 12 * MIB) < MIB
+    assert locked["counters"]["pswpin"] < 0.8 * nowhere["counters"]["pswpin"]
+    assert shell(guest, "cat /proc/sys/kernel/randomize_va_space") == before
     assert_clean(guest)
 
 
