@@ -134,15 +134,14 @@ def test_a_run_under_a_limit_pages_and_one_that_cannot_is_said_to_need_more(gues
     assert_clean(guest)
 
 
-# Its hot part is gone through between two parts of the cold one, so that under a limit the kernel pages out both.
+# It goes around through more than the limit grants, so that the kernel, left alone, pages out each page before it is due.
 WALKER = """
 import ctypes, sys
-hot, cold = bytearray(12 << 20), bytearray(36 << 20)
+hot, cold = bytearray(12 << 20), bytearray(24 << 20)
 print(hex(ctypes.addressof(ctypes.c_char.from_buffer(hot))), flush=True)
 for _ in range(int(sys.argv[1])):
-    for part in range(0, len(cold), 3 << 20):
-        for at in range(part, part + (3 << 20), 4096): cold[at] += 1
-        for at in range(0, len(hot), 4096): hot[at] += 1
+    for at in range(0, len(cold), 4096): cold[at] ^= 1
+    for at in range(0, len(hot), 4096): hot[at] ^= 1
 """
 
 
@@ -150,10 +149,10 @@ def test_hot_memory_is_protected_under_a_limit(guest: GuestSession) -> None:
     """Where it is locked, the kernel pages out the rest only, and less of all; the machine's ASLR is as it was."""
     before = shell(guest, "cat /proc/sys/kernel/randomize_va_space")
     spec = {"env": {"PYTHONHASHSEED": "0"}, "limit_s": 300, "sample_s": 0.1, "drop_caches": True, "context": None}
-    spec["memory_limits"] = {"memory.max": 36 * MIB}
+    spec["memory_limits"] = {"memory.max": 28 * MIB}
 
     def walked(**more: Any) -> dict:
-        return guest.agent.call("run", argv=["/usr/bin/python3", "-c", WALKER, "3"], aslr=False, **spec, **more)
+        return guest.agent.call("run", argv=["/usr/bin/python3", "-c", WALKER, "8"], aslr=False, **spec, **more)
 
     library = guest.copy(tool(PROTECT))
     nowhere = walked(program_env={"LD_PRELOAD": library, "DAMOOS_PROTECT": "1000-2000"})
@@ -163,7 +162,7 @@ def test_hot_memory_is_protected_under_a_limit(guest: GuestSession) -> None:
     locked = walked(program_env={"LD_PRELOAD": library, "DAMOOS_PROTECT": hot})
     assert int(locked["stdout"].split()[0], 16) == at
     assert abs(max(column(locked, "unevictable_bytes")) - 12 * MIB) < MIB
-    assert locked["counters"]["pswpin"] < 0.8 * nowhere["counters"]["pswpin"]
+    assert locked["counters"]["pswpin"] < 0.9 * nowhere["counters"]["pswpin"]
     assert shell(guest, "cat /proc/sys/kernel/randomize_va_space") == before
     assert_clean(guest)
 

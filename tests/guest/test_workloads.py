@@ -111,6 +111,25 @@ def test_a_suite_is_built_laid_into_a_guest_and_tuned(
     assert "damoos workloads install splash3" in refused.stderr
 
 
+def test_inputs_of_a_suite_are_made_in_the_guest(guest_image: None, own_trees: None) -> None:
+    """A tree in the form of PARSEC's, and a program that reads damoos's own input; one that fits is chosen."""
+    done = damoos("workloads", "install", "parsec3", "--from", TREES / "parsec3", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    about = json.loads(done.stdout)
+    assert about["built"] == ["hooks", "parsec.blackscholes"]
+    assert (about["works"], about["fails"]) == (["parsec3/blackscholes:test"], {})
+    machine = machines.machine("guest")
+    machine.provide((), ("parsec3",))
+    with Lease(machine) as lease:
+        workload = catalog.workload("parsec3/blackscholes", lease.place)
+        assert (workload.name, workload.variant) == ("parsec3/blackscholes:large", "real")
+        small = catalog.workload("parsec3/blackscholes:small", lease.place)
+        measurement, _ = lease.run(small, NonePolicy(), 120)
+        assert 0 < measurement.metric("roi_s") <= measurement.metric("runtime_s")
+        with pytest.raises(UnsupportedError, match=r"blackscholes:native needs .*input_native\.tar"):
+            catalog.workload("parsec3/blackscholes:native", lease.place)
+
+
 def test_a_model_is_held_against_what_has_been_published(guest_image: None) -> None:
     done = damoos("workloads", "check-models", "--workloads", "parsec3/vips", "--format", "json", timeout=900)
     rows = {row["what"]: row for row in json.loads(done.stdout)["parsec3/vips"]}
