@@ -27,7 +27,7 @@ TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
-	chaos soak docs docs-figures clean test-bare bare-setup test-kvm test-arm64
+	chaos soak docs docs-figures clean test-bare bare-setup test-kvm test-arm64 test-big
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -164,6 +164,10 @@ soak: setup image ## an hour of work on machines that are not there and 20 minut
 test-kvm: build/.packages ## guests under KVM, in an emulated machine that has it; needs root, a quarter of an hour
 	$(SUDO) tests/bare.sh trixie --disk build/kvm.img setup image
 	tests/kvm/run.sh build/kvm.img
+
+test-big: setup image ## Spark, fetched from PyPI (450 MB), installed and run once in a guest; 10 minutes
+	$(BIN)/pip install --quiet --no-deps --upgrade --target build/spark pyspark==4.3.0
+	$(BIN)/damoos workloads install spark --from build/spark
 
 test-arm64: setup image build/.arm64-packages ## a guest of arm64: contracts, a recording, a study; 5 minutes
 	$(BIN)/pytest tests/arm64/checks.py

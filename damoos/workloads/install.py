@@ -172,7 +172,7 @@ SUITES: dict[str, Suite] = {
     ),
     "cassandra": Suite("bin/cassandra", None, whole=True),
     "ycsb": Suite("bin/ycsb.sh", None, whole=True),
-    "spark": Suite("bin/spark-submit", None, whole=True),
+    "spark": Suite("pyspark/bin/spark-submit", None, whole=True),
     "duckdb": Suite("duckdb/__init__.py", None, whole=True),
 }
 _BUILD_S = 1800

@@ -134,7 +134,7 @@ def test_a_run_under_a_limit_pages_and_one_that_cannot_is_said_to_need_more(gues
     assert_clean(guest)
 
 
-# It goes around through more than the limit grants, so that the kernel, left alone, pages out each page before it is due.
+# It goes around through more than the limit grants, so that the kernel, left alone, pages out what is due next.
 WALKER = """
 import ctypes, sys
 hot, cold = bytearray(12 << 20), bytearray(24 << 20)

@@ -31,18 +31,19 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment / "bin"
 
 
-def test_a_synthetic_workload_is_tuned(guest_image: None, installed: Path, tmp_path: Path) -> None:
+def test_a_synthetic_workload_is_run_with_and_without_a_scheme(
+    guest_image: None, installed: Path, tmp_path: Path
+) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [
-            installed / "damoos", "tune", "--workload", "synthetic/hot-cold", "--trials", "2",
-            "--repeats", "2", "--candidates", "1", "--prior", "none", "--format", "json",
+            installed / "damoos", "workloads", "measure", "--workloads", "synthetic/phases", "--format", "json",
         ],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode in (0, 4), done.stderr  # whether one of two points keeps the limit is not the point
-    result = json.loads(done.stdout)
-    assert len(result["trials"]) == 2
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)
+    assert (row["workload"], row["variant"]) == ("`synthetic/phases`", "real")
     where = subprocess.run(
         [installed / "python", "-c", "import damoos; print(damoos.__file__)"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,

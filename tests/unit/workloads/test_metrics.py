@@ -17,6 +17,7 @@ OUTPUTS = Path(__file__).parents[2] / "outputs"
 # Printed by the program in a guest (README there), and what a person reads in it.
 CAPTURED = {
     "redis/cache": "redis-cache",
+    "redis/peak": "redis-peak",
     "memcached/idle": "memcached-idle",
     "postgres/pgbench": "postgres-pgbench",
     "rocksdb/readrandom": "rocksdb-readrandom",
