@@ -14,6 +14,8 @@ from typing import Any
 
 from damoos.agent import cgroup, children, huge_pages, proc
 from damoos.agent.children import tail
+from damoos.agent.controllers import controller
+from damoos.agent.controllers.base import Controller
 from damoos.agent.folders import Folders
 from damoos.agent.machine_setup import drop_caches, set_aslr
 from damoos.agent.meter import Meter
@@ -47,6 +49,7 @@ class Run:
         ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing),
         ``program_env`` (dict, more of the environment that only the program has),
         ``thp`` (a THP mode, for this run only; None for the machine's), ``aslr`` (bool, for this run only),
+        ``controller`` (a rule of `damoos.agent.controllers` and its values; None for none),
         ``memory_limits`` (bytes by the names of `damoos.agent.cgroup.LIMITS`, for the run's cgroup).
         A run past ``limit_s`` has failed (a command before it past ``warm_up_s``); one past ``abort_s`` (None for
         never) is ended, too, but reported with what it came to.
@@ -78,6 +81,7 @@ class Run:
         self._server_group: Path | None = None
         self._load_group: Path | None = None
         self._scheme: SchemeOnProcess | None = None
+        self._controller: Controller | None = None
         self._place = Path()
 
     def __call__(self) -> dict[str, Any]:
@@ -101,6 +105,8 @@ class Run:
                 set_aslr(self._spec["aslr"], self._log)
             if self._spec.get("thp"):
                 huge_pages.set_mode(self._spec["thp"], self._log)
+            if self._spec.get("controller"):
+                self._controller = controller(self._spec["controller"], self._server_group)
             document = self._spec["context"]
             if document is None:
                 return self._measured()
@@ -120,6 +126,8 @@ class Run:
         program = self._spawn(self._spec["argv"], "program", self._server_group, self._spec.get("stdin"), env)
         try:
             accepted = self._scheme.start(program.pid) if self._scheme else {}
+            if self._controller:
+                self._controller.begin(time.monotonic())
             if not load:
                 return {**self._until_end(program, program, meter), "accepted": accepted}
             self._warm_up(program, load)
@@ -151,6 +159,7 @@ class Run:
             readings |= {"user_s": usage.ru_utime, "system_s": usage.ru_stime}
         return {
             **final,
+            **({"controller": self._controller.told()} if self._controller else {}),
             **readings,
             "exit_status": awaited.returncode,
             "aborted": not ended,
@@ -211,7 +220,8 @@ class Run:
                     killed = ": the kernel killed it, because memory ran out" if meter and meter.oom_kills else ""
                     raise WorkloadError(f"the server ended under its load{killed}: {self._said('program')}")
                 next_look = max(next_look + self._spec["sample_s"], now)
-            return next_look - time.monotonic()
+            due = self._controller.step(now) if self._controller else math.inf
+            return min(next_look, due) - time.monotonic()
 
         return children.wait(awaited, limit_s, self._interrupted, look)
 

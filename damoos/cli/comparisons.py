@@ -46,8 +46,8 @@ def evaluate(
         str | None,
         typer.Option(
             help="Configurations, comma-separated: baseline, rec, prec, thp, ethp, prcl (these six are the default),"
-            " listing1-ethp, listing1-prcl, v8-ethp, v8-prcl, v8-plans, FILE.damos, or protect:RECORDING. The baseline"
-            " always runs."
+            " listing1-ethp, listing1-prcl, v8-ethp, v8-prcl, v8-plans, FILE.damos, senpai, or protect:RECORDING. The"
+            " baseline always runs."
         ),
     ] = None,
     operations: Annotated[str, typer.Option(help="Of schemes: vaddr (the process tree) or paddr.")] = "vaddr",

@@ -16,7 +16,9 @@ from damoos.common import paths
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Context, Scheme
 from damoos.errors import ConfigError, SchemeError, nearest
+from damoos.policies import controllers
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy, ProtectPolicy, RecordPolicy, ThpPolicy
+from damoos.policies.controllers import RULES
 from damoos.policies.documents import DOCUMENTS, scheme_text
 from damoos.units import parse_bytes
 
@@ -37,7 +39,7 @@ _OF_THP = ("hugepage", "nohugepage", "collapse")
 
 def names() -> list[str]:
     """Every name that ships with damoos."""
-    return [*_BUILT_IN, *sorted(path.stem for path in paths.data("schemes").glob(f"*{ENDING}"))]
+    return [*_BUILT_IN, *RULES, *sorted(path.stem for path in paths.data("schemes").glob(f"*{ENDING}"))]
 
 
 def resolve(
@@ -58,7 +60,7 @@ def resolve(
     -------
     dict
         ``scheme`` (text) and ``operations``, ``thp`` (a THP mode), ``record`` (an operations set),
-        ``protect`` (address ranges), as they apply.
+        ``protect`` (address ranges), ``controller`` (its words), as they apply.
 
     Raises
     ------
@@ -71,9 +73,18 @@ def resolve(
         name = Path(word).stem if Path(word).suffix in (ENDING, *DOCUMENTS) else word
         if (name in configs and name != BASELINE) or words.count(word) > 1:
             raise ConfigError(f"configuration '{name}' is given twice")
-        configs[name] = dict(known[word]) if word in known else _of_file(word, operations)
+        configs[name] = _form(word, known, operations)
         policy(configs[name])
     return configs
+
+
+def _form(word: str, known: Mapping[str, dict[str, Any]], operations: str) -> dict[str, Any]:
+    if word in known:
+        return dict(known[word])
+    if word.partition(":")[0] in RULES:
+        controllers.parse(word)
+        return {"controller": word}
+    return _of_file(word, operations)
 
 
 def limited(configs: Mapping[str, dict[str, Any]], limits: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -149,6 +160,8 @@ def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
         context = Context.parse(form["scheme"], form["operations"])
         aged = tuple(_aged(scheme, time_scale) for scheme in context.schemes)
         return DamosPolicy(replace(context, schemes=aged), thp=form.get("thp"))
+    if "controller" in form:
+        return controllers.parse(form["controller"])
     if "protect" in form:
         return ProtectPolicy(tuple((start, end) for start, end in form["protect"]))
     if "record" in form:
@@ -164,7 +177,7 @@ def _of_file(word: str, operations: str) -> dict[str, str]:
         if word not in names():
             raise ConfigError(f"unknown configuration '{word}'{nearest(word, [*names(), f'FILE{ENDING}'])}")
         path = paths.data("schemes") / f"{word}{ENDING}"
-    elif path.stem in _BUILT_IN:
+    elif path.stem in (*_BUILT_IN, *RULES):
         raise ConfigError(f"{path}: '{path.stem}' is the name of a built-in configuration; give the file another name")
     try:
         context = Context.parse(scheme_text(path), operations)

@@ -160,7 +160,7 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
     Returns
     -------
     dict
-        ``scheme, operations, thp, record, protect, nr_runs, error, quantities, damos``
+        ``scheme, operations, thp, record, protect, controller, nr_runs, error, quantities, damos``
     """
     policy = named.policy(form, time_scale)
     runs = [block[name] for block in blocks if name in block]
@@ -170,7 +170,7 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
     total = [stats.as_dict() for _, measured in pairs for stats in measured.damos]
     return {
         "scheme": "\n".join(map(str, policy.schemes)) if isinstance(policy, DamosPolicy) else None,
-        **{key: form.get(key) for key in ("operations", "thp", "record", "protect")},
+        **{key: form.get(key) for key in ("operations", "thp", "record", "protect", "controller")},
         "nr_runs": len(runs),
         "error": error,
         "quantities": {} if error else {key: told([of(*pair) for pair in pairs]) for key, of in QUANTITIES.items()},

@@ -20,6 +20,7 @@ from damoos.errors import MachineBusy, MachineLost, WorkloadError
 from damoos.machines.catalog import KERNEL, machine
 from damoos.machines.guest import GuestSession, kernels
 from damoos.policies.base import LimitedPolicy, NonePolicy
+from damoos.policies.controllers import parse
 from damoos.workloads import catalog
 from damoos.workloads.tools import PROTECT, tool
 from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, hot_cold, open_guest, prcl, shell
@@ -164,6 +165,25 @@ def test_hot_memory_is_protected_under_a_limit(guest: GuestSession) -> None:
     assert abs(max(column(locked, "unevictable_bytes")) - 12 * MIB) < MIB
     assert locked["counters"]["pswpin"] < 0.9 * nowhere["counters"]["pswpin"]
     assert shell(guest, "cat /proc/sys/kernel/randomize_va_space") == before
+    assert_clean(guest)
+
+
+def test_senpai_takes_what_nobody_waits_for(guest: GuestSession) -> None:
+    """Each decision in the guest is the equation's, and the memory that is not accessed is gone in the end."""
+    spec = parse("senpai:ratio=0.1:most=0.1:interval=1s:pressure=10%:io_pressure=10%").spec()
+    argv = hot_cold(guest, repeats=20)
+    run_spec = {"env": {}, "limit_s": 300, "sample_s": 0.5, "drop_caches": True}
+    raw = guest.agent.call("run", argv=argv, **run_spec, **spec)
+    assert raw["exit_status"] == 0
+    told = raw["controller"]
+    rows = [dict(zip(told["columns"], row, strict=True)) for row in told["decisions"]]
+    assert len(rows) >= raw["runtime_s"] - 2
+    for row in rows:
+        share = min(0.1 * max(0.0, 1 - max(row["some"], row["io_some"]) / 0.1), 0.1)
+        assert abs(row["asked_bytes"] - row["current_bytes"] * share) <= 1
+    assert raw["counters"]["pswpout"] * 4096 > 0.3 * COLD_BYTES
+    assert column(raw, "rss_bytes")[-2] < HOT_BYTES + 0.7 * COLD_BYTES
+    assert 0 < told["cpu_s"] < raw["runtime_s"]
     assert_clean(guest)
 
 

@@ -1,0 +1,92 @@
+"""A controller: looks at a group once in a while, decides, acts, and keeps what it decided."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+from damoos.agent import memcg, proc
+from damoos.errors import UnsupportedError
+
+
+class Controller(ABC):
+    """Steers the memory of one group.
+
+    Parameters
+    ----------
+    group : Path
+        A cgroup.
+    interval_s : float, seconds
+        From one look to the next.
+    """
+
+    needs: tuple[str, ...] = ("memory.current", "memory.pressure", "memory.reclaim")
+    """Files of the group without which it cannot work."""
+    columns: tuple[str, ...] = ()
+    """Of `decisions`."""
+
+    def __init__(self, group: Path, interval_s: float) -> None:
+        self.group = group
+        self.interval_s = interval_s
+        self.cpu_s = 0.0
+        self.decisions: list[tuple[float, ...]] = []
+        self._begun_s = self._looked_s = self._next_s = 0.0
+
+    def check(self) -> None:
+        """Whether the kernel has what it needs.
+
+        Raises
+        ------
+        UnsupportedError
+        """
+        missing = [name for name in self.needs if not (self.group / name).exists()]
+        if missing:
+            raise UnsupportedError(
+                f"{type(self).__name__.lower()} needs {' and '.join(missing)} of the cgroup, which this kernel does not"
+                " have (memory.reclaim came with Linux 5.19; PSI may be off)"
+            )
+
+    def begin(self, now_s: float) -> None:
+        """Time begins now; the first decision comes an interval later."""
+        self._begun_s = self._looked_s = now_s
+        self._next_s = now_s + self.interval_s
+        self.look()
+
+    def step(self, now_s: float) -> float:
+        """Decide if it is time to; returns when it will be the next time."""
+        if now_s >= self._next_s:
+            begun_s = time.thread_time()
+            # A look that comes late is of a longer time; the looks that were missed are not made up for.
+            self.decisions.append((now_s - self._begun_s, *self.decide(now_s - self._looked_s)))
+            self.cpu_s += time.thread_time() - begun_s
+            self._looked_s, self._next_s = now_s, now_s + self.interval_s
+        return self._next_s
+
+    def told(self) -> dict[str, Any]:
+        """What it did, for whoever asked for the run."""
+        return {"cpu_s": self.cpu_s, "columns": ["t_s", *self.columns], "decisions": self.decisions}
+
+    @abstractmethod
+    def look(self) -> None:
+        """Take note of counters, so that the first decision can tell what has changed."""
+
+    @abstractmethod
+    def decide(self, elapsed_s: float) -> tuple[float, ...]:
+        """Act on what has happened in this time; returns a row of `columns`, without its time."""
+
+    def current_bytes(self) -> int:
+        """What is charged to the group."""
+        return int(memcg.number(self.group / "memory.current"))
+
+    def stalled_us(self, kind: str = "memory") -> int:
+        """For how long some task of the group has waited so far."""
+        return proc.pressure_us(self.group / f"{kind}.pressure").get("some", 0)
+
+    def reclaim(self, sz_bytes: int) -> None:
+        """Ask the kernel to reclaim so much; it reclaims what it can."""
+        try:
+            (self.group / "memory.reclaim").write_text(str(sz_bytes))
+        except BlockingIOError:
+            pass  # EAGAIN: less than that could be reclaimed

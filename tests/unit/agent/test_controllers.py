@@ -1,0 +1,141 @@
+"""Rules that run in user space, on a cgroup that is not there: what they ask for, against their equations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from damoos.agent.controllers import controller
+from damoos.agent.controllers.senpai import Senpai
+from damoos.errors import ConfigError, UnsupportedError
+from damoos.policies.controllers import RULES, parse
+
+CURRENT = 200 << 20
+
+
+class Group:
+    """The files of a cgroup; what is asked of it is kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+        self.stall("memory", 0)
+        self.stall("io", 0)
+        (folder / "memory.current").write_text(f"{CURRENT}\n")
+        (folder / "memory.reclaim").write_text("")
+
+    def stall(self, kind: str, total_us: int) -> None:
+        lines = (f"{word} avg10=0.00 avg60=0.00 avg300=0.00 total={total_us}" for word in ("some", "full"))
+        (self.path / f"{kind}.pressure").write_text("\n".join(lines) + "\n")
+
+    def asked(self) -> int:
+        text = (self.path / "memory.reclaim").read_text()
+        (self.path / "memory.reclaim").write_text("")
+        return int(text or 0)
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Group:
+    return Group(tmp_path)
+
+
+def senpai(group: Group, words: str = "senpai") -> Senpai:
+    made = controller(parse(words).spec()["controller"], group.path)
+    assert isinstance(made, Senpai)
+    made.begin(100.0)
+    return made
+
+
+def test_senpais_step_response_is_the_papers_equation(group: Group) -> None:
+    """reclaim = current x 0.0005 x max(0, 1 - some / 0.1 %), every 6 s, from the pressure of those 6 s."""
+    rule, total_us = senpai(group), 0
+    for period, share in enumerate((0.0, 0.0005, 0.00075, 0.001, 0.5, 0.0), start=1):
+        total_us += round(share * 6e6)
+        group.stall("memory", total_us)
+        assert rule.step(100 + 6 * period - 0.01) == pytest.approx(100 + 6 * period)
+        assert group.asked() == 0  # not yet
+        rule.step(100 + 6 * period)
+        assert group.asked() == pytest.approx(CURRENT * 0.0005 * max(0.0, 1 - share / 0.001), abs=1)
+    told = rule.told()
+    assert told["columns"] == ["t_s", "current_bytes", "some", "io_some", "asked_bytes"]
+    assert [row[0] for row in told["decisions"]] == pytest.approx([6, 12, 18, 24, 30, 36])
+    assert [row[2] for row in told["decisions"]] == pytest.approx([0, 0.0005, 0.00075, 0.001, 0.5, 0])
+
+
+def test_pressure_on_io_counts_as_well(group: Group) -> None:
+    rule = senpai(group)
+    group.stall("io", 3000)
+    rule.step(106)
+    assert group.asked() == pytest.approx(CURRENT * 0.0005 / 2, abs=1)
+
+
+def test_no_more_than_a_share_is_asked_for_at_once(group: Group) -> None:
+    rule = senpai(group, "senpai:ratio=0.1")
+    rule.step(106)
+    assert group.asked() == CURRENT // 100
+
+
+def test_a_look_that_comes_late_is_of_a_longer_time(group: Group) -> None:
+    rule = senpai(group)
+    group.stall("memory", 6000)  # 0.1 % of 6 s, and half of that of 12 s
+    assert rule.step(112) == 118
+    assert group.asked() == pytest.approx(CURRENT * 0.0005 / 2, abs=1)
+
+
+def test_writes_to_swap_are_regulated(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = [0]
+    monkeypatch.setattr("damoos.agent.controllers.senpai.written_bytes", lambda: written[0])
+    rule = senpai(group, "senpai:swap_writes=1M:interval=1s")
+    for written_bytes, share in ((1 << 19, 0.5), ((1 << 19) + (4 << 20), 0.0), ((1 << 19) + (4 << 20), 1.0)):
+        written[0] = written_bytes
+        rule.step(rule.step(0))
+        assert group.asked() == pytest.approx(CURRENT * 0.0005 * share, abs=1)
+
+
+def test_what_the_kernel_cannot_reclaim_is_left(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = senpai(group)
+
+    def full(self: Path, text: str) -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    assert rule.step(106) == 112
+
+
+def test_a_kernel_that_lacks_a_file_is_told_so(group: Group) -> None:
+    (group.path / "memory.reclaim").unlink()
+    with pytest.raises(UnsupportedError, match=r"senpai needs memory\.reclaim of the cgroup"):
+        senpai(group)
+    with pytest.raises(UnsupportedError, match="cgroup v2 is not"):
+        controller(parse("senpai").spec()["controller"], None)
+    with pytest.raises(UnsupportedError, match="unknown controller 'senpay'; did you mean 'senpai'"):
+        controller({"name": "senpay"}, group.path)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("senpay", "unknown policy 'senpay'; did you mean 'senpai'"),
+        ("senpai:ration=0.1", "'ration=0.1' sets no parameter of senpai; did you mean 'ratio'"),
+        ("senpai:ratio", "'ratio' sets no parameter"),
+        ("senpai:ratio=x", "ratio: 'x' is no share such as 0.005 or 0.5%"),
+        ("senpai:ratio=0", "ratio: '0' is no share above 0"),
+        ("senpai:ratio=120%", "ratio: '120%' is no share above 0 and up to 1"),
+        ("senpai:interval=0s", "interval: '0s' is no time above 0"),
+        ("senpai:interval=2 parsecs", "interval: "),
+        ("senpai:ratio=0.1:ratio=0.2", "ratio is given twice"),
+    ],
+)
+def test_words_that_are_none(words: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse(words)
+
+
+def test_values_are_as_people_write_them() -> None:
+    spec = parse("senpai:ratio=0.5%:interval=500ms:swap_writes=1M").spec()["controller"]
+    assert spec == {
+        "name": "senpai", "interval_s": 0.5, "ratio": 0.005, "pressure": 0.001, "io_pressure": 0.001, "most": 0.01,
+        "swap_write_bytes_per_s": float(1 << 20),
+    }  # fmt: skip
+    for rule in RULES.values():
+        assert all(knob.low <= knob.default <= knob.high for knob in rule.knobs.values())
