@@ -14,6 +14,7 @@ from damoos.damon.scheme import Context
 from damoos.errors import ConfigError, nearest
 from damoos.model.space import Params
 from damoos.model.trial import Trial
+from damoos.policies.base import DamosPolicy
 from damoos.report import notebook
 from damoos.store.studies import Store
 from damoos.study.conduct import conduct
@@ -148,11 +149,16 @@ class TunedStudy(_StoredStudy):
         """
         if self.best is None:
             raise ConfigError(f"study '{self.name}' has no recommended scheme")
+        if self.best["damo"] is None:
+            raise ConfigError(f"study '{self.name}' recommends '{self.best['scheme']}', which is no scheme for damo")
         return _damo(context_from_json(self.best["damo"]), pid)
 
     def damo_of(self, point: Params, pid: int | None = None) -> dict[str, Any]:
         """The scheme of any point of the study's space as such a document; see `damo`."""
-        return _damo(self.study.policy(point).context, pid)
+        policy = self.study.policy(point)
+        if not isinstance(policy, DamosPolicy):
+            raise ConfigError(f"'{policy.text}' is no scheme for damo")
+        return _damo(policy.context, pid)
 
     @property
     def trials(self) -> list[Trial]:

@@ -32,6 +32,12 @@ Tunables = Annotated[
         "--tune", help="Range or choice, several times: min_age=0s:60s, max_freq=0:20.", rich_help_panel=TUNED
     ),
 ]
+Policy = Annotated[
+    str,
+    typer.Option(
+        help="damos (a scheme is tuned), or senpai (TMO's rule; its ratio and pressure are).", rich_help_panel=TUNED
+    ),
+]
 Memory = Annotated[
     str | None,
     typer.Option(

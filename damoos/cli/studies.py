@@ -68,6 +68,7 @@ def tune(
     ] = None,
     require_real: options.RequireReal = False,
     memory: options.Memory = None,
+    policy: options.Policy = "damos",
     scheme: options.SchemeText = None,
     tunables: options.Tunables = None,
     operations: options.Operations = "vaddr",
@@ -127,6 +128,7 @@ def tune(
         machine = "guest" if pid is None else "local"
     settings: dict[str, Any] = {
         "scheme": PRCL if scheme is None else scheme_text(scheme),
+        "policy": policy,
         "tune": tunables or [],
         "operations": operations,
         "scorer": scorer,

@@ -57,6 +57,7 @@ def sweep(
     ],
     require_real: options.RequireReal = False,
     memory: options.Memory = None,
+    policy: options.Policy = "damos",
     scheme: options.SchemeText = None,
     tunables: options.Tunables = None,
     scorer: options.Scorer = "daos",
@@ -90,7 +91,7 @@ def sweep(
     check_format(form, "jsonl")
     config = api.sweep_config(
         comma_separated(workload_names, "--workloads"), comma_separated(machine_names, "--machines"), nr_samples=trials,
-        scheme=PRCL if scheme is None else scheme_text(scheme), tune=tunables or [], scorer=scorer,
+        scheme=PRCL if scheme is None else scheme_text(scheme), policy=policy, tune=tunables or [], scorer=scorer,
         scorer_options=options.score_options(maximize, minimize, limits, weights, prices), searcher=searcher,
         prior=prior, seed=seed, repeats=repeats, candidates=candidates, runs=runs, require_real=require_real,
         memory=memory,

@@ -30,6 +30,16 @@ def _parse_percent(text: str) -> int:
     return int(percent)
 
 
+def _parse_ppm(text: str) -> int:
+    """A percentage with fractions, in millionths."""
+    if not text.rstrip().endswith("%"):
+        raise ConfigError(f"'{text}' is no percentage such as 0.5%")
+    ppm = parse_percent(text) * 10_000
+    if ppm.denominator != 1:
+        raise ConfigError(f"'{text}' is finer than 0.0001%")
+    return int(ppm)
+
+
 @dataclass(frozen=True)
 class _Unit:
     parse: Callable[[str], int]
@@ -42,6 +52,7 @@ UNITS = {
     "ms": _Unit(TIME_MS.parse, TIME_MS.form, is_log=True),
     "bytes": _Unit(parse_bytes, format_bytes, is_log=True),
     "percent": _Unit(_parse_percent, lambda value: f"{value}%", is_log=False),
+    "ppm": _Unit(_parse_ppm, lambda value: f"{value / 10_000:g}%", is_log=True),
     "count": _Unit(int, str, is_log=True),
     "permil": _Unit(int, str, is_log=False),
     "bp": _Unit(int, str, is_log=False),
@@ -82,7 +93,7 @@ class Param:
     name : str
         For example ``min_age``; its upper-case form is the placeholder in a scheme. Or the dotted path of a word of
         scheme text: ``attrs.aggr``, ``quotas.goals[0].target``.
-    unit : {"us", "ms", "bytes", "percent", "permil", "bp", "count", "choice"}
+    unit : {"us", "ms", "bytes", "percent", "ppm", "permil", "bp", "count", "choice"}
         What the integers count; a choice counts the words of ``choices``.
     low, high : int
         Both ends included.

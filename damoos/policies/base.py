@@ -18,6 +18,21 @@ class Policy(ABC):
 
     name: str
 
+    @property
+    def text(self) -> str:
+        """As people write it."""
+        return self.name
+
+    @property
+    def lines(self) -> list[str]:
+        """As people write what it does, without what it is monitored with."""
+        return [self.text]
+
+    @property
+    def damo(self) -> dict[str, Any] | None:
+        """The same as a document that ``damo start`` takes; None for what is no DAMOS scheme."""
+        return None
+
     @abstractmethod
     def spec(self) -> dict[str, Any]:
         """Keys of the agent's ``run`` call that this policy decides."""
@@ -79,6 +94,21 @@ class DamosPolicy(Policy):
     def operations(self) -> str:
         """The context's operations set."""
         return self.context.operations
+
+    @property
+    def text(self) -> str:
+        """The context's text."""
+        return str(self.context)
+
+    @property
+    def lines(self) -> list[str]:
+        """Its schemes."""
+        return list(map(str, self.schemes))
+
+    @property
+    def damo(self) -> dict[str, Any]:
+        """The context in damo's JSON."""
+        return context_to_json(self.context)
 
     def spec(self) -> dict[str, Any]:
         """The context in damo's JSON."""

@@ -117,6 +117,10 @@ def specification(
             f"study '{name}': in the validation the {arm} scheme {fate} the limits of the score, so it is not put into"
             " service; 'damoos show' has the other arms"
         )
+    if result[ARMS[arm]]["damo"] is None:
+        raise ConfigError(
+            f"study '{name}': only schemes can be put into service by now, and '{result[ARMS[arm]]['scheme']}' is none"
+        )
     if pid and pid_file:
         raise ConfigError("give --pid or --pid-file, not both")
     where = machine or ("local" if pid or pid_file else study.config.machine)

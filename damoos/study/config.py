@@ -12,8 +12,9 @@ from damoos.damon.scheme import Context, Scheme
 from damoos.damon.text import ATTRS, MODULE, fill_template
 from damoos.errors import ConfigError, nearest
 from damoos.model.space import Param, Params, Space, parse_param
-from damoos.policies import named
+from damoos.policies import controllers, named
 from damoos.policies.base import DamosPolicy
+from damoos.policies.controllers import ControllerPolicy
 from damoos.prediction.prior import can_predict
 from damoos.scorers.base import Scorer
 from damoos.study.plan import least_runs, samples_within
@@ -22,6 +23,7 @@ from damoos.units import format_us
 from damoos.workloads.base import Tuning
 
 PRCL = "4K max  min min  MIN_AGE max  pageout"
+DAMOS = "damos"
 QUOTA_RESET_MS = 1000
 PRIORS = ("auto", "record", "none")
 # A recording that takes the place of one of fewer trials than this leaves too few.
@@ -39,6 +41,8 @@ class StudyConfig(RunConfig):
     tune : sequence of str
         ``min_age=low:high`` and others, also words of the text by their paths (``attrs.aggr=20ms:2s``); empty for
         ``min_age`` over the workload's own range.
+    policy : str
+        ``damos``, whose scheme is tuned, or a rule of `damoos.policies.controllers.RULES`, of which parameters are.
     operations : {"vaddr", "paddr"}
         Whether the scheme is put on the process tree or on all memory; what the text says of it counts.
     nr_samples : int
@@ -74,6 +78,7 @@ class StudyConfig(RunConfig):
     nr_samples: int
     scheme: str = PRCL
     tune: Sequence[str] = ()
+    policy: str = DAMOS
     operations: str = "vaddr"
     scorer: str = "daos"
     scorer_options: dict[str, Any] = field(default_factory=dict)
@@ -100,6 +105,13 @@ class StudyConfig(RunConfig):
             raise ConfigError(f"unknown prior '{self.prior}'{nearest(self.prior, PRIORS)}")
         if self.like and (self.prior != "auto" or self.searcher != "auto"):
             raise ConfigError("--like needs --searcher auto and --prior auto: it is what the search then expects")
+        if self.policy not in (DAMOS, *controllers.RULES):
+            known = (DAMOS, *controllers.RULES)
+            raise ConfigError(f"unknown policy '{self.policy}'{nearest(self.policy, known)}")
+        if self.policy != DAMOS and self.scheme != PRCL:
+            raise ConfigError(f"a scheme is tuned by policy damos, and {self.policy} has none; leave one of them out")
+        if self.policy != DAMOS and self.pid is not None:
+            raise ConfigError(f"{self.policy} steers a run that damoos starts, not a running process (--pid)")
         if self.memory is not None:
             named.limits_of(self.memory, 1 << 30)
             if self.pid is not None:
@@ -151,7 +163,8 @@ class StudyConfig(RunConfig):
     def contexts(self, tuning: Tuning) -> list[Context]:
         """Those of the corners of the space."""
         space = space_of(self, tuning)
-        return [policy_of(self, space, corner).context for corner in space.corners]
+        policies = [policy_of(self, space, corner) for corner in space.corners]
+        return [policy.context for policy in policies if isinstance(policy, DamosPolicy)]
 
     @property
     def wants_transfer(self) -> bool:
@@ -168,7 +181,9 @@ class StudyConfig(RunConfig):
         if self.prior == "none":
             return False
         why = ""
-        if self.searcher != "auto":
+        if self.policy != DAMOS:
+            why = f"a recording says nothing of {self.policy}"
+        elif self.searcher != "auto":
             why = f"searcher '{self.searcher}' takes no prior; 'auto' does"
         elif self.pid is not None:
             why = "a running process has no runtime to predict"
@@ -183,6 +198,8 @@ class StudyConfig(RunConfig):
 
 def space_of(config: StudyConfig, tuning: Tuning) -> Space:
     """The space of a study: the ranges asked for, or the workload's own, in steps of DAMON's aggregation interval."""
+    if config.policy != DAMOS:
+        return Space(config.policy, controllers.params(config.policy, tuple(config.tune)))
     step = _monitoring(config.scheme).attrs.aggr_us
     if isinstance(config.tune, str):
         raise ConfigError(f"tune is a list: ['{config.tune}']")
@@ -198,8 +215,10 @@ def _monitoring(template: str, operations: str = "vaddr") -> Context:
     return Context.parse("\n".join(line for line, word in firsts.items() if word == ATTRS), operations)
 
 
-def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy:
-    """The schemes of one point; a tuned quota belongs to each of them."""
+def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy | ControllerPolicy:
+    """The policy of one point; a tuned quota belongs to each scheme."""
+    if config.policy != DAMOS:
+        return controllers.at(config.policy, space.params, point)
     text = fill_template(space.template, space.texts(point))
     context = Context.parse(text, config.operations, space.words(point))
     quotas = space.quotas(point)

@@ -68,7 +68,7 @@ class Prospect:
         return asdict(self) | {
             "limits": list(self.limits),
             "params": study.space.readable(self.params),
-            "scheme": str(study.policy(self.params).context),
+            "scheme": study.policy(self.params).text,
         }
 
 

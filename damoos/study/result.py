@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from damoos import __version__
-from damoos.damon.damo_json import context_to_json
 from damoos.machines.base import Conditions
 from damoos.model.space import Params
 from damoos.model.trial import History, Run, Trial, mean_measurement, orientation
-from damoos.policies.base import DamosPolicy
+from damoos.policies.base import Policy
 from damoos.scorers.terms import term
 from damoos.statistics.arms import BASELINE, TUNED, Arm
+from damoos.store.artifacts import Artifacts
 from damoos.study.course import candidates, outcome
 from damoos.study.scoring import feasible_scores
 from damoos.study.study import EvaluationStudy, Study
@@ -36,6 +36,7 @@ def result_of(study: Study, elapsed_s: float) -> dict[str, Any]:
     return {
         **about(study),
         "of": config.of,
+        "policy": config.policy,
         "searcher": config.searcher,
         "scorer": config.scorer,
         "score": {
@@ -95,12 +96,17 @@ def write(study: Study | EvaluationStudy, result: Mapping[str, Any]) -> None:
         return  # it recommends nothing
     best = result["recommended"]
     if best:
-        artifacts.write_text("recommended.damos", best["scheme"] + "\n")
-        artifacts.write_json("recommended.json", best["damo"])
+        _write_scheme(artifacts, "recommended", best)
     winner = {"tuned": best, "manual": result["manual"]}.get(result["verdict"])
     if winner:
-        artifacts.write_text("winner.damos", winner["scheme"] + "\n")
-        artifacts.write_json("winner.json", winner["damo"])
+        _write_scheme(artifacts, "winner", winner)
+
+
+def _write_scheme(artifacts: Artifacts, name: str, chosen: Mapping[str, Any]) -> None:
+    """A scheme as text and for damo; of another policy only the text."""
+    artifacts.write_text(f"{name}.{'damos' if chosen['damo'] else 'txt'}", chosen["scheme"] + "\n")
+    if chosen["damo"]:
+        artifacts.write_json(f"{name}.json", chosen["damo"])
 
 
 _NOT_VALIDATED = {
@@ -195,11 +201,11 @@ def _transfer(study: Study, trials: History) -> dict[str, Any] | None:
     return {"kept": shares is not None, "studies": studies}
 
 
-def _scheme_json(point: Mapping[str, Any], policy: DamosPolicy) -> dict[str, Any]:
+def _scheme_json(point: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
     return {
         "params": dict(point),
-        "scheme": str(policy.context),
-        "damo": context_to_json(policy.context),
+        "scheme": policy.text,
+        "damo": policy.damo,
     }
 
 

@@ -13,6 +13,7 @@ from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Run, mean_measurement, orientation
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy
+from damoos.policies.controllers import ControllerPolicy, default_point
 from damoos.prediction.prior import Prediction, RecordedPrior
 from damoos.prediction.transfer import Experience, TransferPrior
 from damoos.scorers.base import Scorer
@@ -20,7 +21,7 @@ from damoos.searchers.base import Prior, Searcher
 from damoos.statistics.arms import Arm, rounds_of, scheme_noise
 from damoos.statistics.verdict import Judge, settle
 from damoos.store.studies import StudyRecord
-from damoos.study.config import StudyConfig, manual_policy, policy_of
+from damoos.study.config import DAMOS, StudyConfig, manual_policy, policy_of
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.scoring import feasible_scores, is_baseline, oriented, score_trials, score_validation
 
@@ -133,12 +134,16 @@ class Study(StoredStudy):
 
     @property
     def manual(self) -> Params:
-        """``min_age`` of the manual scheme, whatever is tuned here."""
+        """``min_age`` of the manual scheme, whatever is tuned here; of a controller the values of its source."""
+        if self.config.policy != DAMOS:
+            return default_point(self.config.policy, self.space.params)
         return {"min_age_us": self.setting.manual_us}
 
     @property
-    def manual_policy(self) -> DamosPolicy:
-        """The manual scheme that the tuned one is compared with: the paper's prcl."""
+    def manual_policy(self) -> DamosPolicy | ControllerPolicy:
+        """What the tuned policy is compared with: the paper's prcl, or a controller with the values of its source."""
+        if self.config.policy != DAMOS:
+            return ControllerPolicy(self.config.policy)
         return manual_policy(self.manual["min_age_us"], self.config.operations)
 
     @property
@@ -254,8 +259,8 @@ class Study(StoredStudy):
         history = self.known(self.trials())
         return self.searcher.deviation(history, points) if any(trial.score.feasible for trial in history) else None
 
-    def policy(self, point: Params) -> DamosPolicy:
-        """The schemes of one point."""
+    def policy(self, point: Params) -> DamosPolicy | ControllerPolicy:
+        """The policy of one point."""
         return policy_of(self.config, self.space, point)
 
 

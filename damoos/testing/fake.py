@@ -174,7 +174,7 @@ class FakeAgent:
         """Answer one call."""
         if name in ("run", "observe"):
             locked = RSS_BYTES / 4 if self._machine.locks and "program_env" in args else 0
-            answer = self._run(args["context"], args.get("abort_s"), args.get("thp"), args.get("memory_limits", {}))
+            answer = self._run(args)
             for row in answer["samples"]:
                 row[SAMPLE_COLUMNS.index("unevictable_bytes")] = locked
             return answer
@@ -204,9 +204,9 @@ class FakeAgent:
         }
         return answers[name]
 
-    def _run(
-        self, document: dict[str, Any] | None, abort_s: float | None, thp: str | None, limits: dict[str, int]
-    ) -> dict[str, Any]:
+    def _run(self, args: dict[str, Any]) -> dict[str, Any]:
+        document, abort_s, thp = args["context"], args.get("abort_s"), args.get("thp")
+        limits, rule = args.get("memory_limits", {}), args.get("controller")
         machine = self._machine
         number, machine.nr_runs = machine.nr_runs, machine.nr_runs + 1
         machine.begin_run(number)
@@ -217,6 +217,8 @@ class FakeAgent:
         )
         if schemes and schemes[0].action not in ("hugepage", "nohugepage"):
             slowdown, saving = machine.curve(schemes[0].pattern.min_age_us / 1e6)
+        if rule:  # the more it takes at once, the more it saves and costs
+            slowdown, saving = 5 * rule["ratio"], 5 * rule["ratio"] ** 0.5 / 2
         huge = {"always": 1.0, "madvise": MADVISED if schemes else 0.0}.get(thp or "never", 0.0)
         slowdown, saving = slowdown - THP_GAIN * huge, saving - THP_BLOAT * huge
         if (limit_bytes := limits.get("memory.max", limits.get("memory.high"))) is not None:  # the rest is paged always
@@ -257,6 +259,7 @@ class FakeAgent:
             "huge_pages": {"mode": "madvise"},
             "kdamond_cpu_s": 0.01 * runtime_s if document else 0.0,
             "accepted": {},
+            **({"controller": {"cpu_s": 0.01, "columns": ["t_s"], "decisions": [[1.0]]}} if rule else {}),
             "stdout": '{"ops": 1000, "ops_per_s": 100}',  # as mempat would say
             "stderr": "",
             "readings": {},

@@ -186,7 +186,7 @@ def _prospect(study: Study, name: str, allowed: float, found: Prospect | None) -
     if found is None:
         return [shown.word(name), shown.share(allowed), shown.word("no point is known"), *[shown.word("")] * 5]
     saving, slowdown = found.memory_saving, found.slowdown
-    scheme = "\n".join(map(str, study.policy(found.params).schemes))
+    scheme = "\n".join(study.policy(found.params).lines)
     return [
         shown.word(name), shown.share(allowed), shown.word(curve.point_text(study, found)),
         Cell(curve.percent(saving), saving.mean), Cell(curve.percent(slowdown, "+"), slowdown.mean),

@@ -58,7 +58,7 @@ def single(study: Study, limits: Sequence[str], prospect: Prospect | None) -> st
             f"  {point_text(study, prospect)}, {tried}",
             f"  score {score}  saving {percent(prospect.memory_saving)}  slowdown {percent(prospect.slowdown, '+')}",
             f"  chance to keep the limits {prospect.chance:.0%}",
-            *(f"  {scheme}" for scheme in study.policy(prospect.params).schemes),
+            *(f"  {scheme}" for scheme in study.policy(prospect.params).lines),
             f"prove it on fresh runs: damoos validate {study.name} {words}",
         ]
     )

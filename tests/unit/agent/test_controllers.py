@@ -9,7 +9,7 @@ import pytest
 from damoos.agent.controllers import controller
 from damoos.agent.controllers.senpai import Senpai
 from damoos.errors import ConfigError, UnsupportedError
-from damoos.policies.controllers import RULES, parse
+from damoos.policies.controllers import RULES, at, default_point, params, parse
 
 CURRENT = 200 << 20
 
@@ -70,7 +70,7 @@ def test_pressure_on_io_counts_as_well(group: Group) -> None:
 
 
 def test_no_more_than_a_share_is_asked_for_at_once(group: Group) -> None:
-    rule = senpai(group, "senpai:ratio=0.1")
+    rule = senpai(group, "senpai:ratio=10%")
     rule.step(106)
     assert group.asked() == CURRENT // 100
 
@@ -116,14 +116,15 @@ def test_a_kernel_that_lacks_a_file_is_told_so(group: Group) -> None:
     ("words", "message"),
     [
         ("senpay", "unknown policy 'senpay'; did you mean 'senpai'"),
-        ("senpai:ration=0.1", "'ration=0.1' sets no parameter of senpai; did you mean 'ratio'"),
+        ("senpai:ration=1%", "'ration=1%' sets no parameter of senpai; did you mean 'ratio'"),
         ("senpai:ratio", "'ratio' sets no parameter"),
-        ("senpai:ratio=x", "ratio: 'x' is no share such as 0.005 or 0.5%"),
-        ("senpai:ratio=0", "ratio: '0' is no share above 0"),
-        ("senpai:ratio=120%", "ratio: '120%' is no share above 0 and up to 1"),
-        ("senpai:interval=0s", "interval: '0s' is no time above 0"),
+        ("senpai:ratio=x", "ratio: 'x' is no percentage such as 0.5%"),
+        ("senpai:ratio=0.005", "ratio: '0.005' is no percentage such as 0.5%"),
+        ("senpai:ratio=0%", "ratio: '0%' is not above 0"),
+        ("senpai:ratio=120%", "ratio: '120%' is more than 100 percent"),
+        ("senpai:interval=0s", "interval: '0s' is not above 0"),
         ("senpai:interval=2 parsecs", "interval: "),
-        ("senpai:ratio=0.1:ratio=0.2", "ratio is given twice"),
+        ("senpai:ratio=1%:ratio=2%", "ratio is given twice"),
     ],
 )
 def test_words_that_are_none(words: str, message: str) -> None:
@@ -138,4 +139,24 @@ def test_values_are_as_people_write_them() -> None:
         "swap_write_bytes_per_s": float(1 << 20),
     }  # fmt: skip
     for rule in RULES.values():
-        assert all(knob.low <= knob.default <= knob.high for knob in rule.knobs.values())
+        assert all(knob.parsed(knob.low) < knob.parsed(knob.high) for knob in rule.knobs.values())
+        assert set(rule.tuned) <= set(rule.knobs)
+
+
+def test_a_point_of_its_space_is_a_policy() -> None:
+    """Written and read again, it is the same; the values of the source are a point, too."""
+    tuned = params("senpai")
+    assert [param.key for param in tuned] == ["ratio_ppm", "pressure_ppm"]
+    policy = at("senpai", tuned, {"ratio_ppm": 5000, "pressure_ppm": 12_500})
+    assert policy.text == "senpai:ratio=0.5%:pressure=1.25%"
+    assert parse(policy.text) == policy
+    assert policy.damo is None
+    assert at("senpai", tuned, default_point("senpai", tuned)).spec() == parse("senpai").spec()
+    assert params("senpai", ("interval=1s:10s",))[0].key == "interval_us"
+    for wrong, message in (
+        ("ratios=1%:2%", "unknown tunable 'ratios' of senpai; did you mean 'ratio'"),
+        ("ratio=1%", "is written name=low:high"),
+        ("ratio=2%:1%", "ratio: the range 2%:1% is empty"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            params("senpai", (wrong,))

@@ -18,6 +18,8 @@ from damoos.errors import (
     WorkloadError,
 )
 from damoos.model.trial import mean_measurement
+from damoos.report.html import write
+from damoos.service import keeper
 from damoos.study.plan import plan, validation_round
 from damoos.testing.fake import RSS_BYTES, FakeMachine
 
@@ -436,6 +438,11 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
         ({"trials": 1}, "too few"),
         ({"repeats": 1}, "no interval"),
         ({"candidates": 0}, "nothing to validate"),
+        ({"policy": "senpay"}, "unknown policy 'senpay'; did you mean 'senpai'"),
+        ({"policy": "senpai", "scheme": "min max min max MIN_AGE max cold"}, "senpai has none; leave one of them out"),
+        ({"policy": "senpai", "tune": ["min_age=0s:5s"]}, "unknown tunable 'min_age' of senpai"),
+        ({"policy": "senpai", "prior": "record"}, "a recording says nothing of senpai"),
+        ({"memory": "much"}, "much"),
         ({"tune": ["min_age=0s:5s", "min_age=0s:9s"]}, "tunable 'min_age' is given twice"),
         ({"tune": ["min_age=0s:5s", "max_freq=0:20"]}, "MAX_FREQ is not in the scheme"),
         (
@@ -472,3 +479,29 @@ def test_scores_come_from_the_baselines_on_both_sides(fake, tmp_path: Path) -> N
     between = mean_measurement([before, after])
     expected = found.study.scorer.score(trial.measurement, between, [])
     assert found.result["trials"][0]["score"] == expected.value
+
+
+@pytest.mark.figures
+def test_a_rule_in_user_space_is_tuned_against_the_values_of_its_source(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(noise=0.001))
+    found = tune(tmp_path, policy="senpai", trials=8, repeats=3)
+    result = found.result
+    assert set(result["trials"][0]["params"]) == {"ratio_ppm", "pressure_ppm"}
+    assert result["manual"]["params"] == {"ratio_ppm": 500, "pressure_ppm": 1000}
+    assert result["manual"]["scheme"] == "senpai"
+    assert result["manual"]["damo"] is None
+    assert result["verdict"] == "tuned"  # the source's values are for services that run for days
+    assert result["validation"]["tuned"]["score"] > result["validation"]["manual"]["score"] > 0
+    best = result["recommended"]["scheme"]
+    assert best.startswith("senpai:ratio=")
+    folder = tmp_path / found.name
+    assert (folder / "winner.txt").read_text() == best + "\n"
+    assert not (folder / "winner.json").exists()
+    assert all(path.is_file() for path in found.plot())
+    assert best in repr(found)
+    assert best in found._repr_html_()
+    assert best in write(found.name, tmp_path)[0].read_text()
+    with pytest.raises(ConfigError, match="is no scheme for damo"):
+        found.damo()
+    with pytest.raises(ConfigError, match=r"only schemes can be put into service by now, and 'senpai:ratio="):
+        keeper.specification(found.name, "tuned", None, None, tmp_path, None)
