@@ -170,14 +170,14 @@ def test_hot_memory_is_protected_under_a_limit(guest: GuestSession) -> None:
 
 def test_senpai_takes_what_nobody_waits_for(guest: GuestSession) -> None:
     """Each decision in the guest is the equation's, and the memory that is not accessed is gone in the end."""
-    spec = parse("senpai:ratio=0.1:most=0.1:interval=1s:pressure=10%:io_pressure=10%").spec()
-    argv = hot_cold(guest, repeats=20)
+    spec = parse("senpai:ratio=10%:most=10%:interval=500ms:pressure=10%:io_pressure=10%").spec()
+    argv = hot_cold(guest)
     run_spec = {"env": {}, "limit_s": 300, "sample_s": 0.5, "drop_caches": True}
     raw = guest.agent.call("run", argv=argv, **run_spec, **spec)
     assert raw["exit_status"] == 0
     told = raw["controller"]
     rows = [dict(zip(told["columns"], row, strict=True)) for row in told["decisions"]]
-    assert len(rows) >= raw["runtime_s"] - 2
+    assert len(rows) > 10
     for row in rows:
         share = min(0.1 * max(0.0, 1 - max(row["some"], row["io_some"]) / 0.1), 0.1)
         assert abs(row["asked_bytes"] - row["current_bytes"] * share) <= 1
