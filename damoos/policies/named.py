@@ -82,7 +82,6 @@ def _form(word: str, known: Mapping[str, dict[str, Any]], operations: str) -> di
     if word in known:
         return dict(known[word])
     if word.partition(":")[0] in RULES:
-        controllers.parse(word)
         return {"controller": word}
     return _of_file(word, operations)
 

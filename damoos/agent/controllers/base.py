@@ -22,7 +22,7 @@ class Controller(ABC):
         From one look to the next.
     """
 
-    needs: tuple[str, ...] = ("memory.current", "memory.pressure", "memory.reclaim")
+    needs: tuple[str, ...] = ("memory.current", "memory.reclaim")
     """Files of the group without which it cannot work."""
     columns: tuple[str, ...] = ()
     """Of `decisions`."""
@@ -42,11 +42,14 @@ class Controller(ABC):
         UnsupportedError
         """
         missing = [name for name in self.needs if not (self.group / name).exists()]
+        name = type(self).__name__.lower()
         if missing:
             raise UnsupportedError(
-                f"{type(self).__name__.lower()} needs {' and '.join(missing)} of the cgroup, which this kernel does not"
-                " have (memory.reclaim came with Linux 5.19; PSI may be off)"
+                f"{name} needs {' and '.join(missing)} of the cgroup, which this kernel does not have (memory.reclaim"
+                " came with Linux 5.19)"
             )
+        if not proc.pressure_us(self.group / "memory.pressure"):
+            raise UnsupportedError(f"{name} needs PSI, which is off on this machine (boot it with psi=1)")
 
     def begin(self, now_s: float) -> None:
         """Time begins now; the first decision comes an interval later."""

@@ -103,6 +103,9 @@ def test_what_the_kernel_cannot_reclaim_is_left(group: Group, monkeypatch: pytes
 
 
 def test_a_kernel_that_lacks_a_file_is_told_so(group: Group) -> None:
+    (group.path / "memory.pressure").rename(group.path / "elsewhere")
+    with pytest.raises(UnsupportedError, match="senpai needs PSI, which is off"):
+        senpai(group)
     (group.path / "memory.reclaim").unlink()
     with pytest.raises(UnsupportedError, match=r"senpai needs memory\.reclaim of the cgroup"):
         senpai(group)
