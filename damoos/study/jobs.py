@@ -5,7 +5,7 @@ They are called where the machine is, in this process or by a worker of a cluste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from damoos.dispatch import run
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.trial import Measurement, RawSamples
-from damoos.policies.base import Policy, RecordPolicy
+from damoos.policies.base import LimitedPolicy, Policy, RecordPolicy
 from damoos.prediction.reclaim import Cost
 from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
@@ -106,7 +106,12 @@ def execute(
 
 
 def record(
-    lease: Lease, workload: Workload, policy: RecordPolicy, limit_s: float, journal: Journal | None = None
+    lease: Lease,
+    workload: Workload,
+    policy: RecordPolicy,
+    limit_s: float,
+    journal: Journal | None = None,
+    memory_limits: Mapping[str, int] | None = None,
 ) -> tuple[Measurement, RawSamples, Recording, Cost | None]:
     """One run that is recorded, and what paging costs on this machine; None where nothing can be paged out.
 
@@ -114,13 +119,16 @@ def record(
     ----------
     journal : Journal or None
         Keeps the recording as it comes; None for one in memory.
+    memory_limits : mapping of str to int, bytes, or None
+        Of the run, see `damoos.policies.base.LimitedPolicy`.
     """
     cost = _paging_cost(lease)
     if journal is None:
         about: dict[str, Any] = {"workload": workload.name, "variant": workload.variant}
         about |= {"low_us": workload.tuning.low_us, "high_us": workload.tuning.high_us}
         journal = Journal(policy.operations, policy.attrs, about)
-    measurement, samples = lease.run(workload, policy, limit_s, sink=journal)
+    under = LimitedPolicy(policy, memory_limits) if memory_limits else policy
+    measurement, samples = lease.run(workload, under, limit_s, sink=journal)
     journal.close()
     more = {**measurement.provenance, "metrics": dict(measurement.metrics), "cost": cost and vars(cost)}
     return measurement, samples, journal.recording(more), cost

@@ -138,8 +138,8 @@ class Search(Execution):
                 raise error
             self._watcher.say(f"the recording failed ({error}); the search continues without one")
 
-        policy = self._limited(RecordPolicy(self._config.operations))
-        work = job(jobs.record, self._found.workload, policy, self._limit_s())
+        policy, limits = RecordPolicy(self._config.operations), self._study.memory_limits
+        work = job(jobs.record, self._found.workload, policy, self._limit_s(), None, limits)
         yield from self._do(step, work, keep, fail)
 
     def _search(self) -> Part:

@@ -97,6 +97,15 @@ def test_the_first_slot_of_the_search_is_a_recording(fake, tmp_path: Path) -> No
     assert result["verdict"] in ("tuned", "indistinguishable")
 
 
+def test_a_recording_is_made_under_the_limit_that_all_runs_have(fake, tmp_path: Path) -> None:
+    fake(recording_machine())
+    found = tune(tmp_path, memory="80%")
+    assert kinds(found)[0] == "record-000"
+    runs = {run.key: run.measurement for run in found.study.runs()}
+    free = tune(tmp_path / "free", prior="none").study.runs()[0].measurement
+    assert runs["record-000"].metric("runtime_s") == pytest.approx(1.2 * free.metric("runtime_s"), rel=0.05)
+
+
 def test_what_was_predicted_stands_beside_what_was_measured(fake, tmp_path: Path) -> None:
     fake(recording_machine())
     found = tune(tmp_path)
