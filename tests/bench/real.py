@@ -21,6 +21,7 @@ from damoos import tune
 from damoos.bench.workloads import Measured, chosen, measure
 from damoos.errors import DamoosError
 from damoos.scorers.terms import term
+from damoos.statistics.limits import Standing
 from damoos.store.studies import slug
 from damoos.units import show_bytes
 from damoos.workloads import catalog
@@ -73,21 +74,28 @@ def memory_line(row: Mapping[str, Any]) -> list[str]:
 
 
 def verdict_line(result: Mapping[str, Any]) -> list[str]:
-    """Cells of the table of verdicts: figures are those of the best arm but the baseline, means of the validation."""
+    """Cells of the table of verdicts: figures are those of the arm that is best, else of the tuned scheme."""
     arms = result["validation"] or {}
-    tuned = arms.get("tuned")
-    ages = f"{result['manual']['params']['min_age']}, {tuned['params']['min_age'] if tuned else 'none'}"
-    cells = [f"`{result['name']}`", {"baseline": "leave it alone"}.get(result["verdict"], result["verdict"]), ages]
-    arm = arms.get(result["verdict"] if result["verdict"] != "baseline" else "tuned")
-    if arm is None:
-        return [*cells, "", "", ""]
-    base = arms["baseline"]
-    low, high = (100 * end for end in arm["score_ci95"])
+    best = result["verdict"] if result["verdict"] in ("manual", "tuned") else "tuned"
+    said = {"baseline": "leave it alone", "indistinguishable": "cannot be told apart"}
+    ages = [result["manual"]["params"], *([arms["tuned"]["params"]] if "tuned" in arms else [])]
+    cells = [
+        f"`{result['name']}`",
+        said.get(result["verdict"], f"**{result['verdict']}**"),
+        ", ".join(f"{params['min_age_us'] / 1e6:.3g} s" for params in ages),
+    ]
+    if best not in arms:
+        return [*cells, "", "", "no trial kept the limit"]
+    arm, base = arms[best], arms["baseline"]
+    score = f"{100 * arm['score']:.1f}"
+    if arm["score_ci95"]:
+        score += " [{:.1f}, {:.1f}]".format(*(100 * end for end in arm["score_ci95"]))
+    limit = "" if arm["feasible"] else ", limit broken" if arm["limits"] == Standing.BROKEN else ", limit not shown"
     return [
         *cells,
         f"{arm['runtime_s'] / base['runtime_s'] - 1:+.1%}",
         f"{1 - arm['rss_avg_bytes'] / base['rss_avg_bytes']:.1%}",
-        f"{100 * arm['score']:.1f} [{low:.1f}, {high:.1f}]",
+        score + limit,
     ]
 
 
