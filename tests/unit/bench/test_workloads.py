@@ -37,6 +37,11 @@ def test_the_shape_of_a_curve() -> None:
 
 
 def test_patterns_choose_workloads() -> None:
-    assert chosen(["redis/*", "redis/idle", "parsec3/vips"]) == ["redis/cache", "redis/idle", "redis/peak", "parsec3/vips"]
+    assert chosen(["redis/*", "redis/idle", "parsec3/vips"]) == [
+        "redis/cache",
+        "redis/idle",
+        "redis/peak",
+        "parsec3/vips",
+    ]
     with pytest.raises(ConfigError, match=r"no workload matches 'radis/\*'"):
         chosen(["radis/*"])
