@@ -172,7 +172,8 @@ def at(rule: str, tuned: tuple[Param, ...], point: Params) -> ControllerPolicy:
 
 def default_point(rule: str, tuned: tuple[Param, ...]) -> dict[str, int]:
     """The values of the rule's source, of what is tuned."""
-    return {param.key: _defaults(rule)[param.name] for param in tuned}
+    values = _defaults(rule)
+    return {param.key: values[param.name] for param in tuned}
 
 
 def _defaults(rule: str) -> dict[str, int]:

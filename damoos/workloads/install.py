@@ -62,8 +62,8 @@ class Suite:
     env : mapping of str to str
         Environment variables of the builds.
     result : str
-        For a suite that is laid into the guest whole: pattern of the folder that the build of a part fills, ``*`` in
-        place of the part's short name and of the platform. ``built/NAME`` in the tree leads there.
+        For a suite that is laid into the guest whole: pattern of the folder that the build of a part fills;
+        ``{part}`` stands for the part's short name. ``built/NAME`` in the tree leads there.
     """
 
     marker: str
