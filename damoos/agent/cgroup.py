@@ -9,7 +9,7 @@ from pathlib import Path
 from damoos.agent import proc
 from damoos.agent.swap import can_account
 from damoos.agent.undo import UndoLog
-from damoos.errors import UnsupportedError
+from damoos.errors import MachineError, UnsupportedError
 
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -36,8 +36,8 @@ LIMITS = ("memory.high", "memory.max", "memory.swap.max")
 """Files of a group that limit what it may have, in bytes."""
 
 
-def limit_memory(group: Path, limits: Mapping[str, int]) -> None:
-    """Let a group of the agent's own have no more than this, by the names of `LIMITS`; a limit ends with the group.
+def limit_memory(group: Path, limits: Mapping[str, int], log: UndoLog) -> None:
+    """Let a group have no more than this, by the names of `LIMITS`; a lower limit that it has already stays.
 
     Raises
     ------
@@ -48,9 +48,12 @@ def limit_memory(group: Path, limits: Mapping[str, int]) -> None:
             raise UnsupportedError(f"'{name}' limits no memory; use one of {', '.join(LIMITS)}")
     for name, sz_bytes in limits.items():
         try:
-            (group / name).write_text(str(sz_bytes))
-        except OSError as error:
-            raise UnsupportedError(f"memory cannot be limited here: {group}/{name}: {error.strerror}") from None
+            former = (group / name).read_text().strip()
+            if former == "max" or int(former) > sz_bytes:
+                log.set_file(group / name, sz_bytes)
+        except (OSError, MachineError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise UnsupportedError(f"memory cannot be limited here: {group}/{name}: {reason}") from None
 
 
 def path_of(pid: int) -> str:
@@ -66,6 +69,15 @@ def cgroup_of(pid: int) -> Path | None:
     """The group that a process is in; None where there is no unified hierarchy, or it is in the root group."""
     inside = path_of(pid)
     return None if inside == "/" else CGROUPS / inside.lstrip("/")
+
+
+def own_group(pid: int) -> Path | None:
+    """The group that a process and its descendants have to themselves; None where others, or the root's, are in it."""
+    group = cgroup_of(pid)
+    if group is None or not (group / "cgroup.procs").exists():
+        return None
+    inside = {int(word) for word in (group / "cgroup.procs").read_text().split()}
+    return group if inside <= set(proc.descendants(pid)) else None
 
 
 def cpu_s(group: Path) -> tuple[float, float]:

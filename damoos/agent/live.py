@@ -7,7 +7,6 @@ import math
 import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, proc
@@ -16,6 +15,7 @@ from damoos.agent.meter import Meter
 from damoos.agent.metric_source import reading
 from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
+from damoos.agent.steering import KEYS, Steering
 from damoos.agent.swap import Swap
 from damoos.agent.undo import UndoLog
 from damoos.damon.damo_json import context_from_json
@@ -66,6 +66,8 @@ class Live:
         self._send = send
         self._mark = len(log)
         self._scheme: SchemeOnProcess | None = None
+        self._steered: dict[str, Any] = {}
+        self._steering = Steering(self._steered, None, log)
         self._on_swap_before = {pid: swapped_ranges(pid) for pid in self._check_alive()}
 
     def observe(self, spec: dict[str, Any]) -> dict[str, Any]:
@@ -76,21 +78,22 @@ class Live:
         spec : dict
             ``context`` (damo's JSON or None), ``record`` (see `damoos.agent.record`; None for nothing), ``settle_s``
             (discarded), ``window_s`` (measured), ``sample_s``, ``metrics`` (list of name, and source, argv and key of
-            a `reading`, which is made with every sample).
+            a `reading`, which is made with every sample), and the keys of `damoos.agent.steering`.
 
         Raises
         ------
         WorkloadError : the process has ended
+        UnsupportedError : the policy needs a cgroup of its own, and the process shares one
         MeasurementError : a metric cannot be read
         """
         context = None if spec["context"] is None else context_from_json(spec["context"])
-        accepted = self._put(context, spec.get("record"))
+        accepted = self._put(context, spec.get("record"), {key: spec.get(key) for key in KEYS if spec.get(key)})
         before = self._done()
         left_bytes = self._bring_back(self._interrupted)
         # A scheme has nothing to do before a region is as old as it asks for, so that is no time to measure it in.
         waits_s = max((scheme.pattern.min_age_us for scheme in context.schemes), default=0) / 1e6 if context else 0.0
         self._watch(spec["settle_s"] + waits_s, spec["sample_s"], lambda pids: None)
-        meter = Meter(self._group(), self._swap)
+        meter = Meter(cgroup.own_group(self._pid), self._swap)
         readings: dict[str, list[float]] = {name: [] for name, *_ in spec["metrics"]}
 
         def look(pids: list[int]) -> None:
@@ -104,11 +107,14 @@ class Live:
 
         cpu = CpuTimes(self._check_alive())
         spent_s = self._scheme.cpu_s() if self._scheme else 0.0
+        rule_s = self._steering.cpu_s()
         self._watch(spec["window_s"], spec["sample_s"], look)
         result, after = meter.read(), self._done()
         result |= {**self._scheme.tuned(), **self._scheme.recorded()} if self._scheme else {}
         if "user_s" not in result:  # the cgroup's, if it has one, are exact
             result |= cpu.spent()
+        if rule := self._steering.result():
+            result["controller"] = {**rule["controller"], "cpu_s": self._steering.cpu_s() - rule_s}
         result |= {
             "kdamond_cpu_s": self._scheme.cpu_s() - spent_s if self._scheme else 0.0,
             "damos": [{name: stats[name] - was.get(name, 0) for name in stats} for stats, was in zip(after, before)],
@@ -143,48 +149,47 @@ class Live:
             raise WorkloadError(f"process {self._pid} is not running on this machine")
         return pids
 
-    def _group(self) -> Path | None:
-        """The process's own cgroup, if nobody else's processes are in it."""
-        group = cgroup.cgroup_of(self._pid)
-        if group is None or not (group / "cgroup.procs").exists():
-            return None
-        inside = {int(word) for word in (group / "cgroup.procs").read_text().split()}
-        return group if inside <= set(proc.descendants(self._pid)) else None
-
-    def _put(self, context: Context | None, record: dict[str, Any] | None) -> dict[str, str]:
-        """Bring schemes into force, by an online change where a kdamond runs already; a recording begins anew."""
-        if context and self._scheme and self._scheme.operations == context.operations and not record:
+    def _put(self, context: Context | None, record: dict[str, Any] | None, steered: dict[str, Any]) -> dict[str, str]:
+        """Bring a policy into force, by an online change where a kdamond runs already; a recording begins anew."""
+        is_same = steered == self._steered and not steered.get("controller")  # a rule begins anew with each window
+        if context and self._scheme and is_same and self._scheme.operations == context.operations and not record:
             # Where a process that is watched has ended meanwhile, the kernel refuses, and a new start is what helps.
             with contextlib.suppress(MachineError):
                 return self._scheme.commit(context)
         self._take_off()
-        if context is None:
-            return {}
-        recorder = Recorder(record, self._log, self._send) if record else None
-        self._scheme = SchemeOnProcess(context, self._log, recorder)
-        self._scheme.__enter__()
-        return self._scheme.start(self._pid)
+        self._steering, self._steered = Steering.of_process(steered, self._pid, self._log), steered
+        accepted = {}
+        if context is not None:
+            recorder = Recorder(record, self._log, self._send) if record else None
+            self._scheme = SchemeOnProcess(context, self._log, recorder)
+            self._scheme.__enter__()
+            accepted = self._scheme.start(self._pid)
+        self._steering.begin(self._scheme)
+        return accepted
 
     def _take_off(self) -> None:
         if self._scheme:
             self._scheme.__exit__()
         self._log.restore(keep=self._mark)
-        self._scheme = None
+        self._scheme, self._steered = None, {}
+        self._steering = Steering(self._steered, None, self._log)
 
     def _done(self) -> list[dict[str, Any]]:
         return [stats.as_dict() for stats in self._scheme.kdamond.stats()] if self._scheme else []
 
     def _watch(self, for_s: float, sample_s: float, look: Callable[[list[int]], None]) -> None:
         """Look at the process again and again for a time, and keep its children under the scheme."""
-        end = time.monotonic() + for_s
+        end, next_look = time.monotonic() + for_s, 0.0
         while (left_s := end - time.monotonic()) > 0:
-            begun = time.monotonic()
-            pids = self._check_alive()
-            if self._scheme:
-                self._scheme.follow(pids)
-            look(pids)
+            if time.monotonic() >= next_look:
+                next_look = time.monotonic() + sample_s
+                pids = self._check_alive()
+                if self._scheme:
+                    self._scheme.follow(pids)
+                look(pids)
+            due_s = self._steering.step()
             if self._interrupted():
                 raise MachineLost("the controller of this run is gone")
-            time.sleep(max(0.0, min(left_s, sample_s - (time.monotonic() - begun))))
+            time.sleep(max(0.0, min(left_s, next_look - time.monotonic(), due_s)))
         if self._scheme and not self._scheme.kdamond.is_on():
             raise WorkloadError("the kdamond ended" if os.path.exists(f"/proc/{self._pid}") else "the process ended")

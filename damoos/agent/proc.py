@@ -119,6 +119,18 @@ def pressure_us(path: Path) -> dict[str, int]:
     return {line.split()[0]: int(line.rsplit("total=", 1)[1]) for line in lines}
 
 
+def pressure_averages(path: Path) -> dict[str, float]:
+    """Shares of the time, 0 to 1, of ``some`` pressure by the length of the average: ``avg10``, ``avg60``, ``avg300``.
+
+    Empty where PSI is off.
+    """
+    try:
+        words = path.read_text().splitlines()[0].split()[1:]
+    except (OSError, IndexError):
+        return {}
+    return {name: float(value) / 100 for name, value in (word.split("=") for word in words) if name != "total"}
+
+
 def flushes_tlb() -> bool:
     """Whether the kernel flushes TLB entries often enough for accessed bits to be true under software emulation."""
     patch = Path("/sys/module/damon/parameters/flush_tlb")

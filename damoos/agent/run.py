@@ -12,19 +12,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import cgroup, children, huge_pages, proc
+from damoos.agent import cgroup, children, proc
 from damoos.agent.children import tail
-from damoos.agent.controllers import controller
-from damoos.agent.controllers.base import Controller
 from damoos.agent.folders import Folders
 from damoos.agent.machine_setup import drop_caches, set_aslr
 from damoos.agent.meter import Meter
 from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
+from damoos.agent.steering import Steering
 from damoos.agent.swap import Swap
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.damon.damo_json import context_from_json
-from damoos.errors import UnsupportedError, WorkloadError
+from damoos.errors import WorkloadError
 
 FILE_BYTES = 8 << 20
 READY_S = 120.0
@@ -48,9 +47,7 @@ class Run:
         ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme),
         ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing),
         ``program_env`` (dict, more of the environment that only the program has),
-        ``thp`` (a THP mode, for this run only; None for the machine's), ``aslr`` (bool, for this run only),
-        ``controller`` (a rule of `damoos.agent.controllers` and its values; None for none),
-        ``memory_limits`` (bytes by the names of `damoos.agent.cgroup.LIMITS`, for the run's cgroup).
+        ``aslr`` (bool, for this run only), and the keys of `damoos.agent.steering`, for this run only.
         A run past ``limit_s`` has failed (a command before it past ``warm_up_s``); one past ``abort_s`` (None for
         never) is ended, too, but reported with what it came to.
     log : UndoLog
@@ -81,7 +78,7 @@ class Run:
         self._server_group: Path | None = None
         self._load_group: Path | None = None
         self._scheme: SchemeOnProcess | None = None
-        self._controller: Controller | None = None
+        self._steering: Steering
         self._place = Path()
 
     def __call__(self) -> dict[str, Any]:
@@ -97,16 +94,9 @@ class Run:
             if cgroup.usable():  # else the tree is found by its parents
                 self._server_group = cgroup.make_cgroup(self._log)
                 self._load_group = cgroup.make_cgroup(self._log, "-load") if self._spec.get("load") else None
-            if limits := self._spec.get("memory_limits"):
-                if self._server_group is None:
-                    raise UnsupportedError("memory cannot be limited here: cgroup v2 is not on /sys/fs/cgroup")
-                cgroup.limit_memory(self._server_group, limits)
             if self._spec.get("aslr") is not None:
                 set_aslr(self._spec["aslr"], self._log)
-            if self._spec.get("thp"):
-                huge_pages.set_mode(self._spec["thp"], self._log)
-            if self._spec.get("controller"):
-                self._controller = controller(self._spec["controller"], self._server_group)
+            self._steering = Steering(self._spec, self._server_group, self._log)
             document = self._spec["context"]
             if document is None:
                 return self._measured()
@@ -126,8 +116,7 @@ class Run:
         program = self._spawn(self._spec["argv"], "program", self._server_group, self._spec.get("stdin"), env)
         try:
             accepted = self._scheme.start(program.pid) if self._scheme else {}
-            if self._controller:
-                self._controller.begin(time.monotonic())
+            self._steering.begin(self._scheme)
             if not load:
                 return {**self._until_end(program, program, meter), "accepted": accepted}
             self._warm_up(program, load)
@@ -159,7 +148,7 @@ class Run:
             readings |= {"user_s": usage.ru_utime, "system_s": usage.ru_stime}
         return {
             **final,
-            **({"controller": self._controller.told()} if self._controller else {}),
+            **self._steering.result(),
             **readings,
             "exit_status": awaited.returncode,
             "aborted": not ended,
@@ -220,8 +209,8 @@ class Run:
                     killed = ": the kernel killed it, because memory ran out" if meter and meter.oom_kills else ""
                     raise WorkloadError(f"the server ended under its load{killed}: {self._said('program')}")
                 next_look = max(next_look + self._spec["sample_s"], now)
-            due = self._controller.step(now) if self._controller else math.inf
-            return min(next_look, due) - time.monotonic()
+            due_s = self._steering.step()
+            return min(next_look - time.monotonic(), due_s)
 
         return children.wait(awaited, limit_s, self._interrupted, look)
 

@@ -51,6 +51,11 @@ class SchemeOnProcess:
         self.kdamond = kdamond(name=context.module.name if context.module else None)
 
     @property
+    def context(self) -> Context:
+        """What is in force, or will be."""
+        return self._context
+
+    @property
     def operations(self) -> str:
         """The operations set that is in force."""
         return self._context.operations

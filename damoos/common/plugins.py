@@ -11,6 +11,8 @@ from typing import Any
 
 from damoos.errors import ConfigError, nearest
 
+SINGULAR = {"policies": "policy"}
+
 
 def find(group: str, name: str, own: Mapping[str, Any]) -> Any:
     """The implementation of a name.
@@ -18,7 +20,7 @@ def find(group: str, name: str, own: Mapping[str, Any]) -> Any:
     Parameters
     ----------
     group : str
-        ``searchers``, ``scorers`` or ``machines``: plugins register under ``damoos.<group>``.
+        ``searchers``, ``scorers``, ``policies`` or ``machines``: plugins register under ``damoos.<group>``.
     own : mapping
         What damoos itself has.
 
@@ -30,7 +32,9 @@ def find(group: str, name: str, own: Mapping[str, Any]) -> Any:
         return own[name]
     offered = {point.name: point for point in entry_points(group=f"damoos.{group}")}
     if name not in offered:
-        raise ConfigError(f"unknown {group.removesuffix('s')} '{name}'{nearest(name, [*own, *offered])}")
+        raise ConfigError(
+            f"unknown {SINGULAR.get(group, group.removesuffix('s'))} '{name}'{nearest(name, [*own, *offered])}"
+        )
     return offered[name].load()
 
 

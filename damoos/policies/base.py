@@ -33,6 +33,16 @@ class Policy(ABC):
         """The same as a document that ``damo start`` takes; None for what is no DAMOS scheme."""
         return None
 
+    @property
+    def damon_context(self) -> Context | None:
+        """What DAMON is to do; None where it is left alone."""
+        return None
+
+    @property
+    def peak_shares(self) -> Mapping[str, float]:
+        """Limits of memory as shares of the workload's peak, by the names of the files; empty for none."""
+        return {}
+
     @abstractmethod
     def spec(self) -> dict[str, Any]:
         """Keys of the agent's ``run`` call that this policy decides."""
@@ -86,6 +96,11 @@ class DamosPolicy(Policy):
             raise SchemeError("attrs.pause=Y: a policy that is paused does nothing")
 
     @property
+    def damon_context(self) -> Context:
+        """The context."""
+        return self.context
+
+    @property
     def schemes(self) -> tuple[Scheme, ...]:
         """Those of the context."""
         return self.context.schemes
@@ -136,9 +151,29 @@ class LimitedPolicy(Policy):
         """Of the policy that is limited."""
         return self.policy.name
 
+    @property
+    def damon_context(self) -> Context | None:
+        """Of the policy that is limited."""
+        return self.policy.damon_context
+
     def spec(self) -> dict[str, Any]:
         """The other's keys, and the limit."""
         return {**self.policy.spec(), "memory_limits": dict(self.limits)}
+
+
+def limited(policy: Policy, limits: Mapping[str, int], peak_bytes: float) -> Policy:
+    """A policy under limits, and under those that it has itself as shares of a peak; the lower of two counts.
+
+    Parameters
+    ----------
+    limits : mapping of str to int, bytes
+        By the names of files of a cgroup.
+    peak_bytes : float
+        Used only where the policy has shares.
+    """
+    own = {file: int(share * peak_bytes) for file, share in policy.peak_shares.items()}
+    both = {file: min(own.get(file, limit), limit) for file, limit in limits.items()}
+    return LimitedPolicy(policy, own | both) if own or both else policy
 
 
 @dataclass(frozen=True)
@@ -185,6 +220,11 @@ class RecordPolicy(Policy):
     def context(self) -> Context:
         """One without a scheme."""
         return Context((), self.operations, self.attrs)
+
+    @property
+    def damon_context(self) -> Context:
+        """The context."""
+        return self.context
 
     def spec(self) -> dict[str, Any]:
         """The context, and the bound."""

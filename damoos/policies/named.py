@@ -16,9 +16,8 @@ from damoos.common import paths
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Context, Scheme
 from damoos.errors import ConfigError, SchemeError, nearest
-from damoos.policies import controllers
+from damoos.policies import catalog
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy, ProtectPolicy, RecordPolicy, ThpPolicy
-from damoos.policies.controllers import RULES
 from damoos.policies.documents import DOCUMENTS, scheme_text
 from damoos.units import parse_bytes
 
@@ -39,7 +38,8 @@ _OF_THP = ("hugepage", "nohugepage", "collapse")
 
 def names() -> list[str]:
     """Every name that ships with damoos."""
-    return [*_BUILT_IN, *RULES, *sorted(path.stem for path in paths.data("schemes").glob(f"*{ENDING}"))]
+    shipped = sorted(path.stem for path in paths.data("schemes").glob(f"*{ENDING}"))
+    return [*_BUILT_IN, *(name for name in catalog.names() if name not in _BUILT_IN), *shipped]
 
 
 def resolve(
@@ -60,7 +60,7 @@ def resolve(
     -------
     dict
         ``scheme`` (text) and ``operations``, ``thp`` (a THP mode), ``record`` (an operations set),
-        ``protect`` (address ranges), ``controller`` (its words), as they apply.
+        ``protect`` (address ranges), ``policy`` (words of a policy with parameters), as they apply.
 
     Raises
     ------
@@ -81,8 +81,8 @@ def resolve(
 def _form(word: str, known: Mapping[str, dict[str, Any]], operations: str) -> dict[str, Any]:
     if word in known:
         return dict(known[word])
-    if word.partition(":")[0] in RULES:
-        return {"controller": word}
+    if catalog.is_rule(word):
+        return {"policy": word}
     return _of_file(word, operations)
 
 
@@ -159,8 +159,8 @@ def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
         context = Context.parse(form["scheme"], form["operations"])
         aged = tuple(_aged(scheme, time_scale) for scheme in context.schemes)
         return DamosPolicy(replace(context, schemes=aged), thp=form.get("thp"))
-    if "controller" in form:
-        return controllers.parse(form["controller"])
+    if "policy" in form:
+        return catalog.parse(form["policy"])
     if "protect" in form:
         return ProtectPolicy(tuple((start, end) for start, end in form["protect"]))
     if "record" in form:
@@ -176,7 +176,7 @@ def _of_file(word: str, operations: str) -> dict[str, str]:
         if word not in names():
             raise ConfigError(f"unknown configuration '{word}'{nearest(word, [*names(), f'FILE{ENDING}'])}")
         path = paths.data("schemes") / f"{word}{ENDING}"
-    elif path.stem in (*_BUILT_IN, *RULES):
+    elif path.stem in (*_BUILT_IN, *catalog.names()):
         raise ConfigError(f"{path}: '{path.stem}' is the name of a built-in configuration; give the file another name")
     try:
         context = Context.parse(scheme_text(path), operations)

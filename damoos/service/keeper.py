@@ -13,12 +13,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from damoos.damon.damo_json import context_from_json
 from damoos.dispatch.lease import Lease
 from damoos.errors import (
     ConfigError,
@@ -32,9 +33,11 @@ from damoos.errors import (
     to_wire,
 )
 from damoos.machines import catalog as machines
+from damoos.policies import catalog
+from damoos.policies.base import DamosPolicy, Policy, limited
 from damoos.statistics.limits import Standing
 from damoos.store.studies import Store
-from damoos.study.study import tuning_study
+from damoos.study.study import Study, tuning_study
 from damoos.units import format_us
 
 POLL_S = 2.0
@@ -116,10 +119,6 @@ def specification(
         raise NothingFeasible(
             f"study '{name}': in the validation the {arm} scheme {fate} the limits of the score, so it is not put into"
             " service; 'damoos show' has the other arms"
-        )
-    if result[ARMS[arm]]["damo"] is None:
-        raise ConfigError(
-            f"study '{name}': only schemes can be put into service by now, and '{result[ARMS[arm]]['scheme']}' is none"
         )
     if pid and pid_file:
         raise ConfigError("give --pid or --pid-file, not both")
@@ -233,11 +232,11 @@ def _keep(spec: dict[str, Any]) -> None:
     results = Path(spec["results"])
     study = tuning_study(Store(results, spec["storage"]).load(spec["study"]))
     chosen = (study.record.result or {})[ARMS[spec["arm"]]]
-    document = chosen["damo"]
+    policy = _policy(study, chosen)
     own = spec["machine"] == study.config.machine
     where = replace(study.config, machine=spec["machine"], kernel=study.config.kernel if own else None)
     with Lease(where.machine_for()) as lease:
-        call: dict[str, Any] = {"context": document}
+        call: dict[str, Any] = policy.spec()
         if spec["pid_file"]:
             call["pid"] = lease.call("pid_in", path=spec["pid_file"])
         elif spec["pid"]:
@@ -276,6 +275,12 @@ def _keep(spec: dict[str, Any]) -> None:
             raise
         lease.call("stop")
         state_file(results).unlink(missing_ok=True)
+
+
+def _policy(study: Study, chosen: Mapping[str, Any]) -> Policy:
+    """What a validated arm stands for; a share of the peak is one of the study's peak."""
+    policy = DamosPolicy(context_from_json(chosen["damo"])) if chosen["damo"] else catalog.parse(chosen["scheme"])
+    return limited(policy, {}, study.record.get("peak_bytes") or 0.0)
 
 
 def watch(

@@ -12,9 +12,9 @@ from damoos.damon.scheme import Context, Scheme
 from damoos.damon.text import ATTRS, MODULE, fill_template
 from damoos.errors import ConfigError, nearest
 from damoos.model.space import Param, Params, Space, parse_param
-from damoos.policies import controllers, named
+from damoos.policies import catalog, named
 from damoos.policies.base import DamosPolicy
-from damoos.policies.controllers import ControllerPolicy
+from damoos.policies.rule import RulePolicy
 from damoos.prediction.prior import can_predict
 from damoos.scorers.base import Scorer
 from damoos.study.plan import least_runs, samples_within
@@ -42,7 +42,7 @@ class StudyConfig(RunConfig):
         ``min_age=low:high`` and others, also words of the text by their paths (``attrs.aggr=20ms:2s``); empty for
         ``min_age`` over the workload's own range.
     policy : str
-        ``damos``, whose scheme is tuned, or a rule of `damoos.policies.controllers.RULES`, of which parameters are.
+        ``damos``, whose scheme is tuned, or a name of `damoos.policies.catalog`, of whose parameters some are.
     operations : {"vaddr", "paddr"}
         Whether the scheme is put on the process tree or on all memory; what the text says of it counts.
     nr_samples : int
@@ -105,17 +105,12 @@ class StudyConfig(RunConfig):
             raise ConfigError(f"unknown prior '{self.prior}'{nearest(self.prior, PRIORS)}")
         if self.like and (self.prior != "auto" or self.searcher != "auto"):
             raise ConfigError("--like needs --searcher auto and --prior auto: it is what the search then expects")
-        if self.policy not in (DAMOS, *controllers.RULES):
-            known = (DAMOS, *controllers.RULES)
+        if self.policy not in (known := (DAMOS, *catalog.names())):
             raise ConfigError(f"unknown policy '{self.policy}'{nearest(self.policy, known)}")
         if self.policy != DAMOS and self.scheme != PRCL:
             raise ConfigError(f"a scheme is tuned by policy damos, and {self.policy} has none; leave one of them out")
-        if self.policy != DAMOS and self.pid is not None:
-            raise ConfigError(f"{self.policy} steers a run that damoos starts, not a running process (--pid)")
         if self.memory is not None:
             named.limits_of(self.memory, 1 << 30)
-            if self.pid is not None:
-                raise ConfigError("--memory limits runs that damoos starts, not a process that runs already (--pid)")
         if self.candidates < 1:
             raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
         if self.runs is not None and self.runs < least_runs(2):
@@ -164,7 +159,7 @@ class StudyConfig(RunConfig):
         """Those of the corners of the space."""
         space = space_of(self, tuning)
         policies = [policy_of(self, space, corner) for corner in space.corners]
-        return [policy.context for policy in policies if isinstance(policy, DamosPolicy)]
+        return [policy.damon_context for policy in policies if policy.damon_context is not None]
 
     @property
     def wants_transfer(self) -> bool:
@@ -199,7 +194,7 @@ class StudyConfig(RunConfig):
 def space_of(config: StudyConfig, tuning: Tuning) -> Space:
     """The space of a study: the ranges asked for, or the workload's own, in steps of DAMON's aggregation interval."""
     if config.policy != DAMOS:
-        return Space(config.policy, controllers.params(config.policy, tuple(config.tune)))
+        return Space(config.policy, catalog.rule(config.policy).space(config.tune))
     step = _monitoring(config.scheme).attrs.aggr_us
     if isinstance(config.tune, str):
         raise ConfigError(f"tune is a list: ['{config.tune}']")
@@ -215,10 +210,10 @@ def _monitoring(template: str, operations: str = "vaddr") -> Context:
     return Context.parse("\n".join(line for line, word in firsts.items() if word == ATTRS), operations)
 
 
-def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy | ControllerPolicy:
+def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy | RulePolicy:
     """The policy of one point; a tuned quota belongs to each scheme."""
     if config.policy != DAMOS:
-        return controllers.at(config.policy, space.params, point)
+        return catalog.rule(config.policy).at(space.params, point)
     text = fill_template(space.template, space.texts(point))
     context = Context.parse(text, config.operations, space.words(point))
     quotas = space.quotas(point)

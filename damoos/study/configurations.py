@@ -13,7 +13,7 @@ from typing import Any
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Run, mean_measurement
 from damoos.policies import named
-from damoos.policies.base import DamosPolicy, LimitedPolicy, Policy
+from damoos.policies.base import DamosPolicy, Policy, limited
 from damoos.statistics.summary import told
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.result import about
@@ -55,11 +55,9 @@ class Listing(Execution):
                 yield from self._execute(step, policy, must_succeed=self._is_baseline(step))
 
     def _policy(self, form: Mapping[str, Any], time_scale: int) -> Policy:
-        policy = named.policy(form, time_scale)
-        if "memory" not in form:
-            return policy
-        peak_bytes = peak(self._done.values()) if named.is_share(form["memory"]) else 0.0
-        return LimitedPolicy(policy, named.limits_of(form["memory"], peak_bytes))
+        peak_bytes = peak(self._done.values()) if self._config.needs_peak and form else 0.0
+        limits = named.limits_of(form["memory"], peak_bytes) if "memory" in form else {}
+        return limited(named.policy(form, time_scale), limits, peak_bytes)
 
     def _check_metrics(self) -> None:
         workload = self._found.workload
@@ -160,7 +158,7 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
     Returns
     -------
     dict
-        ``scheme, operations, thp, record, protect, controller, nr_runs, error, quantities, damos``
+        ``scheme, operations, thp, record, protect, policy, nr_runs, error, quantities, damos``
     """
     policy = named.policy(form, time_scale)
     runs = [block[name] for block in blocks if name in block]
@@ -170,7 +168,7 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
     total = [stats.as_dict() for _, measured in pairs for stats in measured.damos]
     return {
         "scheme": "\n".join(map(str, policy.schemes)) if isinstance(policy, DamosPolicy) else None,
-        **{key: form.get(key) for key in ("operations", "thp", "record", "protect", "controller")},
+        **{key: form.get(key) for key in ("operations", "thp", "record", "protect", "policy")},
         "nr_runs": len(runs),
         "error": error,
         "quantities": {} if error else {key: told([of(*pair) for pair in pairs]) for key, of in QUANTITIES.items()},

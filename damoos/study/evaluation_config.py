@@ -8,7 +8,6 @@ from typing import Any, Literal
 from damoos.damon.scheme import Context
 from damoos.errors import ConfigError
 from damoos.policies import named
-from damoos.policies.base import DamosPolicy, RecordPolicy
 from damoos.study.run_config import RunConfig
 from damoos.workloads.base import Tuning
 
@@ -61,12 +60,15 @@ class EvaluationConfig(RunConfig):
     @property
     def needs_peak(self) -> bool:
         """Whether a limit of memory is a share of the baseline's peak."""
-        return any(named.is_share(config.get("memory", "")) for config in self.configs.values())
+        return any(
+            named.is_share(config.get("memory", "")) or named.policy(config).peak_shares
+            for config in self.configs.values()
+        )
 
     def contexts(self, tuning: Tuning) -> list[Context]:
         """Those of all configurations."""
         policies = [named.policy(config, tuning.time_scale) for config in self.configs.values()]
-        return [policy.context for policy in policies if isinstance(policy, (DamosPolicy, RecordPolicy))]
+        return [policy.damon_context for policy in policies if policy.damon_context is not None]
 
     @property
     def thp_configs(self) -> list[str]:

@@ -20,7 +20,7 @@ from damoos.errors import (
 from damoos.model.space import Param
 from damoos.model.trial import Measurement, RawSamples, Run, Score, Trial
 from damoos.policies import named
-from damoos.policies.base import LimitedPolicy, NonePolicy, Policy, RecordPolicy
+from damoos.policies.base import NonePolicy, Policy, RecordPolicy, limited
 from damoos.prediction.prior import Prediction
 from damoos.prediction.reclaim import Cost
 from damoos.recordings import files as records
@@ -62,7 +62,8 @@ class Search(Execution):
     def _measure_peak(self) -> Part:
         """How much memory the workload takes where nothing limits it, if the limit of all runs is a share of that."""
         record = self._study.record
-        if not named.is_share(self._config.memory or "") or record.get("peak_bytes") is not None:
+        wants_peak = named.is_share(self._config.memory or "") or self._study.manual_policy.peak_shares
+        if not wants_peak or record.get("peak_bytes") is not None:
             return
         self._watcher.say("one run without a limit tells the peak, of which the limit of memory is a share")
         measurement, samples = yield Step(job(jobs.execute, self._found.workload, NonePolicy(), self._limit_s(), None))
@@ -70,8 +71,7 @@ class Search(Execution):
         record.set("peak_bytes", peak_of(measurement))
 
     def _limited(self, policy: Policy) -> Policy:
-        limits = self._study.memory_limits
-        return LimitedPolicy(policy, limits) if limits else policy
+        return limited(policy, self._study.memory_limits, self._study.record.get("peak_bytes") or 0.0)
 
     def _result(self, elapsed_s: float) -> dict[str, Any]:
         return result_of(self._study, elapsed_s)

@@ -11,9 +11,9 @@ from damoos import searchers
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Run, mean_measurement, orientation
-from damoos.policies import named
+from damoos.policies import catalog, named
 from damoos.policies.base import DamosPolicy
-from damoos.policies.controllers import ControllerPolicy, default_point
+from damoos.policies.rule import RulePolicy
 from damoos.prediction.prior import Prediction, RecordedPrior
 from damoos.prediction.transfer import Experience, TransferPrior
 from damoos.scorers.base import Scorer
@@ -134,16 +134,16 @@ class Study(StoredStudy):
 
     @property
     def manual(self) -> Params:
-        """``min_age`` of the manual scheme, whatever is tuned here; of a controller the values of its source."""
+        """``min_age`` of the manual scheme, whatever is tuned here; of another policy the values of its source."""
         if self.config.policy != DAMOS:
-            return default_point(self.config.policy, self.space.params)
+            return catalog.rule(self.config.policy).default_point(self.space.params)
         return {"min_age_us": self.setting.manual_us}
 
     @property
-    def manual_policy(self) -> DamosPolicy | ControllerPolicy:
-        """What the tuned policy is compared with: the paper's prcl, or a controller with the values of its source."""
+    def manual_policy(self) -> DamosPolicy | RulePolicy:
+        """What the tuned policy is compared with: the paper's prcl, or a policy at its own defaults."""
         if self.config.policy != DAMOS:
-            return ControllerPolicy(self.config.policy)
+            return catalog.rule(self.config.policy)()
         return manual_policy(self.manual["min_age_us"], self.config.operations)
 
     @property
@@ -259,7 +259,7 @@ class Study(StoredStudy):
         history = self.known(self.trials())
         return self.searcher.deviation(history, points) if any(trial.score.feasible for trial in history) else None
 
-    def policy(self, point: Params) -> DamosPolicy | ControllerPolicy:
+    def policy(self, point: Params) -> DamosPolicy | RulePolicy:
         """The policy of one point."""
         return policy_of(self.config, self.space, point)
 

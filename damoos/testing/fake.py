@@ -218,7 +218,8 @@ class FakeAgent:
         if schemes and schemes[0].action not in ("hugepage", "nohugepage"):
             slowdown, saving = machine.curve(schemes[0].pattern.min_age_us / 1e6)
         if rule:  # the more it takes at once, the more it saves and costs
-            slowdown, saving = 5 * rule["ratio"], 5 * rule["ratio"] ** 0.5 / 2
+            taken = next((rule[key] for key in ("ratio", "max_probe", "promotions") if key in rule), 0.001)
+            slowdown, saving = 5 * taken, 5 * taken**0.5 / 2
         huge = {"always": 1.0, "madvise": MADVISED if schemes else 0.0}.get(thp or "never", 0.0)
         slowdown, saving = slowdown - THP_GAIN * huge, saving - THP_BLOAT * huge
         if (limit_bytes := limits.get("memory.max", limits.get("memory.high"))) is not None:  # the rest is paged always

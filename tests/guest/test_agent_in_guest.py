@@ -20,7 +20,7 @@ from damoos.errors import MachineBusy, MachineLost, WorkloadError
 from damoos.machines.catalog import KERNEL, machine
 from damoos.machines.guest import GuestSession, kernels
 from damoos.policies.base import LimitedPolicy, NonePolicy
-from damoos.policies.controllers import parse
+from damoos.policies.catalog import parse
 from damoos.workloads import catalog
 from damoos.workloads.tools import PROTECT, tool
 from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, hot_cold, open_guest, prcl, shell

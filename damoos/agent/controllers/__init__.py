@@ -6,10 +6,22 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent.controllers.base import Controller
+from damoos.agent.controllers.dama import Dama
+from damoos.agent.controllers.gswap import Gswap
+from damoos.agent.controllers.mglru import Mglru
+from damoos.agent.controllers.oomd import Oomd
 from damoos.agent.controllers.senpai import Senpai
+from damoos.agent.controllers.senpai_high import SenpaiHigh
 from damoos.errors import UnsupportedError, nearest
 
-CONTROLLERS: dict[str, type[Controller]] = {"senpai": Senpai}
+CONTROLLERS: dict[str, type[Controller]] = {
+    "senpai": Senpai,
+    "senpai-high": SenpaiHigh,
+    "oomd": Oomd,
+    "gswap": Gswap,
+    "dama": Dama,
+    "mglru": Mglru,
+}
 
 
 def controller(spec: dict[str, Any], group: Path | None) -> Controller:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 from damoos.agent import memcg, proc
+from damoos.agent.schemes import SchemeOnProcess
+from damoos.agent.undo import UndoLog
 from damoos.errors import UnsupportedError
+
+# Older decisions are forgotten: what is in service may be so for months.
+MOST_DECISIONS = 20_000
 
 
 class Controller(ABC):
@@ -24,6 +31,8 @@ class Controller(ABC):
 
     needs: tuple[str, ...] = ("memory.current", "memory.reclaim")
     """Files of the group without which it cannot work."""
+    writes: tuple[str, ...] = ()
+    """Files of the group, or paths, whose value it changes; each comes back when the controller ends."""
     columns: tuple[str, ...] = ()
     """Of `decisions`."""
 
@@ -31,8 +40,21 @@ class Controller(ABC):
         self.group = group
         self.interval_s = interval_s
         self.cpu_s = 0.0
-        self.decisions: list[tuple[float, ...]] = []
+        self.decisions: deque[tuple[float, ...]] = deque(maxlen=MOST_DECISIONS)
         self._begun_s = self._looked_s = self._next_s = 0.0
+        self._scheme: SchemeOnProcess | None = None
+
+    @property
+    def scheme(self) -> SchemeOnProcess:
+        """What DAMON does beside it, for a controller that changes that."""
+        if self._scheme is None:
+            raise UnsupportedError(f"{self.name} changes a DAMOS scheme, and there is none")
+        return self._scheme
+
+    @property
+    def name(self) -> str:
+        """Its name, as people write it."""
+        return type(self).__name__.lower()
 
     def check(self) -> None:
         """Whether the kernel has what it needs.
@@ -42,17 +64,28 @@ class Controller(ABC):
         UnsupportedError
         """
         missing = [name for name in self.needs if not (self.group / name).exists()]
-        name = type(self).__name__.lower()
         if missing:
             raise UnsupportedError(
-                f"{name} needs {' and '.join(missing)} of the cgroup, which this kernel does not have (memory.reclaim"
-                " came with Linux 5.19)"
+                f"{self.name} needs {' and '.join(missing)} of the cgroup, which this kernel does not have"
+                " (memory.reclaim came with Linux 5.19)"
             )
         if not proc.pressure_us(self.group / "memory.pressure"):
-            raise UnsupportedError(f"{name} needs PSI, which is off on this machine (boot it with psi=1)")
+            raise UnsupportedError(f"{self.name} needs PSI, which is off on this machine (boot it with psi=1)")
 
-    def begin(self, now_s: float) -> None:
-        """Time begins now; the first decision comes an interval later."""
+    def begin(self, now_s: float, log: UndoLog, scheme: SchemeOnProcess | None = None) -> None:
+        """Time begins now; the first decision comes an interval later.
+
+        Parameters
+        ----------
+        log : UndoLog
+            Told of the files that it will change.
+        scheme : SchemeOnProcess or None
+            What DAMON does beside it.
+        """
+        self._scheme = scheme
+        for name in self.writes:
+            path = self.group / name
+            log.record("file", path=str(path), value=path.read_text().strip())
         self._begun_s = self._looked_s = now_s
         self._next_s = now_s + self.interval_s
         self.look()
@@ -69,7 +102,7 @@ class Controller(ABC):
 
     def told(self) -> dict[str, Any]:
         """What it did, for whoever asked for the run."""
-        return {"cpu_s": self.cpu_s, "columns": ["t_s", *self.columns], "decisions": self.decisions}
+        return {"cpu_s": self.cpu_s, "columns": ["t_s", *self.columns], "decisions": list(self.decisions)}
 
     @abstractmethod
     def look(self) -> None:
@@ -83,13 +116,26 @@ class Controller(ABC):
         """What is charged to the group."""
         return int(memcg.number(self.group / "memory.current"))
 
+    def swap_room_bytes(self) -> int:
+        """How much of the group's memory can still be swapped out."""
+        free_bytes = proc.meminfo().get("SwapFree", 0)
+        limit, used = memcg.number(self.group / "memory.swap.max"), memcg.number(self.group / "memory.swap.current")
+        return free_bytes if math.isnan(limit) else max(0, min(free_bytes, int(limit - used)))
+
     def stalled_us(self, kind: str = "memory") -> int:
         """For how long some task of the group has waited so far."""
         return proc.pressure_us(self.group / f"{kind}.pressure").get("some", 0)
 
-    def reclaim(self, sz_bytes: int) -> None:
-        """Ask the kernel to reclaim so much; it reclaims what it can."""
+    def reclaim(self, sz_bytes: int, swappiness: int | None = None) -> None:
+        """Ask the kernel to reclaim so much; it reclaims what it can.
+
+        Parameters
+        ----------
+        swappiness : int or None
+            For this time; None for the machine's.
+        """
+        how = "" if swappiness is None else f" swappiness={swappiness}"
         try:
-            (self.group / "memory.reclaim").write_text(str(sz_bytes))
+            (self.group / "memory.reclaim").write_text(f"{sz_bytes}{how}")
         except BlockingIOError:
             pass  # EAGAIN: less than that could be reclaimed

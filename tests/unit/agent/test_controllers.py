@@ -8,8 +8,11 @@ import pytest
 
 from damoos.agent.controllers import controller
 from damoos.agent.controllers.senpai import Senpai
+from damoos.agent.undo import UndoLog
 from damoos.errors import ConfigError, UnsupportedError
-from damoos.policies.controllers import RULES, at, default_point, params, parse
+from damoos.policies import catalog
+from damoos.policies.catalog import parse
+from damoos.policies.senpai import SenpaiPolicy
 
 CURRENT = 200 << 20
 
@@ -42,7 +45,7 @@ def group(tmp_path: Path) -> Group:
 def senpai(group: Group, words: str = "senpai") -> Senpai:
     made = controller(parse(words).spec()["controller"], group.path)
     assert isinstance(made, Senpai)
-    made.begin(100.0)
+    made.begin(100.0, UndoLog(group.path / "undo.json"))
     return made
 
 
@@ -141,25 +144,28 @@ def test_values_are_as_people_write_them() -> None:
         "name": "senpai", "interval_s": 0.5, "ratio": 0.005, "pressure": 0.001, "io_pressure": 0.001, "most": 0.01,
         "swap_write_bytes_per_s": float(1 << 20),
     }  # fmt: skip
-    for rule in RULES.values():
-        assert all(knob.parsed(knob.low) < knob.parsed(knob.high) for knob in rule.knobs.values())
-        assert set(rule.tuned) <= set(rule.knobs)
+    for name in catalog.names():
+        rule = catalog.rule(name)
+        assert rule.description
+        assert rule.source
+        assert set(rule.tuned) <= set(rule.parameters)
 
 
 def test_a_point_of_its_space_is_a_policy() -> None:
     """Written and read again, it is the same; the values of the source are a point, too."""
-    tuned = params("senpai")
+    tuned = SenpaiPolicy.space()
     assert [param.key for param in tuned] == ["ratio_ppm", "pressure_ppm"]
-    policy = at("senpai", tuned, {"ratio_ppm": 5000, "pressure_ppm": 12_500})
+    policy = SenpaiPolicy.at(tuned, {"ratio_ppm": 5000, "pressure_ppm": 12_500})
     assert policy.text == "senpai:ratio=0.5%:pressure=1.25%"
     assert parse(policy.text) == policy
     assert policy.damo is None
-    assert at("senpai", tuned, default_point("senpai", tuned)).spec() == parse("senpai").spec()
-    assert params("senpai", ("interval=1s:10s",))[0].key == "interval_us"
+    assert SenpaiPolicy.at(tuned, SenpaiPolicy.default_point(tuned)).spec() == parse("senpai").spec()
+    assert SenpaiPolicy.space(["interval=1s:10s"])[0].key == "interval_us"
     for wrong, message in (
         ("ratios=1%:2%", "unknown tunable 'ratios' of senpai; did you mean 'ratio'"),
-        ("ratio=1%", "is written name=low:high"),
+        ("ratio", "is written name=low:high"),
+        ("ratio=1%", "'1%' is no range; one is written 0.05%:10%"),
         ("ratio=2%:1%", "ratio: the range 2%:1% is empty"),
     ):
         with pytest.raises(ConfigError, match=message):
-            params("senpai", (wrong,))
+            SenpaiPolicy.space([wrong])

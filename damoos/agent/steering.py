@@ -1,0 +1,93 @@
+"""What a policy asks for beside DAMON: limits of memory, settings of the kernel, and a rule that the agent follows."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from damoos.agent import cgroup, huge_pages
+from damoos.agent.controllers import controller
+from damoos.agent.controllers.base import Controller
+from damoos.agent.schemes import SchemeOnProcess
+from damoos.agent.undo import UndoLog
+from damoos.errors import UnsupportedError
+
+KEYS = ("memory_limits", "thp", "settings", "controller")
+
+
+class Steering:
+    """A policy's limits, settings and rule, on one group of processes; the undo log takes all of them back.
+
+    Parameters
+    ----------
+    spec : mapping
+        ``memory_limits`` (bytes by the names of `damoos.agent.cgroup.LIMITS`), ``thp`` (a THP mode), ``settings``
+        (values of kernel files by their paths), ``controller`` (a rule of `damoos.agent.controllers` and its values);
+        what is absent or None is left alone.
+    group : Path or None
+        The cgroup; None where there is none.
+    log : UndoLog
+
+    Raises
+    ------
+    UnsupportedError : the kernel lacks what is asked for
+    """
+
+    def __init__(self, spec: Mapping[str, Any], group: Path | None, log: UndoLog) -> None:
+        self._log = log
+        self._controller: Controller | None = None
+        if limits := spec.get("memory_limits"):
+            if group is None:
+                raise UnsupportedError("memory cannot be limited here: cgroup v2 is not on /sys/fs/cgroup")
+            cgroup.limit_memory(group, limits, log)
+        if spec.get("thp"):
+            huge_pages.set_mode(spec["thp"], log)
+        for path, value in (spec.get("settings") or {}).items():
+            _set(Path(path), value, log)
+        if rule := spec.get("controller"):
+            self._controller = controller(rule, group)
+
+    @classmethod
+    def of_process(cls, spec: Mapping[str, Any], pid: int, log: UndoLog) -> Steering:
+        """The same on a process that runs already, and on its descendants.
+
+        Raises
+        ------
+        UnsupportedError : other processes are in its group, too, and what is asked for is of a group
+        """
+        group = cgroup.own_group(pid)
+        if group is None and (spec.get("memory_limits") or spec.get("controller")):
+            inside = cgroup.path_of(pid)
+            raise UnsupportedError(
+                f"process {pid} is in the cgroup {inside} with others, and this policy steers all of a cgroup; start it"
+                " in one of its own, for example by 'systemd-run --scope'"
+            )
+        return cls(spec, group, log)
+
+    def begin(self, scheme: SchemeOnProcess | None = None) -> None:
+        """The rule is followed from now on."""
+        if self._controller:
+            self._controller.begin(time.monotonic(), self._log, scheme)
+
+    def step(self) -> float:
+        """Follow the rule if it is time to; returns in how many seconds it will be."""
+        if not self._controller:
+            return math.inf
+        return self._controller.step(time.monotonic()) - time.monotonic()
+
+    def result(self) -> dict[str, Any]:
+        """What the rule did: ``controller``; empty where there is none."""
+        return {"controller": self._controller.told()} if self._controller else {}
+
+    def cpu_s(self) -> float:
+        """CPU time of the rule so far."""
+        return self._controller.cpu_s if self._controller else 0.0
+
+
+def _set(path: Path, value: str, log: UndoLog) -> None:
+    if not path.exists():
+        raise UnsupportedError(f"this kernel has no {path}, which the policy sets to {value}")
+    log.set_file(path, value)

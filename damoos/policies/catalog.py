@@ -1,0 +1,66 @@
+"""The policies that have a name and parameters; others join by the entry point ``damoos.policies``."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+from damoos.common import plugins
+from damoos.errors import ConfigError
+from damoos.policies.dama import DamaPolicy
+from damoos.policies.damon_lru_sort import DamonLruSortPolicy
+from damoos.policies.damon_reclaim import DamonReclaimPolicy
+from damoos.policies.damos_psi import DamosPsiPolicy
+from damoos.policies.gswap import GswapPolicy
+from damoos.policies.memory_high import MemoryHighPolicy
+from damoos.policies.mglru import MglruPolicy
+from damoos.policies.oomd import OomdPolicy
+from damoos.policies.rule import RulePolicy
+from damoos.policies.senpai import SenpaiPolicy
+from damoos.policies.senpai_high import SenpaiHighPolicy
+from damoos.policies.swappiness import SwappinessPolicy
+from damoos.policies.thp import ThpModePolicy
+from damoos.policies.zswap_shrinker import ZswapShrinkerPolicy
+
+RULES: dict[str, type[RulePolicy]] = {
+    rule.name: rule
+    for rule in (
+        SenpaiPolicy, SenpaiHighPolicy, OomdPolicy, GswapPolicy, DamonReclaimPolicy, DamaPolicy, DamosPsiPolicy,
+        DamonLruSortPolicy, MglruPolicy, ZswapShrinkerPolicy, SwappinessPolicy, MemoryHighPolicy, ThpModePolicy,
+    )
+}  # fmt: skip
+
+
+def names() -> list[str]:
+    """Names of all policies with parameters, those of plug-ins included."""
+    return [*RULES, *sorted(point.name for point in entry_points(group="damoos.policies") if point.name not in RULES)]
+
+
+def is_rule(text: str) -> bool:
+    """Whether a text such as ``senpai:ratio=1%`` begins with the name of one."""
+    return text.partition(":")[0] in names()
+
+
+def rule(name: str) -> type[RulePolicy]:
+    """A policy by its name.
+
+    Raises
+    ------
+    ConfigError : there is none; the nearest is named
+    """
+    found: type[RulePolicy] = plugins.find("policies", name, RULES)
+    return found
+
+
+def parse(text: str) -> RulePolicy:
+    """A policy as people write it: ``senpai``, ``senpai:ratio=0.5%:interval=2s``.
+
+    Raises
+    ------
+    ConfigError : no such policy or parameter, or a value that it cannot have
+    """
+    name, _, words = text.partition(":")
+    found = rule(name)
+    try:
+        return found.parse(words)
+    except ConfigError as error:
+        raise ConfigError(f"{text}: {error}") from None

@@ -1,0 +1,114 @@
+"""Each policy with parameters on a real kernel: it does what it says on a live process, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from damoos.errors import MachineError, UnsupportedError
+from damoos.machines.guest import GuestSession
+from damoos.policies import catalog
+from damoos.policies.base import NonePolicy, limited
+from damoos.testing.contracts import NO_PROGRAMS, paged_out, until, workload
+from tests.conftest import MIB, shell
+
+# Values at which each takes the cold memory of a service that idles within seconds. Every policy of the catalogue is
+# here or below.
+TAKES = {
+    "senpai": "senpai:interval=500ms:ratio=10%:most=20%:pressure=10%:io_pressure=10%",
+    "senpai-high": "senpai-high:interval=1s:min_size=16M:max_probe=10%:pressure=1s",
+    "oomd": "oomd:interval=500ms:limit_min=8M:max_probe=20%:pressure=10%:io_pressure=10%",
+    "gswap": "gswap:interval=2s:grace=0s:window=2s:min_age=1s:promotions=20%",
+    "damon-reclaim": "damon-reclaim:min_age=500ms:free=100%:quota_ms=1s:quota_sz=1G",
+    "dama": "dama:start=1s:min_age=500ms:interval=1s:pressure=10%",
+    "damos-psi": "damos-psi:target=100ms:min_age=500ms:quota_sz=1G",
+    "mglru": "mglru:min_age=1s:swappiness=200",
+    "memory-high": "memory-high:share=20%",
+}
+# Those that change how the kernel reclaims, and reclaim nothing themselves: the words, a file, and what it holds then.
+SETS = {
+    "swappiness": ("swappiness:value=150", "/proc/sys/vm/swappiness", "150"),
+    "zswap-shrinker": ("zswap-shrinker:max_pool=35%", "/sys/module/zswap/parameters/max_pool_percent", "35"),
+    "thp": ("thp:mode=madvise", "/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never"),
+    "damon-lru-sort": ("damon-lru-sort:free=100%", "/sys/module/damon_lru_sort/parameters/enabled", "Y"),
+}
+WATCHED = (
+    "/proc/sys/vm/swappiness /sys/kernel/mm/transparent_hugepage/enabled /sys/kernel/mm/lru_gen/*"
+    " /sys/module/zswap/parameters/* /sys/module/damon_reclaim/parameters/[emqw]*"
+    " /sys/module/damon_lru_sort/parameters/[ehqw]*"
+)
+PEAK_BYTES = 70 * MIB
+
+
+def test_each_policy_is_here() -> None:
+    assert sorted([*TAKES, *SETS]) == sorted(catalog.RULES)
+
+
+def state(guest: GuestSession) -> str:
+    """What policies change on the machine; what a module tells of itself is left out."""
+    groups = "ls -d /sys/fs/cgroup/damoos-* 2>/dev/null | wc -l"
+    return shell(
+        guest, f"grep -H . {WATCHED} 2>/dev/null | grep -v kdamond_pid; {groups}; pgrep mempat | wc -l || true"
+    )
+
+
+def spec(words: str) -> dict[str, Any]:
+    return limited(catalog.parse(words), {}, PEAK_BYTES).spec()
+
+
+@pytest.mark.parametrize("name", TAKES)
+def test_it_takes_what_is_cold_and_leaves_nothing_behind(guest: GuestSession, name: str) -> None:
+    """A service of 64 MiB that uses 4 of them: the rest goes, whichever way the policy finds it."""
+    before = state(guest)
+    argv = workload("synthetic/idle", NO_PROGRAMS).argv(guest.copy, arch=guest.facts["arch"])
+    guest.agent.call("apply", argv=[*argv[:-1], "-n", "20", argv[-1]], env={}, **spec(TAKES[name]))
+    try:
+        filled = until(guest, lambda status: status["rss_bytes"] > 50 * MIB or status.get("rule", {}).get("t_s", 0) > 9)
+        status = until(guest, paged_out, within_s=240)
+    finally:
+        guest.agent.call("stop")
+    assert filled["alive"]
+    assert paged_out(status), status
+    assert state(guest) == before
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_it_sets_what_it_says_for_as_long_as_it_is_in_force(guest: GuestSession, name: str) -> None:
+    words, path, value = SETS[name]
+    before = state(guest)
+    run = {"env": {}, "limit_s": 60, "sample_s": 0.5, "drop_caches": False}
+    raw = guest.agent.call("run", argv=["cat", path], **run, **spec(words))
+    assert raw["stdout"].strip() == value
+    assert state(guest) == before
+    raw = guest.agent.call("run", argv=["cat", path], **run, **NonePolicy().spec())
+    assert raw["stdout"].strip() != value
+
+
+def test_the_first_decisions_of_gswap_are_its_rules(guest: GuestSession) -> None:
+    """Nothing is promoted of a service that idles, so the lowest threshold is the best one, and it is used."""
+    argv = workload("synthetic/idle", NO_PROGRAMS).argv(guest.copy, arch=guest.facts["arch"])
+    guest.agent.call("apply", argv=argv, env={}, **spec("gswap:interval=2s:grace=0s:window=10s:min_age=3s"))
+    try:
+        status = until(guest, lambda status: status.get("rule", {}).get("t_s", 0) > 5, within_s=120)
+    finally:
+        guest.agent.call("stop")
+    rule = status["rule"]
+    assert rule["threshold_s"] >= rule["best_s"] >= 3.0
+    assert 0 < rule["working_set_bytes"] < 200 * MIB
+
+
+def test_a_process_that_shares_its_group_is_not_steered(guest: GuestSession) -> None:
+    """The agent's own shell is in the group of everything that the guest started."""
+    pid = int(shell(guest, "(sleep 300 & echo $!) 2>/dev/null"))
+    try:
+        with pytest.raises(UnsupportedError, match=f"process {pid} is in the cgroup / with others"):
+            guest.agent.call("apply", pid=pid, **spec("senpai"))
+    finally:
+        shell(guest, f"kill {pid}")
+
+
+def test_what_a_kernel_lacks_is_one_line(guest: GuestSession) -> None:
+    asked = {"env": {}, "limit_s": 60, "sample_s": 0.5, "drop_caches": False, "context": None}
+    with pytest.raises((UnsupportedError, MachineError), match="this kernel has no /proc/sys/vm/no_such_file"):
+        guest.agent.call("run", argv=["true"], settings={"/proc/sys/vm/no_such_file": "1"}, **asked)
