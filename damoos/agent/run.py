@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, children, proc
-from damoos.agent.children import tail
 from damoos.agent.folders import Folders
 from damoos.agent.machine_setup import drop_caches, set_aslr
 from damoos.agent.meter import Meter
+from damoos.agent.programs import Program, Programs
 from damoos.agent.record import Recorder, Send
 from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.steering import Steering
 from damoos.agent.swap import Swap
-from damoos.agent.undo import UndoLog, kill_cgroup
+from damoos.agent.undo import UndoLog
 from damoos.damon.damo_json import context_from_json
 from damoos.errors import WorkloadError
 
-FILE_BYTES = 8 << 20
 READY_S = 120.0
 _ASK_AGAIN_S = 0.1
 
@@ -79,14 +74,15 @@ class Run:
         self._load_group: Path | None = None
         self._scheme: SchemeOnProcess | None = None
         self._steering: Steering
-        self._place = Path()
+        self._programs: Programs
 
     def __call__(self) -> dict[str, Any]:
         """The whole run; what it returns is raw, nothing is averaged here."""
         filled = self._folders.prepare(self._spec.get("setup", ()), self._spec["env"])
         mark, strays = len(self._log), children.Strays()
         try:
-            self._place = self._folders.new(filled)
+            folder = self._folders.new(filled)
+            self._programs = Programs(folder, self._spec, self._log, self._interrupted)
             if self._swap:
                 self._swap.empty()
             if self._spec["drop_caches"]:
@@ -112,8 +108,8 @@ class Run:
         load = self._spec.get("load")
         # A program is measured from before its start, a server from when its load begins.
         meter = Meter(self._server_group, self._swap)
-        env = {**self._spec["env"], **self._spec.get("program_env", {})}
-        program = self._spawn(self._spec["argv"], "program", self._server_group, self._spec.get("stdin"), env)
+        stdin, env = self._spec.get("stdin"), self._spec.get("program_env")
+        program = self._programs.start(self._spec["argv"], "program", self._server_group, stdin, env)
         try:
             accepted = self._scheme.start(program.pid) if self._scheme else {}
             self._steering.begin(self._scheme)
@@ -121,18 +117,16 @@ class Run:
                 return {**self._until_end(program, program, meter), "accepted": accepted}
             self._warm_up(program, load)
             meter, spent_s = Meter(self._server_group, self._swap), self._scheme.cpu_s() if self._scheme else 0.0
-            generator = self._spawn(load["argv"], "load", self._load_group)
+            generator = self._programs.start(load["argv"], "load", self._load_group)
             try:
                 result = self._until_end(program, generator, meter)
             finally:
-                self._end(generator, self._load_group)
+                self._programs.end(generator)
             return {**result, "kdamond_cpu_s": result["kdamond_cpu_s"] - spent_s, "accepted": accepted}
         finally:
-            self._end(program, self._server_group)
+            self._programs.end(program)
 
-    def _until_end(
-        self, program: subprocess.Popen[bytes], awaited: subprocess.Popen[bytes], meter: Meter
-    ) -> dict[str, Any]:
+    def _until_end(self, program: Program, awaited: Program, meter: Meter) -> dict[str, Any]:
         """Measure until the awaited one of the two ends."""
         limit_s, abort_s = self._spec["limit_s"], self._spec.get("abort_s") or math.inf
         ended = self._wait(program, awaited, min(limit_s, abort_s), meter)
@@ -140,54 +134,46 @@ class Run:
             raise WorkloadError(f"the workload ran past its limit of {limit_s:g} s")
         readings = meter.read()
         final: dict[str, Any] = self._scheme.final() if self._scheme else {"damos": [], "kdamond_cpu_s": 0.0}
-        name = "program" if awaited is program else "load"
         # Its files are complete only once it has ended; a server's own CPU time is its cgroup's.
-        self._end(awaited, self._server_group if awaited is program else self._load_group)
-        usage = awaited.rusage  # type: ignore[attr-defined]
+        self._programs.end(awaited)
         if awaited is program or "user_s" not in readings:
-            readings |= {"user_s": usage.ru_utime, "system_s": usage.ru_stime}
+            readings |= dict(zip(("user_s", "system_s"), awaited.cpu_s))
         return {
             **final,
             **self._steering.result(),
             **readings,
-            "exit_status": awaited.returncode,
+            "exit_status": awaited.exit_status,
             "aborted": not ended,
-            "stdout": tail(self._place / f"{name}.out"),
-            "stderr": tail(self._place / f"{name}.err"),
-            "files": {
-                str(path.relative_to(self._place)): tail(path, FILE_BYTES, whole_lines=True)
-                for pattern in self._spec.get("files", ())
-                for path in sorted(self._place.glob(pattern))
-            },
+            **self._programs.output(awaited, self._spec.get("files", ())),
         }
 
-    def _warm_up(self, program: subprocess.Popen[bytes], load: dict[str, Any]) -> None:
+    def _warm_up(self, program: Program, load: dict[str, Any]) -> None:
         """Wait until the server answers, and bring it where the measurement begins."""
         give_up = time.monotonic() + READY_S
         while load["ready"] and self._helper(program, load["ready"]) != 0:
             if time.monotonic() > give_up:
-                raise WorkloadError(f"the server was not ready within {READY_S:g} s: {self._said('program')}")
+                raise WorkloadError(f"the server was not ready within {READY_S:g} s: {self._programs.said('program')}")
             time.sleep(_ASK_AGAIN_S)
         for argv in load["warm_up"]:
             status = self._helper(program, argv)
             if status != 0:
-                raise WorkloadError(f"warm-up: '{' '.join(argv)}' ended with {status}: {self._said('helper')}")
+                raise WorkloadError(f"warm-up: '{' '.join(argv)}' ended with {status}: {self._programs.said('helper')}")
 
-    def _helper(self, program: subprocess.Popen[bytes], argv: Sequence[str]) -> int:
+    def _helper(self, program: Program, argv: Sequence[str]) -> int:
         """Run a command beside the server; returns its exit status."""
-        helper = self._spawn(argv, "helper", self._load_group)
+        helper = self._programs.start(argv, "helper", self._load_group)
         try:
             limit_s = self._spec.get("warm_up_s", self._spec["limit_s"])
             if not self._wait(program, helper, limit_s, None):
                 raise WorkloadError(f"warm-up: '{' '.join(argv)}' did not end within {limit_s:g} s")
         finally:
-            self._end(helper, self._load_group, keep_group=True)
-        return int(helper.returncode)
+            self._programs.end(helper, keep_group=True)
+        return helper.exit_status
 
     def _wait(
         self,
-        program: subprocess.Popen[bytes],
-        awaited: subprocess.Popen[bytes],
+        program: Program,
+        awaited: Program,
         limit_s: float,
         meter: Meter | None,
     ) -> bool:
@@ -198,61 +184,18 @@ class Run:
             nonlocal next_look
             now = time.monotonic()
             if now >= next_look:
-                pids = self._pids(program.pid)
+                pids = program.pids()
                 if meter:
                     meter.sample(pids)
                 if self._scheme:
                     self._scheme.follow(pids)
                     self._scheme.feed(lambda: {"rss_bytes": sum(map(proc.rss_bytes, pids))})
-                self._check_output()
-                if awaited is not program and children.has_ended(program):
+                self._programs.check_output()
+                if awaited is not program and program.has_ended:
                     killed = ": the kernel killed it, because memory ran out" if meter and meter.oom_kills else ""
-                    raise WorkloadError(f"the server ended under its load{killed}: {self._said('program')}")
+                    raise WorkloadError(f"the server ended under its load{killed}: {self._programs.said('program')}")
                 next_look = max(next_look + self._spec["sample_s"], now)
             due_s = self._steering.step()
             return min(next_look - time.monotonic(), due_s)
 
-        return children.wait(awaited, limit_s, self._interrupted, look)
-
-    def _check_output(self) -> None:
-        for path in [*self._place.glob("*.out"), *self._place.glob("*.err")]:
-            if path.stat().st_size > children.PRINT_BYTES:
-                limit = f"{children.PRINT_BYTES >> 20} MiB"
-                raise WorkloadError(f"the {path.stem} printed more than {limit}; have it print less, or to /dev/null")
-
-    def _said(self, name: str) -> str:
-        """The last words of a program, for an error message."""
-        text = tail(self._place / f"{name}.err").strip() or tail(self._place / f"{name}.out").strip()
-        return " | ".join(text.splitlines()[-3:]) or f"the {name} said nothing"
-
-    def _spawn(
-        self,
-        argv: Sequence[str],
-        name: str,
-        group: Path | None,
-        stdin: str | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> subprocess.Popen[bytes]:
-        return children.spawn(
-            argv, self._spec["env"] if env is None else env, self._log, self._place, Path(stdin) if stdin else None,
-            self._place / name, group, self._spec.get("cpus", ()),
-        )  # fmt: skip
-
-    def _pids(self, pid: int) -> list[int]:
-        if self._server_group:
-            return [int(word) for word in (self._server_group / "cgroup.procs").read_text().split()]
-        return proc.descendants(pid)
-
-    def _end(self, child: subprocess.Popen[bytes], group: Path | None, keep_group: bool = False) -> None:
-        """Kill what is left of a process tree and take its exit status and resource usage."""
-        if child.returncode is not None:
-            return
-        if group and not keep_group:
-            kill_cgroup(group)
-        else:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-        _, status, usage = os.wait4(child.pid, 0)
-        self._log.forget("process_group", pgid=child.pid)  # its number may soon be another program's
-        child.returncode = os.waitstatus_to_exitcode(status)
-        child.rusage = usage  # type: ignore[attr-defined]
+        return self._programs.wait(awaited, limit_s, look)
