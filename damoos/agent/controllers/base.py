@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -126,16 +127,44 @@ class Controller(ABC):
         """For how long some task of the group has waited so far."""
         return proc.pressure_us(self.group / f"{kind}.pressure").get("some", 0)
 
-    def reclaim(self, sz_bytes: int, swappiness: int | None = None) -> None:
-        """Ask the kernel to reclaim so much; it reclaims what it can.
+    def kept_bytes(self) -> int:
+        """What memory.min and memory.low keep for the group.
+
+        The kernel keeps to them when it reclaims from a group further up, and not when it reclaims because of a request
+        to the group itself, or of its own limit (cgroup-v2.rst; mm/memcontrol.c, mem_cgroup_calculate_protection). So a
+        controller has to.
+        """
+        return max(map(self._kept_bytes, ("memory.min", "memory.low")))
+
+    def _kept_bytes(self, name: str) -> int:
+        try:
+            text = (self.group / name).read_text().strip()
+        except OSError:  # the root group has none
+            return 0
+        return sys.maxsize if text == "max" else int(text)
+
+    def spare_bytes(self) -> int:
+        """What is charged to the group beyond that."""
+        return max(0, self.current_bytes() - self.kept_bytes())
+
+    def reclaim(self, sz_bytes: int, swappiness: int | None = None) -> int:
+        """Ask the kernel to reclaim so much, but nothing that the group is to keep; it reclaims what it can.
 
         Parameters
         ----------
         swappiness : int or None
             For this time; None for the machine's.
+
+        Returns
+        -------
+        int, bytes
+            What it was asked for.
         """
-        how = "" if swappiness is None else f" swappiness={swappiness}"
-        try:
-            (self.group / "memory.reclaim").write_text(f"{sz_bytes}{how}")
-        except BlockingIOError:
-            pass  # EAGAIN: less than that could be reclaimed
+        asked_bytes = min(sz_bytes, self.spare_bytes())
+        if asked_bytes > 0:
+            how = "" if swappiness is None else f" swappiness={swappiness}"
+            try:
+                (self.group / "memory.reclaim").write_text(f"{asked_bytes}{how}")
+            except BlockingIOError:
+                pass  # EAGAIN: less than that could be reclaimed
+        return asked_bytes

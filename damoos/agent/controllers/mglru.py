@@ -57,7 +57,7 @@ class Mglru(Controller):
             seen = max(seen, len(ages))
             newest = max(ages)
             old = [number for number, age_ms in ages.items() if age_ms >= self._min_age_ms and number <= newest - YOUNG]
-            if old:
+            if old and self.spare_bytes():
                 self._command(f"- {memcg} {node} {max(old)} {self._swappiness}")
                 evicted += len(old)
             self._command(f"+ {memcg} {node} {newest}")

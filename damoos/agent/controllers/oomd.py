@@ -86,9 +86,7 @@ class Oomd(Controller):
         swappiness = self._swappiness(rate) if self._modulates else None
         asked = 0
         if some < self._pressure and io_some < self._io_pressure:
-            asked = max(0, int((current - limit_min) * self._max_probe))
-        if asked:
-            self.reclaim(asked, swappiness)
+            asked = self.reclaim(max(0, int((current - limit_min) * self._max_probe)), swappiness)
         return current, some, io_some, limit_min, -1 if swappiness is None else swappiness, asked
 
     def _average(self, kind: str) -> float:

@@ -69,7 +69,5 @@ class Senpai(Controller):
             rate = (self._seen[2] - written_bytes_before) / elapsed_s
             room = min(room, 1 - rate / self._swap_write_bytes_per_s)
         current = self.current_bytes()
-        asked = int(current * min(self._ratio * max(0.0, room), self._most))
-        if asked:
-            self.reclaim(asked)
+        asked = self.reclaim(int(current * min(self._ratio * max(0.0, room), self._most)))
         return current, some, io_some, asked

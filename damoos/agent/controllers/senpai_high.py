@@ -92,7 +92,7 @@ class SenpaiHigh(Controller):
 
     def _move(self, factor: float) -> None:
         low, high = self._bounds
-        pages = int(min(max(self._limit_bytes * factor, low), high)) // PAGE
+        pages = int(min(max(self._limit_bytes * factor, low, self.kept_bytes()), high)) // PAGE
         self._limit_bytes = pages * PAGE  # the kernel counts in pages
         (self.group / "memory.high").write_text(str(self._limit_bytes))
         self._waited_us, self._ticks = 0, self._grace_ticks

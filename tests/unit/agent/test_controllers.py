@@ -169,3 +169,29 @@ def test_a_point_of_its_space_is_a_policy() -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             SenpaiPolicy.space([wrong])
+
+
+@pytest.mark.parametrize("name", ["memory.min", "memory.low"])
+def test_what_a_group_is_to_keep_is_never_asked_for(group: Group, name: str) -> None:
+    """The kernel would give it: it protects a group from its parents' reclaim, not from a request to itself."""
+    rule = senpai(group, "senpai:ratio=10%:most=10%:interval=1s")
+    (group.path / name).write_text(f"{CURRENT - 1000}\n")
+    rule.step(101)
+    assert group.asked() == 1000
+    (group.path / name).write_text("max\n")
+    rule.step(102)
+    assert group.asked() == 0
+    (group.path / name).write_text("0\n")
+    rule.step(103)
+    assert group.asked() == CURRENT // 10
+    assert [row[4] for row in rule.told()["decisions"]] == [1000, 0, CURRENT // 10]  # what was asked for, not the rule
+
+
+def test_senpai_high_sets_no_limit_below_what_the_group_is_to_keep(group: Group) -> None:
+    (group.path / "memory.high").write_text("max\n")
+    (group.path / "memory.min").write_text(f"{CURRENT - (1 << 20)}\n")
+    rule = controller(parse("senpai-high:min_size=16M:interval=1s:max_probe=10%").spec()["controller"], group.path)
+    rule.begin(100.0, UndoLog(group.path / "undo.json"))
+    for second in range(101, 110):
+        rule.step(second)
+    assert int((group.path / "memory.high").read_text()) == CURRENT - (1 << 20)
