@@ -22,8 +22,7 @@ def usable() -> bool:
 def make_cgroup(log: UndoLog, suffix: str = "") -> Path:
     """A group of the agent's own, with the controllers that a run is measured by; undone with the log."""
     control = CGROUPS / "cgroup.subtree_control"
-    controllers = {"memory", "cpu"} & set((CGROUPS / "cgroup.controllers").read_text().split())
-    for controller in controllers - set(control.read_text().split()):
+    for controller in _controllers(CGROUPS) - set(control.read_text().split()):
         log.record("controller", path=str(control), name=controller)
         control.write_text(f"+{controller}")
     group = CGROUPS / f"damoos-{os.getpid()}{suffix}"
@@ -32,8 +31,26 @@ def make_cgroup(log: UndoLog, suffix: str = "") -> Path:
     return group
 
 
+def make_child(group: Path, name: str, log: UndoLog) -> Path:
+    """A group inside of one of the agent's own, with the same controllers; undone with the log.
+
+    The outer group can then hold groups only, and no processes (cgroup-v2.rst, "No Internal Process Constraint").
+    """
+    (group / "cgroup.subtree_control").write_text(" ".join(f"+{word}" for word in sorted(_controllers(group))))
+    child = group / name
+    log.record("cgroup", path=str(child))
+    child.mkdir()
+    return child
+
+
+def _controllers(group: Path) -> set[str]:
+    return {"memory", "cpu"} & set((group / "cgroup.controllers").read_text().split())
+
+
 LIMITS = ("memory.high", "memory.max", "memory.swap.max")
 """Files of a group that limit what it may have, in bytes."""
+PROTECTIONS = ("memory.min", "memory.low")
+"""Files of a group that tell how much of its memory is kept when others need memory, in bytes."""
 
 
 def limit_memory(group: Path, limits: Mapping[str, int], log: UndoLog) -> None:
@@ -54,6 +71,21 @@ def limit_memory(group: Path, limits: Mapping[str, int], log: UndoLog) -> None:
         except (OSError, MachineError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise UnsupportedError(f"memory cannot be limited here: {group}/{name}: {reason}") from None
+
+
+def protect_memory(group: Path, protections: Mapping[str, int]) -> None:
+    """Keep more memory for a group of the agent's own than is kept already, by the names of `PROTECTIONS`.
+
+    Raises
+    ------
+    UnsupportedError : groups here have no memory controller
+    """
+    for name, sz_bytes in protections.items():
+        path = group / name
+        try:
+            path.write_text(str(int(path.read_text()) + sz_bytes))
+        except OSError as error:
+            raise UnsupportedError(f"memory cannot be kept for a group here: {path}: {error.strerror}") from None
 
 
 def path_of(pid: int) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, children, proc
+from damoos.agent.containers import Containers, MeterByRole
 from damoos.agent.folders import Folders
 from damoos.agent.machine_setup import drop_caches, set_aslr
 from damoos.agent.meter import Meter
@@ -42,7 +43,8 @@ class Run:
         ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme),
         ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing),
         ``program_env`` (dict, more of the environment that only the program has),
-        ``aslr`` (bool, for this run only), and the keys of `damoos.agent.steering`, for this run only.
+        ``aslr`` (bool, for this run only), ``containers`` (what runs beside the program, see `damoos.agent.containers`;
+        none where it is missing), and the keys of `damoos.agent.steering`, for this run only.
         A run past ``limit_s`` has failed (a command before it past ``warm_up_s``); one past ``abort_s`` (None for
         never) is ended, too, but reported with what it came to.
     log : UndoLog
@@ -74,6 +76,7 @@ class Run:
         self._load_group: Path | None = None
         self._scheme: SchemeOnProcess | None = None
         self._steering: Steering
+        self._containers: Containers
         self._programs: Programs
 
     def __call__(self) -> dict[str, Any]:
@@ -93,6 +96,8 @@ class Run:
             if self._spec.get("aslr") is not None:
                 set_aslr(self._spec["aslr"], self._log)
             self._steering = Steering(self._spec, self._server_group, self._log)
+            containers = self._spec.get("containers", ())
+            self._containers = Containers(containers, self._server_group, self._swap, self._programs, self._log)
             document = self._spec["context"]
             if document is None:
                 return self._measured()
@@ -107,16 +112,18 @@ class Run:
     def _measured(self) -> dict[str, Any]:
         load = self._spec.get("load")
         # A program is measured from before its start, a server from when its load begins.
-        meter = Meter(self._server_group, self._swap)
+        meter = self._containers.meter()
         stdin, env = self._spec.get("stdin"), self._spec.get("program_env")
-        program = self._programs.start(self._spec["argv"], "program", self._server_group, stdin, env)
+        self._containers.start()
+        program = self._programs.start(self._spec["argv"], "program", self._containers.group, stdin, env)
         try:
             accepted = self._scheme.start(program.pid) if self._scheme else {}
             self._steering.begin(self._scheme)
+            self._containers.begin()
             if not load:
                 return {**self._until_end(program, program, meter), "accepted": accepted}
             self._warm_up(program, load)
-            meter, spent_s = Meter(self._server_group, self._swap), self._scheme.cpu_s() if self._scheme else 0.0
+            meter, spent_s = self._containers.meter(), self._scheme.cpu_s() if self._scheme else 0.0
             generator = self._programs.start(load["argv"], "load", self._load_group)
             try:
                 result = self._until_end(program, generator, meter)
@@ -125,8 +132,9 @@ class Run:
             return {**result, "kdamond_cpu_s": result["kdamond_cpu_s"] - spent_s, "accepted": accepted}
         finally:
             self._programs.end(program)
+            self._containers.end()
 
-    def _until_end(self, program: Program, awaited: Program, meter: Meter) -> dict[str, Any]:
+    def _until_end(self, program: Program, awaited: Program, meter: Meter | MeterByRole) -> dict[str, Any]:
         """Measure until the awaited one of the two ends."""
         limit_s, abort_s = self._spec["limit_s"], self._spec.get("abort_s") or math.inf
         ended = self._wait(program, awaited, min(limit_s, abort_s), meter)
@@ -134,13 +142,14 @@ class Run:
             raise WorkloadError(f"the workload ran past its limit of {limit_s:g} s")
         readings = meter.read()
         final: dict[str, Any] = self._scheme.final() if self._scheme else {"damos": [], "kdamond_cpu_s": 0.0}
-        # Its files are complete only once it has ended; a server's own CPU time is its cgroup's.
+        # Its files are complete only once it has ended; the CPU time of more than one program is their cgroup's.
         self._programs.end(awaited)
-        if awaited is program or "user_s" not in readings:
+        if (awaited is program and "roles" not in readings) or "user_s" not in readings:
             readings |= dict(zip(("user_s", "system_s"), awaited.cpu_s))
         return {
             **final,
             **self._steering.result(),
+            **self._containers.result(),
             **readings,
             "exit_status": awaited.exit_status,
             "aborted": not ended,
@@ -175,7 +184,7 @@ class Run:
         program: Program,
         awaited: Program,
         limit_s: float,
-        meter: Meter | None,
+        meter: Meter | MeterByRole | None,
     ) -> bool:
         """Wait for one program, sample the other's memory, and keep its children under the scheme."""
         next_look = time.monotonic()
@@ -184,18 +193,19 @@ class Run:
             nonlocal next_look
             now = time.monotonic()
             if now >= next_look:
-                pids = program.pids()
+                pids = self._containers.pids(program)
                 if meter:
                     meter.sample(pids)
                 if self._scheme:
                     self._scheme.follow(pids)
                     self._scheme.feed(lambda: {"rss_bytes": sum(map(proc.rss_bytes, pids))})
                 self._programs.check_output()
+                self._containers.check()
                 if awaited is not program and program.has_ended:
                     killed = ": the kernel killed it, because memory ran out" if meter and meter.oom_kills else ""
                     raise WorkloadError(f"the server ended under its load{killed}: {self._programs.said('program')}")
                 next_look = max(next_look + self._spec["sample_s"], now)
-            due_s = self._steering.step()
+            due_s = min(self._steering.step(), self._containers.step())
             return min(next_look - time.monotonic(), due_s)
 
         return self._programs.wait(awaited, limit_s, look)

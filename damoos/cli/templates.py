@@ -72,6 +72,14 @@ setup = []                  # commands that fill the folder in which it runs, on
 # warm_up = [["my-client", "fill"]]       # not measured
 # command = ["my-client", "run", "1000"]  # a fixed amount of work; its end is the end of the measurement
 
+# What runs beside it on the machine, each in a cgroup of its own; figures are told by role, too.
+# [[container]]
+# name = "logger"
+# role = "sidecar"                        # or application, or tax
+# command = ["my-logger", "app.log"]      # it must run until the run ends
+# memory_min = "8M"                       # memory_low, memory_high, memory_max, swap_max
+# policy = "senpai:ratio=1%"              # in place of the run's; or "none"
+
 # What the output says: one of regex, json and hgrm (a printed HdrHistogram), or hdr or values of a file that it leaves.
 # [real.metrics]
 # ops_per_s = {{ better = "higher", regex = 'throughput: ([\\d.]+)' }}

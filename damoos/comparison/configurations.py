@@ -9,7 +9,7 @@ from damoos.errors import MeasurementError
 from damoos.policies import named
 from damoos.statistics.intervals import interval_of_average
 from damoos.statistics.summary import Quantity, told
-from damoos.study.configurations import QUANTITIES
+from damoos.study.configurations import QUANTITIES, ROLE_QUANTITIES
 
 # Averages of these over workloads mean something.
 AVERAGED = ("performance", "memory_efficiency", "slowdown", "bloat", "kdamond_cpu")
@@ -131,6 +131,22 @@ def thp_shares(
             }
         )
     return shares
+
+
+def role_rows(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A tidy table: one row per machine, workload, configuration and role; empty where nothing ran in containers."""
+    table = []
+    for result in results:
+        for name, config in result["configs"].items():
+            for role, quantities in config.get("roles", {}).items():
+                row = {"machine": result["machine"]["name"], "workload": result["workload"]}
+                row |= {"config": name, "role": role}
+                for key in ROLE_QUANTITIES:
+                    quantity = quantities.get(key, {"mean": None, "ci95": None})
+                    low, high = quantity["ci95"] or (None, None)
+                    row |= {key: quantity["mean"], f"{key}_low": low, f"{key}_high": high}
+                table.append(row)
+    return table
 
 
 def rows(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

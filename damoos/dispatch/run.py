@@ -15,8 +15,10 @@ from damoos.damon.settings import check
 from damoos.damon.stats import DamosStats
 from damoos.errors import MeasurementError, UnsupportedError, WorkloadError, nearest
 from damoos.machines.base import Machine, Session, Sink
+from damoos.model.roles import ROLE_METRICS, of_role
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies.base import Policy
+from damoos.policies.containers import steered
 from damoos.units import show_bytes
 from damoos.workloads.base import Workload
 from damoos.workloads.tools import PROTECT, tool
@@ -126,6 +128,8 @@ def run_once(
         "drop_caches": machine.drop_caches,
         **policy.spec(),
     }
+    if "containers" in spec:
+        spec = steered(spec)
     if ranges := spec.pop("protect", None):
         spec["program_env"] = _protecting(ranges, session)
     spec["memory_limits"] = machine.conditions.memory_limits | spec.get("memory_limits", {})
@@ -135,7 +139,7 @@ def run_once(
     if raw["exit_status"] != 0 and not raw["aborted"]:
         last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
         who = f"{workload.name}: the load" if spec.get("load") else workload.name
-        limit = spec["memory_limits"].get("memory.max")
+        limit = _limit_bytes(spec)
         ending = (
             _out_of_memory(raw, session.facts, limit) if raw["oom_kills"] else f"with {_ending(raw['exit_status'])}"
         )
@@ -191,6 +195,14 @@ def _check_protected(raw: Mapping[str, Any], name: str) -> None:
         )
 
 
+def _limit_bytes(spec: Mapping[str, Any]) -> int | None:
+    """The memory.max of a run's program, its own or that of all containers; None where there is neither."""
+    own = [container["memory_limits"] for container in spec.get("containers", ()) if container["argv"] is None]
+    return min(
+        (limits["memory.max"] for limits in [spec["memory_limits"], *own] if "memory.max" in limits), default=None
+    )
+
+
 def _ending(status: int) -> str:
     return f"exit status {status}" if status > 0 else f"signal {-status}"
 
@@ -225,6 +237,32 @@ def _rates(counters: Mapping[str, int], runtime_s: float) -> dict[str, float]:
 
 
 def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
+    metrics = {
+        "runtime_s": raw["runtime_s"],
+        "user_s": raw["user_s"],
+        "system_s": raw["system_s"],
+        **_memory(raw, samples),
+        "kdamond_cpu_s": raw["kdamond_cpu_s"],
+        **({"controller_cpu_s": raw["controller"]["cpu_s"]} if "controller" in raw else {}),
+        "sampling_cpu_s": raw["sampling_cpu_s"],
+        **_of_roles(raw.get("roles", {})),
+    }
+    # What a machine does not have (memory.current without cgroup v2, the size of zswap before 5.19) is absent.
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+
+def _of_roles(roles: Mapping[str, Any]) -> dict[str, float]:
+    """`ROLE_METRICS` of each role of a run with containers."""
+    metrics: dict[str, float] = {}
+    for role, raw in roles.items():
+        samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
+        own = {"user_s": raw["user_s"], "system_s": raw["system_s"], **_memory(raw, samples)}
+        metrics |= {of_role(name, role): own[name] for name in ROLE_METRICS if name in own}
+    return metrics
+
+
+def _memory(raw: Mapping[str, Any], samples: RawSamples) -> dict[str, float]:
+    """What is told of memory, of all or of one role."""
     if not samples.rows:
         raise MeasurementError("the run has no memory samples")
     table = dict(zip(samples.columns, np.array(samples.rows, dtype=float).T, strict=True))
@@ -235,10 +273,7 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
     def mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
         return float(values @ weights)
 
-    metrics = {
-        "runtime_s": raw["runtime_s"],
-        "user_s": raw["user_s"],
-        "system_s": raw["system_s"],
+    return {
         **{
             f"{column.removesuffix('_bytes')}_avg_bytes": mean(values)
             for column, values in table.items()
@@ -248,12 +283,7 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
         "anon_huge_max_bytes": float(table["anon_huge_bytes"].max()),
         "memory_avg_bytes": mean(table["cgroup_bytes"]),
         "memory_max_bytes": raw["peak_bytes"],
-        "kdamond_cpu_s": raw["kdamond_cpu_s"],
-        **({"controller_cpu_s": raw["controller"]["cpu_s"]} if "controller" in raw else {}),
-        "sampling_cpu_s": raw["sampling_cpu_s"],
         **{name: float(value) for name, value in raw["counters"].items()},
         **{f"psi_{name}_us": float(value) for name, value in raw["psi_us"].items()},
         **_rates(raw["counters"], raw["runtime_s"]),
     }
-    # What a machine does not have (memory.current without cgroup v2, the size of zswap before 5.19) is absent.
-    return {name: value for name, value in metrics.items() if math.isfinite(value)}

@@ -18,10 +18,11 @@ from damoos.damon.scheme import Context, Scheme
 from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.policies import catalog
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy, ProtectPolicy, RecordPolicy, ThpPolicy
+from damoos.policies.containers import ContainersPolicy
 from damoos.policies.documents import DOCUMENTS, scheme_text
 from damoos.units import parse_bytes
 
-BASELINE, THP = "baseline", "thp"
+BASELINE, THP, CONTAINERS = "baseline", "thp", "containers"
 PAPER = (BASELINE, "rec", "prec", THP, "ethp", "prcl")
 """The six configurations of the DAOS paper's Figure 7, in its order."""
 ENDING = ".damos"
@@ -31,6 +32,7 @@ _BUILT_IN: dict[str, dict[str, str]] = {
     "rec": {"record": "vaddr"},
     "prec": {"record": "paddr"},
     THP: {"thp": "always"},
+    CONTAINERS: {"containers": "own"},
 }
 # Actions that the kernel's THP mode "never" would turn into nothing.
 _OF_THP = ("hugepage", "nohugepage", "collapse")
@@ -60,7 +62,8 @@ def resolve(
     -------
     dict
         ``scheme`` (text) and ``operations``, ``thp`` (a THP mode), ``record`` (an operations set),
-        ``protect`` (address ranges), ``policy`` (words of a policy with parameters), as they apply.
+        ``protect`` (address ranges), ``policy`` (words of a policy with parameters), ``containers`` (that their own
+        policies are in force), as they apply.
 
     Raises
     ------
@@ -161,6 +164,8 @@ def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
         return DamosPolicy(replace(context, schemes=aged), thp=form.get("thp"))
     if "policy" in form:
         return catalog.parse(form["policy"])
+    if "containers" in form:
+        return ContainersPolicy()
     if "protect" in form:
         return ProtectPolicy(tuple((start, end) for start, end in form["protect"]))
     if "record" in form:

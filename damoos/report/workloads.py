@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from damoos.units import show_bytes
-from damoos.workloads.catalog import Input, Real, WorkloadFile
+from damoos.workloads.catalog import Container, Input, Real, WorkloadFile
 
 
 def explanation(name: str, path: Path, file: WorkloadFile) -> Iterator[str]:
@@ -18,6 +18,8 @@ def explanation(name: str, path: Path, file: WorkloadFile) -> Iterator[str]:
     yield f"  tuned     min_age={tune.min_age}, by hand {tune.manual_min_age}; one run takes about {tune.unit_work}"
     for real in file.real:
         yield from _real(real)
+    for container in file.container:
+        yield from _container(container)
     if file.pattern:
         yield f"  pattern   {file.pattern.file}: accesses made by mempat; reports ops, ops_per_s"
     if file.model:
@@ -46,6 +48,16 @@ def _real(real: Real) -> Iterator[str]:
         yield f"  load      {shlex.join(real.load.command)}"
     for name, metric in real.metrics.items():
         yield f"  reports   {name} ({metric.better} is better)"
+
+
+def _container(container: Container) -> Iterator[str]:
+    runs = shlex.join(container.command) if container.command else "the program above"
+    yield f"  {container.role:<11} {container.name}: {runs}"
+    limits = container.memory_limits.items()
+    words = [f"{name} {show_bytes(sz_bytes)}" for name, sz_bytes in limits]
+    words += [f"policy {container.policy}"] if container.policy else []
+    if words:
+        yield f"            {', '.join(words)}"
 
 
 def _input(item: tuple[str, Input]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from damoos.errors import ConfigError, nearest
+from damoos.model.roles import ROLE_METRICS, ROLES, of_role, part
 from damoos.model.trial import Measurement, Score
 from damoos.units import parse_us
 
@@ -75,14 +76,28 @@ def term(name: str) -> Term:
     """
     if name in TERMS:
         return TERMS[name]
+    if "." in name:
+        return _of_one_role(name)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise ConfigError(f"'{name}' is not a metric{nearest(name, TERMS)}")
     return Term((name,), lambda run, _: run.metric(name), "as the run reports it")
 
 
+def _of_one_role(name: str) -> Term:
+    """``net_saving.tax``: a term of what is told of one role; see `damoos.model.roles`."""
+    whole, _, role = name.partition(".")
+    if role not in ROLES:
+        raise ConfigError(f"'{name}': there is no role '{role}'{nearest(role, ROLES)}")
+    of_all = term(whole)
+    needs = tuple(of_role(need, role) if need in ROLE_METRICS else need for need in of_all.needs)
+    if needs == of_all.needs:
+        raise ConfigError(f"'{name}': '{whole}' is not told of each role, only of the whole run")
+    return Term(needs, lambda run, base: of_all.of(part(run, role), part(base, role)), f"{of_all.meaning}, of a role")
+
+
 # Terms and sides of limits whose margin can only shrink while a run goes on.
 _BROKEN_BY_TIME = {("runtime_s", True), ("slowdown", True), ("speedup", False)}
-_LIMIT = re.compile(r"\s*(\w+)\s*(<=|>=|<|>)\s*([-+.\w%]+)(\s+every)?\s*")
+_LIMIT = re.compile(r"\s*(\w+(?:\.\w+)?)\s*(<=|>=|<|>)\s*([-+.\w%]+)(\s+every)?\s*")
 
 
 @dataclass(frozen=True)
@@ -129,7 +144,7 @@ def parse_limit(text: str) -> Limit:
     name, sign, word, every = match.groups()
     term(name)
     of_baseline = word.endswith("x")
-    if of_baseline and name in TERMS:
+    if of_baseline and name.partition(".")[0] in TERMS:
         raise ConfigError(f"--limit '{text}': '{name}' is already relative to the baseline; write a plain number")
     try:
         bound = float(word.removesuffix("x").removesuffix("%")) / (100 if word.endswith("%") else 1)

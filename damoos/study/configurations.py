@@ -6,14 +6,18 @@ order of a block depends on the study's seed and on the block's number only, so 
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, MeasurementError
+from damoos.model.roles import ROLES, of_role, part
 from damoos.model.trial import Measurement, Run, mean_measurement
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy, Policy, limited
+from damoos.policies.containers import NONE
+from damoos.scorers.terms import TERMS
 from damoos.statistics.summary import told
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.result import about
@@ -63,6 +67,11 @@ class Listing(Execution):
         workload = self._found.workload
         if not workload.has_runtime:
             raise ConfigError(f"'{workload.name}' always runs for a set time: its runtime says nothing about a scheme")
+        has_own = any(container.policy not in (None, NONE) for container in workload.containers)
+        if named.CONTAINERS in self._config.configs and not has_own:
+            raise ConfigError(
+                f"configuration '{named.CONTAINERS}': no [[container]] of workload '{workload.name}' has a 'policy'"
+            )
 
     def _failed(self) -> set[str]:
         return {run.arm for run in self._done.values() if run.error}
@@ -143,6 +152,37 @@ QUANTITIES: dict[str, Callable[[Measurement, Measurement], float]] = {
 }
 
 
+# What is told of each role of a workload that has containers, and of all of them together.
+ROLE_QUANTITIES: dict[str, Callable[[Measurement, Measurement], float]] = {
+    "memory_avg_bytes": _own("memory_avg_bytes"),
+    "net_avg_bytes": _own("net_avg_bytes"),
+    "net_saving": lambda base, run: TERMS["net_saving"].of(run, base),
+    "rss_avg_bytes": _own("rss_avg_bytes"),
+    "swap_avg_bytes": _own("swap_avg_bytes"),
+    "refaults_per_s": _own("refaults_per_s"),
+    "memory_pressure": lambda base, run: TERMS["memory_pressure"].of(run, base),
+    "cpu": lambda base, run: (run.metric("user_s") + run.metric("system_s")) / run.metric("runtime_s"),
+}
+
+
+def _by_role(pairs: Sequence[tuple[Measurement, Measurement]]) -> dict[str, dict[str, Any]]:
+    """`ROLE_QUANTITIES` of each role, and of ``all``; empty where there are no containers."""
+    if not pairs:
+        return {}
+    roles = [role for role in ROLES if of_role("memory_avg_bytes", role) in pairs[0][1].metrics]
+    parts = {role: [(part(base, role), part(run, role)) for base, run in pairs] for role in roles}
+    return {role: _told(of_it) for role, of_it in ({"all": pairs, **parts} if roles else {}).items()}
+
+
+def _told(pairs: Sequence[tuple[Measurement, Measurement]]) -> dict[str, Any]:
+    """What the machine can tell of `ROLE_QUANTITIES`."""
+    quantities = {}
+    for key, of in ROLE_QUANTITIES.items():
+        with contextlib.suppress(MeasurementError):  # zswap's size, say, before Linux 5.19
+            quantities[key] = told([of(*pair) for pair in pairs])
+    return quantities
+
+
 def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Sequence[Block]) -> dict[str, Any]:
     """One configuration of a listed study: what was in force, and its quantities; or why there are none.
 
@@ -158,7 +198,7 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
     Returns
     -------
     dict
-        ``scheme, operations, thp, record, protect, policy, nr_runs, error, quantities, damos``
+        ``scheme, operations, thp, record, protect, policy, nr_runs, error, quantities, roles, damos``
     """
     policy = named.policy(form, time_scale)
     runs = [block[name] for block in blocks if name in block]
@@ -172,6 +212,7 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
         "nr_runs": len(runs),
         "error": error,
         "quantities": {} if error else {key: told([of(*pair) for pair in pairs]) for key, of in QUANTITIES.items()},
+        "roles": {} if error else _by_role(pairs),
         "damos": {
             key: sum(stats[key] for stats in total)
             for key in ("nr_tried", "sz_tried_bytes", "nr_applied", "sz_applied_bytes")

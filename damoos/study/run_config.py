@@ -12,6 +12,7 @@ from damoos.damon.scheme import Context
 from damoos.errors import ConfigError
 from damoos.machines import catalog as machines
 from damoos.machines.base import Machine
+from damoos.policies import containers
 from damoos.workloads import catalog as workloads
 from damoos.workloads.base import LiveWorkload, Tuning, Workload
 
@@ -105,7 +106,9 @@ class RunConfig:
         """Find every wrong name and option before a machine is started."""
         machines.machine(self.machine, self.kernel)
         if self.workload:
-            workloads.find(self.workload)
+            for container in workloads.find(self.workload)[1].container:
+                if container.policy is not None:
+                    containers.rule(container.name, container.policy)
         else:
             self._own()
 

@@ -17,6 +17,7 @@ from damoos.errors import (
     UnsupportedError,
     nearest,
 )
+from damoos.model.roles import by_role
 from damoos.model.space import Param
 from damoos.model.trial import Measurement, RawSamples, Run, Score, Trial
 from damoos.policies import named
@@ -94,6 +95,7 @@ class Search(Execution):
                 " for a set time; use --score psi, or --score sla with --limit on a --metric"
             )
         reported = {*METRICS, *self._found.facts.get("metrics", ()), *workload.reports}
+        reported |= by_role(reported, workload.roles)
         for name in self._study.scorer.needs:
             if name not in reported:
                 raise ConfigError(

@@ -6,11 +6,12 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from damoos.errors import ConfigError, MeasurementError
+from damoos.model.roles import ROLES
 from damoos.workloads.metrics import Metric
 from damoos.workloads.tools import tool
 
@@ -50,7 +51,7 @@ class Workload(ABC):
     ``variant`` is ``real``, or ``model`` for a pattern of memory accesses that stands for another program; ``note``
     is what people must know of it, printed with every study. ``reports`` names the metrics that `metrics` gives.
     ``call`` is the agent's call that runs it. ``has_runtime`` is False where a run lasts for as long as it is told to,
-    so that a slowdown cannot be seen in its runtime.
+    so that a slowdown cannot be seen in its runtime. ``containers`` is empty where its program runs alone.
     """
 
     name: str
@@ -59,7 +60,13 @@ class Workload(ABC):
     reports: tuple[str, ...] = ()
     call: str = "run"
     has_runtime: bool = True
+    containers: tuple[Container, ...] = ()
     tuning: Tuning
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Those of its containers."""
+        return tuple(role for role in ROLES if any(container.role == role for container in self.containers))
 
     @abstractmethod
     def spec(self, copy: Copy, vcpus: int = 1, arch: str = "") -> dict[str, Any]:
@@ -114,6 +121,33 @@ class Load:
 
 
 @dataclass(frozen=True)
+class Container:
+    """What runs beside a program, or the program itself, in a cgroup of its own.
+
+    Parameters
+    ----------
+    name : str
+    role : str
+        One of `damoos.model.roles.ROLES`.
+    argv : tuple of str or None
+        Its command line; None for the workload's own program.
+    env : mapping
+        Environment variables to set.
+    memory_limits : mapping of str to int, bytes
+        By the names of the files of its cgroup.
+    policy : str or None
+        A rule in user space for it alone, or ``none``; None for that of the run.
+    """
+
+    name: str
+    role: str
+    argv: Words | None
+    env: Mapping[str, str] = field(default_factory=dict)
+    memory_limits: Mapping[str, int] = field(default_factory=dict)
+    policy: str | None = None
+
+
+@dataclass(frozen=True)
 class Program:
     """A program, and how it is run.
 
@@ -134,6 +168,8 @@ class Program:
     metrics : mapping of str to Metric
     folder : Path
         Where ``{file:NAME}`` is looked for.
+    containers : tuple of Container
+        What runs beside it, and itself; empty where it runs alone.
     """
 
     argv: Words
@@ -143,6 +179,7 @@ class Program:
     load: Load | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     folder: Path = Path()
+    containers: tuple[Container, ...] = ()
 
 
 class ProgramWorkload(Workload):
@@ -157,6 +194,7 @@ class ProgramWorkload(Workload):
         self._program = program
         self.tuning = tuning
         self.reports = tuple(program.metrics)
+        self.containers = program.containers
 
     def spec(self, copy: Copy, vcpus: int = 1, arch: str = "") -> dict[str, Any]:
         """All words filled in, files brought over."""
@@ -181,6 +219,17 @@ class ProgramWorkload(Workload):
                 "ready": filled(load.ready),
                 "warm_up": [filled(words) for words in load.warm_up],
             },
+            **({"containers": [self._container(one, filled) for one in self.containers]} if self.containers else {}),
+        }
+
+    def _container(self, container: Container, filled: Callable[[Sequence[str]], list[str]]) -> dict[str, Any]:
+        return {
+            "name": container.name,
+            "role": container.role,
+            "argv": container.argv and filled(container.argv),
+            "env": dict(container.env),
+            "memory_limits": dict(container.memory_limits),
+            "policy": container.policy,
         }
 
     def _filled(self, word: str, copy: Copy, vcpus: int, arch: str) -> str:
@@ -207,7 +256,8 @@ class ProgramWorkload(Workload):
         """All that is run."""
         program = self._program
         load = program.load and [program.load.argv, program.load.ready, program.load.warm_up]
-        text = json.dumps([program.argv, sorted(program.env.items()), program.stdin, program.setup, load])
+        words = [program.argv, sorted(program.env.items()), program.stdin, program.setup, load]
+        text = json.dumps([*words, *(asdict(container) for container in program.containers)])
         files = sorted({match[2] for match in _PLACEHOLDER.finditer(text) if match[2]})
         return json.dumps([text, {name: (program.folder / name).read_text() for name in files}])
 

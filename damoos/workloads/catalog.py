@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -266,7 +266,7 @@ class Real(Table):
                 f" machine more memory, or leave ':{chosen}' out for an input that fits"
             )
 
-    def program(self, folder: Path, chosen: str | None) -> Program:
+    def program(self, folder: Path, chosen: str | None, containers: tuple[Container, ...] = ()) -> Program:
         """With the words of one input; ``folder`` is where files beside the workload's are."""
         words = self.inputs[chosen].words if chosen else ()
 
@@ -287,10 +287,105 @@ class Real(Table):
             ),
             metrics=self.metrics,
             folder=folder,
+            containers=tuple(
+                base.Container(
+                    one.name,
+                    one.role,
+                    filled(one.command) if one.command else None,
+                    one.env,
+                    one.memory_limits,
+                    one.policy,
+                )
+                for one in containers
+            ),
         )
 
     def _filled(self, word: str, words: Words) -> str:
         return with_trees(word.replace("{input}", " ".join(words)))
+
+
+class Container(Table):
+    """``[[container]]``: what runs beside the program on the machine, in a cgroup of its own; or the program itself.
+
+    Parameters
+    ----------
+    name : str
+        Of lower-case letters, digits and hyphens.
+    role : {"application", "sidecar", "tax"}
+        The work itself; what comes with each application, such as a proxy or a logger; what each machine runs.
+    command : list of str
+        Its command line, with the same words as that of the program. It runs in the same folder until the run ends. The
+        one table without it is of the program itself.
+    needs : str
+        Program that must be there; the first word of the command where it is left out.
+    packages : list of str
+        Debian's; put into the guest's image.
+    env : table of str
+        Environment variables to set.
+    memory_max, memory_high, swap_max : str, size
+        Limits of its memory (memory.max, memory.high, memory.swap.max).
+    memory_min, memory_low : str, size
+        Memory that is kept for it when others need some (memory.min), or if it can be (memory.low).
+    policy : str
+        A policy in user space for it alone, such as ``senpai:ratio=1%``, or ``none``. It takes the place of the run's.
+    """
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]*$")
+    role: Literal["application", "sidecar", "tax"]
+    command: Words = ()
+    needs: str | None = None
+    packages: Words = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    memory_max: str | None = None
+    memory_high: str | None = None
+    memory_min: str | None = None
+    memory_low: str | None = None
+    swap_max: str | None = None
+    policy: str | None = None
+
+    @field_validator("memory_max", "memory_high", "memory_min", "memory_low", "swap_max")
+    @classmethod
+    def _is_size(cls, words: str | None) -> str | None:
+        if words is not None:
+            parse_bytes(words)
+        return words
+
+    @model_validator(mode="after")
+    def _runs_something(self) -> Container:
+        if self.name in _OUTPUTS:
+            raise ValueError(f"container '{self.name}': damoos uses this name itself; choose another one")
+        if not self.command and (self.role != "application" or self.needs or self.packages or self.env):
+            raise ValueError(
+                f"container '{self.name}' has no command, so it is the program of [real]: its role is application, and"
+                " 'needs', 'packages' and 'env' are keys of [real]"
+            )
+        return self
+
+    @property
+    def memory_limits(self) -> dict[str, int]:
+        """Limits and protection in bytes, by the names of the files of its cgroup."""
+        files = {"memory.max": self.memory_max, "memory.high": self.memory_high, "memory.min": self.memory_min}
+        files |= {"memory.low": self.memory_low, "memory.swap.max": self.swap_max}
+        return {name: parse_bytes(words) for name, words in files.items() if words is not None}
+
+    def check(self, machine: Place, name: str) -> None:
+        """Refuse a machine that lacks its program.
+
+        Raises
+        ------
+        UnsupportedError
+        """
+        needs = with_trees(self.needs or self.command[0]) if self.command else ""
+        is_brought = not self.needs and "{" in needs
+        if needs and not is_brought and not machine.which(needs):
+            way = f" (apt-get install {' '.join(self.packages)})" if self.packages else ""
+            raise UnsupportedError(
+                f"{name}: container '{self.name}' needs {needs}, which is not installed on the machine{way}"
+            )
+
+
+# Their output is in files of these names, beside that of the containers.
+_OUTPUTS = ("program", "load", "helper")
 
 
 class Pattern(Table):
@@ -367,6 +462,8 @@ class WorkloadFile(Table):
         A pattern of memory accesses that is a workload of its own.
     model : table
         A pattern that stands for the program where it is not installed.
+    container : tables
+        What runs beside the program.
     published : table
         Numbers to hold a model against.
     """
@@ -376,6 +473,7 @@ class WorkloadFile(Table):
     real: tuple[Real, ...] = ()
     pattern: Pattern | None = None
     model: Model | None = None
+    container: tuple[Container, ...] = ()
     published: Published | None = None
 
     @field_validator("real", mode="before")
@@ -390,6 +488,24 @@ class WorkloadFile(Table):
                 "a workload file has either [pattern] or [real] (with a [model] beside it, if there is one)"
             )
         return self
+
+    @model_validator(mode="after")
+    def _containers_can_run(self) -> WorkloadFile:
+        if self.container and (self.pattern or self.model):
+            raise ValueError("a [[container]] runs beside the program of [real], not beside a [pattern] or a [model]")
+        names = [one.name for one in self.containers]
+        if len(set(names)) < len(names):
+            raise ValueError("each [[container]] needs a name of its own")
+        if sum(not one.command for one in self.containers) > 1:
+            raise ValueError("only one [[container]] may be without a command: it is the program of [real]")
+        return self
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        """Its containers, the one of the program of ``[real]`` among them; empty where that runs alone."""
+        if not self.container or any(not one.command for one in self.container):
+            return self.container
+        return (Container(name="application", role="application"), *self.container)
 
 
 @dataclass(frozen=True)
@@ -435,6 +551,7 @@ def wanted(name: str) -> Wanted:
     """What the workload's real forms need on a machine."""
     file = find(name)[1]
     packages = {package for real in file.real for package in real.packages}
+    packages |= {package for container in file.container for package in container.packages}
     return Wanted(tuple(sorted(packages)), tuple(sorted({tree for real in file.real for tree in real.trees})))
 
 
@@ -497,13 +614,17 @@ def _program(name: str, path: Path, file: WorkloadFile, real: Real, machine: Pla
     stem, named = split(name)
     if named:
         real.check(machine, stem, named)
+    for container in file.containers:
+        container.check(machine, stem)
     chosen = named or real.chosen(machine, stem)
     work_s = real.inputs[chosen].work_s(machine.emulated) if chosen else 0.0
     # The ages of [tune] are for runs of its unit_work. Those of a user's own schemes are what they are.
     scale = max(1, round(file.tune.tuning().unit_work_s / work_s)) if work_s else 1
     is_chosen = chosen is not None and named is None and real.input is None
     tuning = replace(file.tune.tuning(scale), time_scale=1)
-    runs = ProgramWorkload(f"{stem}:{chosen}" if is_chosen else name, real.program(path.parent, chosen), tuning)
+    runs = ProgramWorkload(
+        f"{stem}:{chosen}" if is_chosen else name, real.program(path.parent, chosen, file.containers), tuning
+    )
     if is_chosen:
         cpu = "an emulated CPU" if machine.emulated else "its CPUs"
         memory = f"{show_bytes(machine.mem_bytes)} of memory and {cpu}" if machine.mem_bytes else cpu

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from damoos.common import html
-from damoos.comparison.configurations import rows
+from damoos.comparison.configurations import role_rows, rows
 from damoos.policies import named
 from damoos.policies.named import BASELINE
 from damoos.report.charts import Axis, Bars, Chart, Line, Panel
@@ -35,6 +35,8 @@ def write(found: Result, results: Sequence[Result], artifacts: Artifacts) -> lis
         artifacts.write_json("evaluation.json", {**found, "studies": list(results)}),
         artifacts.write_text("evaluation.csv", to_csv(rows(results))),
     ]
+    if by_role := role_rows(results):
+        written.append(artifacts.write_text("evaluation-roles.csv", to_csv(by_role)))
     for machine in found["machines"]:
         figure = chart({"machines": [machine]}, results)
         figures = {"evaluation": figure}
@@ -68,7 +70,9 @@ def to_html(found: Result, results: Sequence[Result]) -> str:
     failures = (
         [html.pairs({failure["study"]: failure["error"] for failure in found["failures"]})] if found["failures"] else []
     )
-    return html.section(f"evaluation {found['sweep']}", html.table(columns, cells), *failures)
+    by_role = role_cells(results)
+    roles = [html.table(ROLE_COLUMNS, by_role)] if by_role else []
+    return html.section(f"evaluation {found['sweep']}", html.table(columns, cells), *roles, *failures)
 
 
 def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
@@ -90,6 +94,54 @@ def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[
         yield from _averages(machine, width)
     for share in machine["thp"]:
         yield _share(share)
+    yield from _roles(results)
+
+
+def _roles(results: Sequence[Result]) -> Iterator[str]:
+    """What each role of workloads with containers takes, and gives back."""
+    cells = [ROLE_COLUMNS, *role_cells(results)]
+    if len(cells) == 1:
+        return
+    yield "  by role (net: all that is charged, and what its swapped pages take; net saving: of the baseline's net)"
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        words = [word.ljust(width) for word, width in zip(row[:3], widths[:3], strict=True)]
+        numbers = [word.rjust(width) for word, width in zip(row[3:], widths[3:], strict=True)]
+        yield "  " + "  ".join([*words, *numbers])
+
+
+ROLE_COLUMNS = (
+    "workload", "config", "role", "memory", "net", "net saving", "RSS", "on swap", "refaults/s", "pressure", "CPU",
+)  # fmt: skip
+"""Of the table by role; pressure and CPU are shares of the runtime."""
+
+
+def role_cells(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    """Rows of `ROLE_COLUMNS`; a dash is what the machine cannot tell."""
+    return [
+        (
+            _name(result), name, role, *(show(quantities[key]) if key in quantities else "-" for key, show in _OF_ROLE)
+        )
+        for result in results
+        for name, config in result["configs"].items()
+        for role, quantities in config.get("roles", {}).items()
+    ]  # fmt: skip
+
+
+def _size(quantity: Mapping[str, Any]) -> str:
+    return show_bytes(quantity["mean"])
+
+
+_OF_ROLE: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
+    ("memory_avg_bytes", _size),
+    ("net_avg_bytes", _size),
+    ("net_saving", change),
+    ("rss_avg_bytes", _size),
+    ("swap_avg_bytes", _size),
+    ("refaults_per_s", lambda quantity: f"{quantity['mean']:.1f}"),
+    ("memory_pressure", lambda quantity: f"{quantity['mean']:.2%}"),
+    ("cpu", lambda quantity: f"{quantity['mean']:.1%}"),
+)
 
 
 def _name(result: Result) -> str:

@@ -62,6 +62,7 @@ def context(found: fleet.Fleet, machines: Sequence[Machine]) -> dict[str, Any]:
         "averages_say": _AVERAGES,
         "shares": list(_shares(machines)),
         "numbers": _numbers(results),
+        "roles": _roles(results),
         "machines": fleet.machines(found),
         "machines_say": fleet.machines_say(found),
         "configurations": _configurations(results[0]),
@@ -168,6 +169,18 @@ def _number(result: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> 
         shown.ratio(quantities.get("memory_efficiency")), shown.size(mean("anon_huge_avg_bytes")),
         shown.share(mean("kdamond_cpu")), shown.word(config["error"], "bad"),
     ]  # fmt: skip
+
+
+def _roles(results: Sequence[Mapping[str, Any]]) -> Table | None:
+    """By role; None where nothing ran in containers."""
+    columns = {name: WORDS if nth < 3 else NUMBERS for nth, name in enumerate(configurations.ROLE_COLUMNS)}
+    columns = {"machine": WORDS, **columns}
+    rows = [
+        [shown.word(text) for text in (result["machine"]["name"], *cells)]
+        for result in results
+        for cells in configurations.role_cells([result])
+    ]
+    return Table(columns, rows, "What each role of a workload takes", sortable=False) if rows else None
 
 
 def _configurations(result: Mapping[str, Any]) -> Table:

@@ -10,7 +10,7 @@ from damoos.errors import ConfigError, UnsupportedError, WorkloadError
 from damoos.machines.base import Conditions
 from damoos.policies.base import DamosPolicy, LimitedPolicy, NonePolicy
 from damoos.testing.fake import FakeMachine
-from damoos.workloads.base import Program, ProgramWorkload, Tuning
+from damoos.workloads.base import Container, Program, ProgramWorkload, Tuning
 
 PROGRAM = ProgramWorkload("redis", Program(("redis-server",)), Tuning())
 
@@ -64,6 +64,11 @@ def test_a_program_that_needs_more_than_its_limit_is_told_so(monkeypatch: pytest
     monkeypatch.setattr(session.agent, "call", lambda name, **args: answer(name, **args) | killed)
     with pytest.raises(WorkloadError, match="redis ended because it needs more than the 1 MiB that it was limited to"):
         run_once(session, FakeMachine(), PROGRAM, LimitedPolicy(NonePolicy(), {"memory.max": 1 << 20}), 10)
+    own = Container("redis", "application", None, memory_limits={"memory.max": 2 << 20})
+    beside = Container("agent", "tax", ("agent",), memory_limits={"memory.max": 1 << 19})
+    limited = ProgramWorkload("redis", Program(("redis-server",), containers=(own, beside)), Tuning())
+    with pytest.raises(WorkloadError, match="redis ended because it needs more than the 2 MiB that it was limited to"):
+        run_once(session, FakeMachine(), limited, NonePolicy(), 10)
 
 
 def test_where_pages_went_is_part_of_the_provenance() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement
 from damoos.scorers import scorer
-from damoos.scorers.terms import Limit, parse_limit
+from damoos.scorers.terms import Limit, parse_limit, term
 
 from .conftest import BASELINE, GIB, run, scored
 
@@ -20,6 +20,24 @@ def test_the_net_saving_charges_the_swap_pool() -> None:
     measured = run(rss_avg_bytes=1 * GIB, net_avg_bytes=3 * GIB)
     assert scored("sla", measured).value == 0.75
     assert scored("sla", measured, maximize="net_saving").value == 0.25
+
+
+def test_a_term_of_one_role_reads_what_is_told_of_it() -> None:
+    own = {"net_avg_bytes.tax": 3 * GIB, "psi_some_us.tax": 2e6}
+    measured, base = (
+        run(net_avg_bytes=9 * GIB, **own),
+        run(net_avg_bytes=9 * GIB, **own | {"net_avg_bytes.tax": 4 * GIB}),
+    )
+    assert term("net_saving.tax").needs == ("net_avg_bytes.tax",)
+    assert term("net_saving.tax").of(measured, base) == 0.25
+    assert term("net_avg_bytes.tax").of(measured, base) == 3 * GIB
+    limit = parse_limit("memory_pressure.tax<=4%")
+    assert limit.needs == ("psi_some_us.tax", "runtime_s")
+    assert limit.margin(measured, base) == pytest.approx(1 - 2 / measured.metric("runtime_s") / 0.04)
+    with pytest.raises(ConfigError, match="there is no role 'taxes'; did you mean 'tax'"):
+        term("net_saving.taxes")
+    with pytest.raises(ConfigError, match="'slowdown' is not told of each role"):
+        parse_limit("slowdown.tax<=5%")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from damoos.api import comparisons
-from damoos.comparison.configurations import evaluation, thp_shares
+from damoos.comparison.configurations import evaluation, role_rows, thp_shares
 from damoos.dispatch.local import LocalDispatcher
 from damoos.errors import ConfigError, MeasurementError, UnsupportedError, WorkloadError
 from damoos.machines import catalog
@@ -17,6 +17,7 @@ from damoos.model.trial import Measurement, Run
 from damoos.policies import named
 from damoos.prediction.forecast import Size
 from damoos.report.comparison.configurations import memory_chart, text
+from damoos.report.html import evaluation as page
 from damoos.statistics.intervals import interval, interval_of_average
 from damoos.statistics.summary import told
 from damoos.study.configurations import config_json, plan
@@ -24,7 +25,7 @@ from damoos.study.evaluation_config import EvaluationConfig
 from damoos.sweeps.driver import drive
 from damoos.sweeps.estimate import estimate
 from damoos.sweeps.sweep import Sweep
-from damoos.testing.fake import MADVISED, RSS_BYTES, THP_BLOAT, THP_GAIN, FakeMachine, FakeSession
+from damoos.testing.fake import MADVISED, RSS_BYTES, THP_BLOAT, THP_GAIN, FakeAgent, FakeMachine, FakeSession
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
 
@@ -383,3 +384,65 @@ def test_a_suggested_size_is_proved_by_runs_under_it(fleet, tmp_path: Path) -> N
     none = Size(int(RSS_BYTES), int(RSS_BYTES), float("inf"), 0.0, 0.0)
     with pytest.raises(ConfigError, match="there is nothing to prove"):
         comparisons.prove_size(none, tmp_path, WORKLOADS[0], "a", results=tmp_path)
+
+
+CONTAINERS = """
+description = "two programs"
+[real]
+command = ["server"]
+needs = "server"
+[real.metrics]
+ops_per_s = { better = "higher", json = "ops_per_s" }
+[[container]]
+name = "agent"
+role = "tax"
+command = ["agent"]
+"""
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workload of two containers, and machines that have its programs."""
+    call = FakeAgent.call
+
+    def answer(agent: FakeAgent, name: str, **args: object) -> object:
+        return args["program"] if name == "which" else call(agent, name, **args)
+
+    monkeypatch.setattr(FakeAgent, "call", answer)
+    file = tmp_path / "two.toml"
+    file.write_text(CONTAINERS + 'policy = "senpai:ratio=1%"\n')
+    return file
+
+
+def test_containers_are_told_by_role(fleet: dict[str, FakeMachine], tmp_path: Path, two: Path) -> None:
+    one = make(tmp_path, ["containers", "senpai"], [str(two)])
+    go(one)
+    result = only(one)
+    for name, steered in (("baseline", 0), ("containers", 1), ("senpai", 2)):
+        roles = result["configs"][name]["roles"]
+        assert list(roles) == ["all", "application", "tax"]
+        means = {role: quantities["net_avg_bytes"]["mean"] for role, quantities in roles.items()}
+        assert means["all"] == pytest.approx(means["application"] + means["tax"])
+        assert roles["tax"]["net_saving"]["mean"] == pytest.approx(0.1 * steered, abs=0.01)
+    shown = {"machines": evaluation([result]), "failures": []}
+    table = [line.split() for line in text(shown, [result]).splitlines()]
+    assert [words[1:3] for words in table[-9:]][3:6] == [["containers", r] for r in ("all", "application", "tax")]
+    page.write(one, tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().count(">application</td>") == 3
+    rows = role_rows([result])
+    assert len(rows) == 9
+    assert rows[-1]["role"] == "tax"
+    assert rows[-1]["net_saving_low"] < rows[-1]["net_saving"] < rows[-1]["net_saving_high"]
+
+
+def test_policies_of_containers_are_checked_before_anything_runs(
+    fleet: dict[str, FakeMachine], tmp_path: Path, two: Path
+) -> None:
+    two.write_text(CONTAINERS)
+    told = []
+    go(make(tmp_path, ["containers"], [str(two)]), lambda kind, said: told.append(str(said)))
+    assert any("no [[container]] of workload 'two' has a 'policy'" in said for said in told)
+    assert sum(machine.nr_runs for machine in fleet.values()) == 0
+    two.write_text(CONTAINERS + 'policy = "prcl"\n')
+    with pytest.raises(ConfigError, match="container 'agent': policy 'prcl' is none of none, senpai"):
+        make(tmp_path, ["senpai"], [str(two)])

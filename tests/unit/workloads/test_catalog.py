@@ -294,3 +294,69 @@ def test_a_program_that_takes_two_suites_waits_for_the_other(own_cache: Path) ->
     install.install("cassandra", str(TREES / "cassandra"))
     tried = try_out("cassandra", "guest", lambda _: None)  # starts no guest
     assert (tried.works, tried.fails, tried.waits) == ([], {}, {"cassandra/ycsb": ["ycsb"]})
+
+
+CONTAINERS = """
+description = "two programs"
+[real]
+command = ["server"]
+needs = "server"
+packages = ["server"]
+[[container]]
+name = "agent"
+role = "tax"
+command = ["python3", "{file:agent.py}", "{vcpus}"]
+packages = ["python3"]
+env = { A = "1" }
+memory_min = "1M"
+policy = "senpai"
+"""
+
+
+def test_containers_run_beside_the_program(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(CONTAINERS)
+    (tmp_path / "agent.py").write_text("")
+    found = catalog.workload(str(file), catalog.Place(lambda program: program))
+    application, agent = found.spec(copy, 2)["containers"]
+    nothing = {"env": {}, "memory_limits": {}, "policy": None}
+    assert application == {"name": "application", "role": "application", "argv": None, **nothing}
+    assert agent == {
+        "name": "agent", "role": "tax", "argv": ["python3", copy(tmp_path / "agent.py"), "2"], "env": {"A": "1"},
+        "memory_limits": {"memory.min": 1 << 20}, "policy": "senpai",
+    }  # fmt: skip
+    assert found.roles == ("application", "tax")
+    assert catalog.wanted(str(file)).packages == ("python3", "server")
+    file.write_text(CONTAINERS.replace("1M", "2M"))
+    assert catalog.workload(str(file), catalog.Place(lambda program: program)).identity != found.identity
+    with pytest.raises(UnsupportedError, match=r"container 'agent' needs python3, .*apt-get install python3"):
+        catalog.workload(str(file), catalog.Place({"server": "server"}.get))
+
+
+def test_the_program_itself_can_have_limits_and_a_policy(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(CONTAINERS + '[[container]]\nname = "server"\nrole = "application"\nmemory_low = "3M"\n')
+    agent, server = catalog.find(str(file))[1].containers
+    assert (agent.name, server.name, server.memory_limits) == ("agent", "server", {"memory.low": 3 << 20})
+
+
+TWICE = '[[container]]\nname = "agent"\nrole = "tax"\ncommand = ["x"]\n[[container]]'
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (('role = "tax"', 'role = "taxes"'), "'application', 'sidecar' or 'tax'"),
+        (('name = "agent"', 'name = "load"'), "damoos uses this name itself"),
+        (('name = "agent"', 'name = "../agent"'), "match"),
+        (('command = ["python3", "{file:agent.py}", "{vcpus}"]\n', ""), "has no command, so it is the program of"),
+        (('memory_min = "1M"', 'memory_min = "much"'), "much"),
+        (("[[container]]", TWICE), "of its own"),
+        (('[real]', '[model]\nfile = "x"\nrate = 1\ntime_scale = 1\nmemory_scale = 1\n[real]'), "not beside"),
+    ],
+)  # fmt: skip
+def test_a_container_that_cannot_be_is_refused(tmp_path: Path, change: tuple[str, str], wrong: str) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(CONTAINERS.replace(*change))
+    with pytest.raises(ConfigError, match=wrong):
+        catalog.find(str(file))
