@@ -32,11 +32,6 @@ class MeterByRole:
         # Of a swap device of ours a role has a share only, by its part of what is swapped.
         self._roles = {role: (group, Meter(group, None)) for role, group in roles.items()}
 
-    @property
-    def oom_kills(self) -> int:
-        """How many processes of this machine the kernel has killed since, because memory ran out."""
-        return self._whole.oom_kills
-
     def sample(self, pids: list[int]) -> None:
         """Look at the memory of all, and of each role."""
         self._whole.sample(pids)
@@ -145,6 +140,11 @@ class Containers:
         """The rules of containers are followed from now on."""
         for steering in self._steering.values():
             steering.begin()
+
+    def measured_from_now(self) -> None:
+        """Count the rules' CPU time anew."""
+        for steering in self._steering.values():
+            steering.measured_from_now()
 
     def step(self) -> float:
         """Follow the rules where it is time to; returns in how many seconds it will be."""

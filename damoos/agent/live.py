@@ -107,15 +107,14 @@ class Live:
 
         cpu = CpuTimes(self._check_alive())
         spent_s = self._scheme.cpu_s() if self._scheme else 0.0
-        rule_s = self._steering.cpu_s()
+        self._steering.measured_from_now()
         self._watch(spec["window_s"], spec["sample_s"], look)
         result, after = meter.read(), self._done()
         result |= {**self._scheme.tuned(), **self._scheme.recorded()} if self._scheme else {}
         if "user_s" not in result:  # the cgroup's, if it has one, are exact
             result |= cpu.spent()
-        if rule := self._steering.result():
-            result["controller"] = {**rule["controller"], "cpu_s": self._steering.cpu_s() - rule_s}
         result |= {
+            **self._steering.result(),
             "kdamond_cpu_s": self._scheme.cpu_s() - spent_s if self._scheme else 0.0,
             "damos": [{name: stats[name] - was.get(name, 0) for name in stats} for stats, was in zip(after, before)],
             "readings": readings,

@@ -56,11 +56,6 @@ class Meter:
         """Time since the meter was made."""
         return time.monotonic() - self._start
 
-    @property
-    def oom_kills(self) -> int:
-        """How many processes of this machine the kernel has killed since, because memory ran out."""
-        return proc.oom_kills() - self._oom_kills
-
     def sample(self, pids: list[int]) -> None:
         """Look at the memory of a process tree now."""
         begun_s = time.thread_time()
@@ -116,7 +111,7 @@ class Meter:
             "sample_columns": SAMPLE_COLUMNS,
             "samples": self._samples,
             "sampling_cpu_s": self._sampling_cpu_s,
-            "oom_kills": self.oom_kills,
+            "oom_kills": proc.oom_kills() - self._oom_kills,
             "peak_bytes": memcg.number(self._group and self._group / "memory.peak"),
             "placement": memcg.placement(self._group),
             "huge_pages": huge_pages.settings(),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import cgroup, children, proc
+from damoos.agent import cgroup, children, memcg, proc
 from damoos.agent.containers import Containers, MeterByRole
 from damoos.agent.folders import Folders
 from damoos.agent.machine_setup import drop_caches, set_aslr
@@ -21,6 +21,7 @@ from damoos.agent.swap import Swap
 from damoos.agent.undo import UndoLog
 from damoos.damon.damo_json import context_from_json
 from damoos.errors import WorkloadError
+from damoos.units import show_bytes
 
 READY_S = 120.0
 _ASK_AGAIN_S = 0.1
@@ -124,6 +125,8 @@ class Run:
                 return {**self._until_end(program, program, meter), "accepted": accepted}
             self._warm_up(program, load)
             meter, spent_s = self._containers.meter(), self._scheme.cpu_s() if self._scheme else 0.0
+            self._steering.measured_from_now()
+            self._containers.measured_from_now()
             generator = self._programs.start(load["argv"], "load", self._load_group)
             try:
                 result = self._until_end(program, generator, meter)
@@ -144,6 +147,8 @@ class Run:
         final: dict[str, Any] = self._scheme.final() if self._scheme else {"damos": [], "kdamond_cpu_s": 0.0}
         # Its files are complete only once it has ended; the CPU time of more than one program is their cgroup's.
         self._programs.end(awaited)
+        if ended and awaited.exit_status != 0 and awaited is not program and self._killed():
+            raise self._server_ended()
         if (awaited is program and "roles" not in readings) or "user_s" not in readings:
             readings |= dict(zip(("user_s", "system_s"), awaited.cpu_s))
         return {
@@ -166,6 +171,8 @@ class Run:
         for argv in load["warm_up"]:
             status = self._helper(program, argv)
             if status != 0:
+                if self._killed():
+                    raise self._server_ended()
                 raise WorkloadError(f"warm-up: '{' '.join(argv)}' ended with {status}: {self._programs.said('helper')}")
 
     def _helper(self, program: Program, argv: Sequence[str]) -> int:
@@ -202,10 +209,20 @@ class Run:
                 self._programs.check_output()
                 self._containers.check()
                 if awaited is not program and program.has_ended:
-                    killed = ": the kernel killed it, because memory ran out" if meter and meter.oom_kills else ""
-                    raise WorkloadError(f"the server ended under its load{killed}: {self._programs.said('program')}")
+                    raise self._server_ended()
                 next_look = max(next_look + self._spec["sample_s"], now)
             due_s = min(self._steering.step(), self._containers.step())
             return min(next_look - time.monotonic(), due_s)
 
         return self._programs.wait(awaited, limit_s, look)
+
+    def _server_ended(self) -> WorkloadError:
+        return WorkloadError(f"the server ended under its load{self._killed()}: {self._programs.said('program')}")
+
+    def _killed(self) -> str:
+        """That the kernel has killed the program, because memory ran out, for an error message; else nothing."""
+        if not memcg.counts(self._server_group).get("limit_oom_kill"):
+            return ""
+        limit = (self._spec.get("memory_limits") or {}).get("memory.max")
+        why = f"it needs more than the {show_bytes(limit)} that it was limited to" if limit else "memory ran out"
+        return f", because {why}, and the kernel killed it"

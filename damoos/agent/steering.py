@@ -72,6 +72,11 @@ class Steering:
         if self._controller:
             self._controller.begin(time.monotonic(), self._log, scheme)
 
+    def measured_from_now(self) -> None:
+        """Count the rule's CPU time anew; what it took while a server warmed up is no part of what is measured."""
+        if self._controller:
+            self._controller.measured_from_now()
+
     def step(self) -> float:
         """Follow the rule if it is time to; returns in how many seconds it will be."""
         if not self._controller:
@@ -81,10 +86,6 @@ class Steering:
     def result(self) -> dict[str, Any]:
         """What the rule did: ``controller``; empty where there is none."""
         return {"controller": self._controller.told()} if self._controller else {}
-
-    def cpu_s(self) -> float:
-        """CPU time of the rule so far."""
-        return self._controller.cpu_s if self._controller else 0.0
 
 
 def _set(path: Path, value: str, log: UndoLog) -> None:

@@ -22,6 +22,7 @@ from damoos.machines.guest import GuestSession, kernels
 from damoos.policies.base import LimitedPolicy, NonePolicy
 from damoos.policies.catalog import parse
 from damoos.workloads import catalog
+from damoos.workloads.base import Load, Program, ProgramWorkload
 from damoos.workloads.tools import PROTECT, tool
 from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, hot_cold, open_guest, prcl, shell
 
@@ -132,6 +133,10 @@ def test_a_run_under_a_limit_pages_and_one_that_cannot_is_said_to_need_more(gues
         workload = catalog.command(f'python3 -c "{locked}"', catalog.Tune().tuning())
         with pytest.raises(WorkloadError, match="because it needs more than the 32 MiB that it was limited to"):
             lease.run(workload, LimitedPolicy(NonePolicy(), {"memory.max": 32 * MIB}), 60)
+        load = Load(("true",), (), (("sleep", "600"),))  # the server is killed while it is warmed up
+        server = ProgramWorkload("server", Program(("python3", "-c", locked), load=load), catalog.Tune().tuning())
+        with pytest.raises(WorkloadError, match=r"the server ended .* because it needs more than the 32 MiB"):
+            lease.run(server, LimitedPolicy(NonePolicy(), {"memory.max": 32 * MIB}), 60)
     assert_clean(guest)
 
 

@@ -91,6 +91,10 @@ class Controller(ABC):
         self._next_s = now_s + self.interval_s
         self.look()
 
+    def measured_from_now(self) -> None:
+        """Count CPU time anew: what was spent before, on a server's warm-up, is no part of what is measured."""
+        self.cpu_s = 0.0
+
     def step(self, now_s: float) -> float:
         """Decide if it is time to; returns when it will be the next time."""
         if now_s >= self._next_s:
