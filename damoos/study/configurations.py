@@ -18,7 +18,7 @@ from damoos.policies import named
 from damoos.policies.base import DamosPolicy, Policy, limited
 from damoos.policies.containers import NONE
 from damoos.scorers.terms import TERMS
-from damoos.statistics.summary import told
+from damoos.statistics.summary import Quantity, told
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.result import about
 from damoos.study.steps import Execution, Part, Watcher, peak_of
@@ -114,7 +114,7 @@ def result_of(study: EvaluationStudy, time_scale: int, elapsed_s: float) -> dict
         "repeats": study.config.repeats,
         "time_scale": time_scale,
         "configs": {
-            name: config_json(name, config, time_scale, blocks)
+            name: config_json(name, config, time_scale, blocks, study.setting.reports)
             | {"memory_limits": named.limits_of(config["memory"], peak_bytes) if "memory" in config else {}}
             for name, config in forms.items()
         },
@@ -124,23 +124,25 @@ def result_of(study: EvaluationStudy, time_scale: int, elapsed_s: float) -> dict
 
 
 Block = Mapping[str, Run]
+Pair = tuple[Measurement, Measurement]
+Of = Callable[[Measurement, Measurement], float]
 
 
-def _ratio(metric: str) -> Callable[[Measurement, Measurement], float]:
+def _ratio(metric: str) -> Of:
     return lambda base, run: base.metric(metric) / run.metric(metric)
 
 
-def _change(metric: str) -> Callable[[Measurement, Measurement], float]:
+def _change(metric: str) -> Of:
     return lambda base, run: run.metric(metric) / base.metric(metric) - 1
 
 
-def _own(metric: str) -> Callable[[Measurement, Measurement], float]:
+def _own(metric: str) -> Of:
     return lambda base, run: run.metric(metric)
 
 
 # What is told of a configuration, from a block's baseline and its own run. Normalised as the paper's Figure 7 is: the
 # baseline is 1, more is better. Changes are as its Listing 2 and the v8 patch set count them.
-QUANTITIES: dict[str, Callable[[Measurement, Measurement], float]] = {
+QUANTITIES: dict[str, Of] = {
     "performance": _ratio("runtime_s"),
     "memory_efficiency": _ratio("rss_avg_bytes"),
     "slowdown": _change("runtime_s"),
@@ -149,11 +151,16 @@ QUANTITIES: dict[str, Callable[[Measurement, Measurement], float]] = {
     "runtime_s": _own("runtime_s"),
     "rss_avg_bytes": _own("rss_avg_bytes"),
     "anon_huge_avg_bytes": _own("anon_huge_avg_bytes"),
+    "system_efficiency": _ratio("system_used_avg_bytes"),
+    "system_used_avg_bytes": _own("system_used_avg_bytes"),
+    "memory_avg_bytes": _own("memory_avg_bytes"),
+    "net_avg_bytes": _own("net_avg_bytes"),
+    "refaults_per_s": _own("refaults_per_s"),
 }
 
 
 # What is told of each role of a workload that has containers, and of all of them together.
-ROLE_QUANTITIES: dict[str, Callable[[Measurement, Measurement], float]] = {
+ROLE_QUANTITIES: dict[str, Of] = {
     "memory_avg_bytes": _own("memory_avg_bytes"),
     "net_avg_bytes": _own("net_avg_bytes"),
     "net_saving": lambda base, run: TERMS["net_saving"].of(run, base),
@@ -165,25 +172,18 @@ ROLE_QUANTITIES: dict[str, Callable[[Measurement, Measurement], float]] = {
 }
 
 
-def _by_role(pairs: Sequence[tuple[Measurement, Measurement]]) -> dict[str, dict[str, Any]]:
+def _by_role(pairs: Sequence[Pair]) -> dict[str, dict[str, Quantity]]:
     """`ROLE_QUANTITIES` of each role, and of ``all``; empty where there are no containers."""
     if not pairs:
         return {}
     roles = [role for role in ROLES if of_role("memory_avg_bytes", role) in pairs[0][1].metrics]
     parts = {role: [(part(base, role), part(run, role)) for base, run in pairs] for role in roles}
-    return {role: _told(of_it) for role, of_it in ({"all": pairs, **parts} if roles else {}).items()}
+    return {role: _told(ROLE_QUANTITIES, of_it) for role, of_it in ({"all": pairs, **parts} if roles else {}).items()}
 
 
-def _told(pairs: Sequence[tuple[Measurement, Measurement]]) -> dict[str, Any]:
-    """What the machine can tell of `ROLE_QUANTITIES`."""
-    quantities = {}
-    for key, of in ROLE_QUANTITIES.items():
-        with contextlib.suppress(MeasurementError):  # zswap's size, say, before Linux 5.19
-            quantities[key] = told([of(*pair) for pair in pairs])
-    return quantities
-
-
-def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Sequence[Block]) -> dict[str, Any]:
+def config_json(
+    name: str, form: Mapping[str, str], time_scale: int, blocks: Sequence[Block], reports: Sequence[str] = ()
+) -> dict[str, Any]:
     """One configuration of a listed study: what was in force, and its quantities; or why there are none.
 
     Parameters
@@ -194,11 +194,13 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
         By how much ages of schemes were divided.
     blocks : sequence of mapping of str to Run
         Runs by configuration, one mapping per block.
+    reports : sequence of str
+        Metrics that the workload itself reports.
 
     Returns
     -------
     dict
-        ``scheme, operations, thp, record, protect, policy, nr_runs, error, quantities, roles, damos``
+        ``scheme, operations, thp, record, protect, policy, nr_runs, error, quantities, reports, roles, damos``
     """
     policy = named.policy(form, time_scale)
     runs = [block[name] for block in blocks if name in block]
@@ -211,7 +213,8 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
         **{key: form.get(key) for key in ("operations", "thp", "record", "protect", "policy")},
         "nr_runs": len(runs),
         "error": error,
-        "quantities": {} if error else {key: told([of(*pair) for pair in pairs]) for key, of in QUANTITIES.items()},
+        "quantities": {} if error else _told(_quantities(form), pairs),
+        "reports": {} if error else _told({metric: _own(metric) for metric in reports}, pairs),
         "roles": {} if error else _by_role(pairs),
         "damos": {
             key: sum(stats[key] for stats in total)
@@ -220,7 +223,28 @@ def config_json(name: str, form: Mapping[str, str], time_scale: int, blocks: Seq
     }
 
 
-def _pairs(name: str, blocks: Sequence[Block]) -> list[tuple[Measurement, Measurement]]:
+def _quantities(form: Mapping[str, str]) -> Mapping[str, Of]:
+    """Those of a configuration; where DAMON watches the whole machine, memory efficiency is the machine's.
+
+    References
+    ----------
+    The DAOS paper's slides, "Evaluation Methodology"
+    """
+    if form.get("record") == "paddr":
+        return {**QUANTITIES, "memory_efficiency": QUANTITIES["system_efficiency"]}
+    return QUANTITIES
+
+
+def _told(quantities: Mapping[str, Of], pairs: Sequence[Pair]) -> dict[str, Quantity]:
+    """Each quantity over all pairs; one that a machine does not have, such as what a cgroup holds, is absent."""
+    found = {}
+    for key, of in quantities.items():
+        with contextlib.suppress(MeasurementError):
+            found[key] = told([of(*pair) for pair in pairs])
+    return found
+
+
+def _pairs(name: str, blocks: Sequence[Block]) -> list[Pair]:
     """Runs with the baseline of their block; a block that was broken over two machines has no pair.
 
     A baseline is set against those of the other blocks, so that its interval shows the noise.

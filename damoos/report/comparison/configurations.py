@@ -243,37 +243,49 @@ def _panel(machine: Mapping[str, Any], results: Sequence[Result], key: str, is_n
 
 
 def memory_chart(machine: str, results: Sequence[Result]) -> Chart:
-    """How much slower a workload gets with less memory: a panel for each workload, a curve for each policy."""
+    """How much slower a workload gets with less memory: a panel for each workload, a curve for each policy.
+
+    A server has a second panel, of its slow requests: where their number is given, its runtime says little.
+    """
     here = [result for result in results if result["machine"]["name"] == machine]
     about = here[0]["machine"]
+    panels = [panel for result in here for panel in _limits(result)]
     return Chart(
         f"{machine}: Linux {about['kernel']}, {about['accel']}; memory of the run's cgroup limited",
-        [_limits(result) for result in here],
-        columns=min(len(here), 3),
+        panels,
+        columns=min(len(panels), 3),
     )
 
 
-def _limits(result: Result) -> Panel:
-    """The curves of one workload; a limit under which a policy failed has no point."""
+def _limits(result: Result) -> list[Panel]:
+    """The panels of one workload."""
+    panels = [_curves(result, "quantities", Axis("slowdown", "slowdown", is_share=True))]
+    if any("p99_ms" in config.get("reports", {}) for config in result["configs"].values()):
+        panels.append(_curves(result, "reports", Axis("p99 latency, ms", "p99_ms", from_zero=True)))
+    return panels
+
+
+def _curves(result: Result, kind: str, axis: Axis) -> Panel:
+    """One quantity by the limit; a limit under which a policy failed has no point."""
     curves: dict[str, list[tuple[float, Mapping[str, Any]]]] = {}
     for name, config in result["configs"].items():
         for file, limit_bytes in () if config["error"] else config.get("memory_limits", {}).items():
             curve = name.partition("@")[0] + ("" if file == "memory.max" else f" ({file})")
-            curves.setdefault(curve, []).append((limit_bytes / (1 << 20), config["quantities"]["slowdown"]))
+            curves.setdefault(curve, []).append((limit_bytes / (1 << 20), config[kind][axis.column]))
     layers = []
     for number, (policy, points) in enumerate(curves.items()):
         points.sort(key=lambda point: point[0])
-        x, told = [at for at, _ in points], [slowdown for _, slowdown in points]
-        ends = [slowdown["ci95"] or (slowdown["mean"], slowdown["mean"]) for slowdown in told]
+        x, told = [at for at, _ in points], [quantity for _, quantity in points]
+        ends = [quantity["ci95"] or (quantity["mean"], quantity["mean"]) for quantity in told]
         layers.append(
             Line(
-                policy, x, [slowdown["mean"] for slowdown in told], [low for low, _ in ends],
+                policy, x, [quantity["mean"] for quantity in told], [low for low, _ in ends],
                 [high for _, high in ends], nth(number)[0],
             )
         )  # fmt: skip
     return Panel(
         Axis("memory limit, MiB", "memory_limit_mib", from_zero=True),
-        Axis("slowdown", "slowdown", is_share=True),
+        axis,
         layers,
         _name(result),
     )

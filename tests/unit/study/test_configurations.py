@@ -128,6 +128,31 @@ def test_a_run_is_set_against_the_baseline_of_its_own_block() -> None:
     )
 
 
+def test_what_a_server_reports_is_told_and_drawn_by_the_limit() -> None:
+    """Its requests are given to it, so that its runtime stays; what a machine does not have is absent."""
+
+    def run(arm: str, block: int, p99_ms: float) -> Run:
+        metrics = {"runtime_s": 1.0, "rss_avg_bytes": 1.0, "kdamond_cpu_s": 0.0, "anon_huge_avg_bytes": 0.0}
+        more = {"system_used_avg_bytes": 4.0 if arm == "baseline" else 2.0, "p99_ms": p99_ms}
+        return Run(0, "config", block, arm, None, Measurement(metrics | more, provenance={"host": "h"}))
+
+    blocks = [{"baseline": run("baseline", n, 1.0), "small": run("small", n, 5.0 + n)} for n in range(3)]
+    configs = {
+        name: config_json(name, {}, 1, blocks, ["p99_ms"]) | {"memory_limits": limits}
+        for name, limits in (("baseline", {}), ("small", {"memory.max": 2 << 20}))
+    }
+    assert configs["small"]["reports"]["p99_ms"]["values"] == [5.0, 6.0, 7.0]
+    assert configs["small"]["quantities"]["system_efficiency"]["mean"] == 2.0
+    assert configs["small"]["quantities"]["memory_efficiency"]["mean"] == 1.0
+    watching = config_json("small", named.resolve(["prec"])["prec"], 1, blocks)["quantities"]
+    assert watching["memory_efficiency"] == watching["system_efficiency"]
+    assert not {"memory_avg_bytes", "refaults_per_s"} & set(configs["small"]["quantities"])
+    about = {"workload": "nginx", "variant": "real", "machine": {"name": "a", "kernel": "6.12", "accel": "tcg"}}
+    slowdown, p99 = memory_chart("a", [{**about, "configs": configs}]).panels
+    assert (list(slowdown.layers[0].x), list(slowdown.layers[0].y)) == ([2.0], [0.0])
+    assert (p99.y.column, list(p99.layers[0].x), list(p99.layers[0].y)) == ("p99_ms", [2.0], [6.0])
+
+
 class Kill(BaseException):
     """As abrupt as a kill, but catchable here."""
 
