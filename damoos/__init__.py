@@ -26,6 +26,7 @@ _HOMES = {
     "plot_curves": "damoos.api.plots",
     "plot_compare": "damoos.api.plots",
     "plot_configs": "damoos.api.plots",
+    "plot_limits": "damoos.api.plots",
     "plot_heatmap": "damoos.api.plots",
     "plot_wss": "damoos.api.plots",
     "plot_regions": "damoos.api.plots",

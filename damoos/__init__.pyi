@@ -14,6 +14,7 @@ from damoos.api.plots import plot_configs as plot_configs
 from damoos.api.plots import plot_curves as plot_curves
 from damoos.api.plots import plot_heatmap as plot_heatmap
 from damoos.api.plots import plot_idle_time as plot_idle_time
+from damoos.api.plots import plot_limits as plot_limits
 from damoos.api.plots import plot_memory as plot_memory
 from damoos.api.plots import plot_prediction as plot_prediction
 from damoos.api.plots import plot_recency as plot_recency

@@ -107,6 +107,23 @@ def plot_configs(evaluation: Evaluated) -> Chart:
     return configurations.chart(evaluation.result, evaluation.studies)
 
 
+def plot_limits(evaluation: Evaluated, machine: str | None = None) -> Chart:
+    """Memory against slowdown: how much slower each workload gets under a limit, a curve for each configuration.
+
+    Parameters
+    ----------
+    machine : str or None
+        None for the evaluation's first one.
+
+    Raises
+    ------
+    ConfigError : it ran under no limit of memory
+    """
+    if not configurations.has_limits(evaluation.studies):
+        raise ConfigError("this evaluation has no limits of memory; make one with evaluate(..., memory=['60%', '40%'])")
+    return configurations.memory_chart(machine or evaluation.result["machines"][0]["machine"], evaluation.studies)
+
+
 def plot_heatmap(recording: Recording, target: int | None = None, address: tuple[int, int] | None = None) -> Chart:
     """When which addresses were accessed how often; see `damoos.recordings.heatmap.heatmap`."""
     return charts.heatmap(recording, target, address)

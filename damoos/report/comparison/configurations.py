@@ -40,7 +40,7 @@ def write(found: Result, results: Sequence[Result], artifacts: Artifacts) -> lis
     for machine in found["machines"]:
         figure = chart({"machines": [machine]}, results)
         figures = {"evaluation": figure}
-        if any(config.get("memory_limits") for result in results for config in result["configs"].values()):
+        if has_limits(results):
             figures["memory"] = memory_chart(machine["machine"], results)
         for name, drawn in figures.items():
             for ending in ("png", "svg"):
@@ -240,6 +240,11 @@ def _panel(machine: Mapping[str, Any], results: Sequence[Result], key: str, is_n
     y = Axis(f"normalised\n{key.replace('_', ' ')}", key)
     title = machine["machine"] if is_named and key == "performance" else ""
     return Panel(Axis("", "workload", groups), y, layers, title)
+
+
+def has_limits(results: Sequence[Result]) -> bool:
+    """Whether some configuration ran under a limit of memory."""
+    return any(config.get("memory_limits") for result in results for config in result["configs"].values())
 
 
 def memory_chart(machine: str, results: Sequence[Result]) -> Chart:

@@ -16,6 +16,10 @@ from damoos.store.studies import slug
 from damoos.sweeps.sweep import Sweep
 
 Machine = Mapping[str, Any]
+_LIMITS = (
+    "How small can it be? Slowdown, and of servers the p99, against the baseline without a limit; a limit under which a"
+    " configuration failed has no point."
+)
 # Bars that a row of panels has room for.
 MOST_BARS = 60
 
@@ -33,14 +37,19 @@ def write(sweep: Sweep, path: Path) -> list[Path]:
 
 
 def figures(found: fleet.Fleet, machines: Sequence[Machine]) -> list[Figure]:
-    """The paper's Figure 7: for all machines where there is room for them side by side, else for each."""
+    """The paper's Figure 7: for all machines where there is room for them side by side, else for each; and limits."""
     results = list(found.results.values())
     says = "Each run against the baseline of its own block, which is 1; more is better; intervals are 95 %."
     title = "Performance and memory efficiency"
     bars = sum(len(machine["configs"]) * (len(machine["workloads"]) + 1) for machine in machines)
+    limits = [
+        Figure(f"limits-{slug(machine['machine'])}", f"Limits of memory on {machine['machine']}", _LIMITS,
+               configurations.memory_chart(machine["machine"], results))
+        for machine in machines if configurations.has_limits(results)
+    ]  # fmt: skip
     if bars <= MOST_BARS:
-        return [Figure("configs", title, says, configurations.chart({"machines": machines}, results))]
-    return [
+        return [Figure("configs", title, says, configurations.chart({"machines": machines}, results)), *limits]
+    return limits + [
         Figure(f"configs-{slug(machine['machine'])}", f"{title} on {machine['machine']}", says,
                configurations.chart({"machines": [machine]}, results))
         for machine in machines

@@ -185,6 +185,8 @@ def test_recordings(name: str) -> None:
 
 
 def test_what_cannot_be_plotted_is_said(made) -> None:
+    with pytest.raises(ConfigError, match=r"no limits of memory; make one with evaluate\("):
+        damoos.plot_limits(made.evaluation)
     listed = EvaluatedStudy(made.evaluation._studies[0])
     with pytest.raises(ConfigError, match="compares configurations; plot_configs"):
         damoos.plot_study(listed)
