@@ -275,6 +275,13 @@ def test_crash_and_exit_status_are_told(guest: GuestSession) -> None:
     assert run(guest, ["sh", "-c", "echo broken >&2; exit 7"])["stderr"] == "broken\n"
 
 
+def test_shells_find_their_files_in_dev(guest: GuestSession) -> None:
+    """Scripts such as Spark's read /dev/fd, which no udev makes in a guest."""
+    script = "cat <(echo substituted) && [ -e /dev/stdin ] && [ -e /dev/stdout ] && echo told >/dev/stderr"
+    raw = run(guest, ["bash", "-c", script])
+    assert (raw["stdout"], raw["stderr"]) == ("substituted\n", "told\n")
+
+
 def test_what_a_workload_leaves_behind_is_ended(guest: GuestSession) -> None:
     run(guest, ["sh", "-c", "setsid sleep 1000 & exit 0"])
     assert shell(guest, "pgrep -f 'sleep 1000' | wc -l") == "1"  # the shell that asks is the one
