@@ -382,8 +382,8 @@ def test_each_configuration_runs_under_each_limit_of_memory(fleet, tmp_path: Pat
     in_mib = [limit / (1 << 20) for limit in (quarter, int(RSS_BYTES))]
     assert list(next(layer.x for layer in panel.layers if layer.name == "baseline")) == pytest.approx(in_mib)
     assert plot_limits(Evaluated(made)).table.equals(figure.table)
-    evaluation_page.write(made, tmp_path / "evaluation_page.html")
-    assert "Limits of memory on a" in (tmp_path / "evaluation_page.html").read_text()
+    evaluation_page.write(made, tmp_path / "page.html")
+    assert "Limits of memory on a" in (tmp_path / "page.html").read_text()
     (sweep_config,) = made.config.configs()
     assert plan(sweep_config)[0].arm == "baseline"
 
@@ -457,8 +457,8 @@ def test_containers_are_told_by_role(fleet: dict[str, FakeMachine], tmp_path: Pa
     shown = {"machines": evaluation([result]), "failures": []}
     table = [line.split() for line in text(shown, [result]).splitlines()]
     assert [words[1:3] for words in table[-9:]][3:6] == [["containers", r] for r in ("all", "application", "tax")]
-    evaluation_page.write(one, tmp_path / "evaluation_page.html")
-    assert (tmp_path / "evaluation_page.html").read_text().count(">application</td>") == 3
+    evaluation_page.write(one, tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().count(">application</td>") == 3
     rows = role_rows([result])
     assert len(rows) == 9
     assert rows[-1]["role"] == "tax"
