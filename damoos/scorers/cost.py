@@ -1,9 +1,11 @@
-"""Money: what the saved memory is worth, less what the lost time costs."""
+"""Money: what the saved memory is worth, less what the lost time and the wear of the swap device cost."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+
+from pydantic import Field
 
 from damoos.common import toml_file
 from damoos.common.toml_file import Table
@@ -14,6 +16,26 @@ from damoos.scorers.limited import LimitedScorer
 from damoos.scorers.terms import slowdown
 
 GIB = 1 << 30
+TB = 10**12
+
+
+class SwapDevice(Table):
+    """``[swap_device]``: the device that the kernel swaps to, which wears out as it is written to.
+
+    Parameters
+    ----------
+    price : float
+        Of the device.
+    rated_tbw : float, TB
+        What may be written to it in its life, as its data sheet says (terabytes written, of 10^12 bytes).
+    """
+
+    price: float = Field(ge=0)
+    rated_tbw: float = Field(gt=0)
+
+    def wear(self, written_bytes_per_s: float) -> float:
+        """Price of an hour of writing at a rate, in bytes per second."""
+        return written_bytes_per_s * 3600 * self.price / (self.rated_tbw * TB)
 
 
 class Prices(Table):
@@ -27,22 +49,30 @@ class Prices(Table):
         Price of memory.
     core_hour : float, per core and hour
         Price of a busy core.
+    swap_device : table
+        What wears out; without it, writes cost nothing.
     """
 
     currency: str = "$"
     gib_hour: float
     core_hour: float
+    swap_device: SwapDevice | None = None
+
+
+_WRITTEN = "swap_written_bytes_per_s"
 
 
 class CostScorer(LimitedScorer):
     """Money saved per hour of the workload, net of swap; negative where the lost time costs more.
 
-    Cores lost are those that the workload kept busy, times its slowdown, and what kdamond took.
+    Cores lost are those that the workload kept busy, times its slowdown, and what kdamond took. Wear is what is written
+    to the swap device beyond what the baseline writes to it, as a share of what may be written in the device's life.
 
     Parameters
     ----------
     prices : str
-        TOML file with ``gib_hour`` and ``core_hour``, and ``currency`` if it is not the dollar.
+        TOML file with ``gib_hour`` and ``core_hour``, ``currency`` if it is not the dollar, and ``[swap_device]`` if
+        writes to it cost something.
     limits : sequence of str
         As those of `damoos.scorers.sla.SlaScorer`.
     """
@@ -58,10 +88,11 @@ class CostScorer(LimitedScorer):
         self._prices = toml_file.load(Path(prices), Prices)
         super().__init__(limits)
         self.unit = f"{self._prices.currency} per hour of the workload"
-        self.needs = tuple(dict.fromkeys([*CostScorer.needs, *self._limits.needs]))
+        wear = [_WRITTEN] if self._prices.swap_device else []
+        self.needs = tuple(dict.fromkeys([*CostScorer.needs, *wear, *self._limits.needs]))
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
-        """Price of the memory saved less price of the cores lost."""
+        """Price of the memory saved less price of the cores lost and of the wear."""
         margins = self._limits.margins(run, baseline)
         saved_gib = (baseline.metric("net_avg_bytes") - run.metric("net_avg_bytes")) / GIB
         for name in ("user_s", "system_s", "kdamond_cpu_s"):
@@ -69,4 +100,6 @@ class CostScorer(LimitedScorer):
         busy = (baseline.metric("user_s") + baseline.metric("system_s")) / baseline.metric("runtime_s")
         lost_cores = busy * slowdown(run, baseline) + run.metric("kdamond_cpu_s") / run.metric("runtime_s")
         parts = {"memory": saved_gib * self._prices.gib_hour, "cores": -lost_cores * self._prices.core_hour}
+        if device := self._prices.swap_device:
+            parts["wear"] = device.wear(baseline.metric(_WRITTEN) - run.metric(_WRITTEN))
         return within(parts, margins, self.name)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from damoos.errors import ConfigError, nearest
 from damoos.model.roles import ROLE_METRICS, ROLES, of_role, part
 from damoos.model.trial import Measurement, Score
-from damoos.units import parse_us
+from damoos.units import parse_bytes, parse_us
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Limit:
 
 
 def parse_limit(text: str) -> Limit:
-    """Read ``slowdown<=0.05``, ``slowdown<=5%``, ``p99_ms<=1.2x`` or ``p99_ms<=1.2x every``.
+    """Read ``slowdown<=0.05``, ``slowdown<=5%``, ``rss_max_bytes<=1G``, ``p99_ms<=1.2x`` or ``p99_ms<=1.2x every``.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def parse_limit(text: str) -> Limit:
     if of_baseline and name.partition(".")[0] in TERMS:
         raise ConfigError(f"--limit '{text}': '{name}' is already relative to the baseline; write a plain number")
     try:
-        bound = float(word.removesuffix("x").removesuffix("%")) / (100 if word.endswith("%") else 1)
+        bound = _number(word, name)
     except ValueError:
         hint = f"; in the unit of the name, {parse_us(word) / 1e6:g} s" if _is_time(word) else ""
         raise ConfigError(f"--limit '{text}': '{word}' is not a number{hint}") from None
@@ -209,6 +209,18 @@ class Limits:
         bounds = [limit.bound for limit in self._limits if limit.name == "slowdown" and limit.is_upper]
         bounds += [-limit.bound for limit in self._limits if limit.name == "speedup" and not limit.is_upper]
         return min(bounds, default=math.inf)
+
+
+def _number(word: str, name: str) -> float:
+    """The number of a limit's bound; one on bytes may be written as a size.
+
+    Raises
+    ------
+    ValueError : it is none
+    """
+    if re.search(r"_bytes(_|$)", name) and re.fullmatch(r"[\d.]+[KMGT](i?B)?", word):
+        return parse_bytes(word)
+    return float(word.removesuffix("x").removesuffix("%")) / (100 if word.endswith("%") else 1)
 
 
 def _is_time(word: str) -> bool:

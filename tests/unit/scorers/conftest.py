@@ -5,7 +5,7 @@ from __future__ import annotations
 from damoos.model.trial import Measurement, Score
 from damoos.scorers import scorer
 
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 
 BASELINE = Measurement(
     {
@@ -18,6 +18,7 @@ BASELINE = Measurement(
         "psi_some_us": 0.0,
         "psi_io_some_us": 0.0,
         "p99_ms": 10.0,
+        "swap_written_bytes_per_s": 0.0,
     }
 )
 

@@ -13,7 +13,7 @@ from damoos.model.trial import Measurement
 from damoos.scorers import scorer
 from damoos.scorers.terms import Limit, parse_limit, term
 
-from .conftest import BASELINE, GIB, run, scored
+from .conftest import BASELINE, GIB, MIB, run, scored
 
 
 def test_the_net_saving_charges_the_swap_pool() -> None:
@@ -63,6 +63,9 @@ def test_the_slowdown_from_which_on_a_run_is_lost(limits: list[str], slowdown: f
         ("speedup>=-0.2", {"runtime_s": 110.0}, 0.5),
         ("p99_ms<=1.2x", {"p99_ms": 15.0}, -0.25),
         ("p99_ms<=20", {"p99_ms": 15.0}, 0.25),
+        ("swap_written_bytes_per_s<=1M", {"swap_written_bytes_per_s": 1.5 * MIB}, -0.5),
+        ("swap_written_bytes_per_s<=1MiB every", {"swap_written_bytes_per_s": 0.0}, 1.0),
+        ("rss_avg_bytes<=0.5x", {"rss_avg_bytes": 3 * GIB}, -0.5),
         ("memory_saving>=30%", {"rss_avg_bytes": 2 * GIB}, 2 / 3),
         # A bound of 0 is no unit.
         ("slowdown<=0", {"runtime_s": 103.0}, -0.03),
@@ -96,6 +99,7 @@ def test_a_run_that_was_stopped_bounds_the_limits_that_time_breaks() -> None:
         ("slowdown", "write NAME<=NUMBER"),
         ("slowdown=0.1", "write NAME<=NUMBER"),
         ("slowdown<=fast", "'fast' is not a number"),
+        ("slowdown<=1M", "'1M' is not a number"),
         ("p99_ms<=5s", "'5s' is not a number; in the unit of the name, 5 s"),
         ("slowdown<=1.2x", "is already relative to the baseline"),
         ("Slowdown<=1", "'Slowdown' is not a metric; did you mean 'slowdown'"),
