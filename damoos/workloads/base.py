@@ -278,6 +278,8 @@ class PatternWorkload(Workload):
         How often the phases are gone through, and how many of them only the first time.
     paced : bool
         Whether it waits where the accesses are ahead of the phase's time.
+    compression : float or None
+        By which factor compressors make its memory smaller; None for as the accesses leave it.
     """
 
     reports = ("ops", "ops_per_s")
@@ -293,10 +295,12 @@ class PatternWorkload(Workload):
         variant: str = "real",
         note: str = "",
         paced: bool = False,
+        compression: float | None = None,
     ) -> None:
         self.name = name
         self._pattern = pattern
-        self._options = [*(["-p"] if paced else []), "-r", str(rate), "-n", str(repeats), "-o", str(once)]
+        filled = [] if compression is None else ["-c", f"{compression:g}"]
+        self._options = [*(["-p"] if paced else []), *filled, "-r", str(rate), "-n", str(repeats), "-o", str(once)]
         self.tuning = tuning
         self.variant = variant
         self.note = note

@@ -403,6 +403,9 @@ class Pattern(Table):
         How many of them, the first ones, only the first time.
     paced : bool
         Wait where the accesses are ahead of the phase's time, as a server does between requests.
+    compression : float
+        By which factor compressors make the memory smaller, 1 or more. Without it the memory is zero where nothing has
+        been written, and random where something has.
     """
 
     file: str
@@ -410,6 +413,7 @@ class Pattern(Table):
     repeats: int = 1
     once: int = 0
     paced: bool = False
+    compression: float | None = Field(default=None, ge=1)
 
 
 class Model(Pattern):
@@ -642,7 +646,9 @@ def _pattern(name: str, path: Path, table: Pattern, tuning: Tuning) -> PatternWo
     pattern = path.parent / table.file
     if not pattern.is_file():
         raise ConfigError(f"{path}: pattern file {pattern} does not exist")
-    return PatternWorkload(name, pattern, table.rate, table.repeats, table.once, tuning, paced=table.paced)
+    return PatternWorkload(
+        name, pattern, table.rate, table.repeats, table.once, tuning, paced=table.paced, compression=table.compression
+    )
 
 
 def words_of(text: str, option: str) -> Words:

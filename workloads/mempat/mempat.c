@@ -15,6 +15,9 @@
  * has to do is therefore the same on every machine and under every memory policy, and the runtime is a measurement.
  * With -p it also waits where it is ahead of its time, as a server does between requests; then it only ends late where
  * the machine or the policy cannot keep up.
+ *
+ * With -c each page is filled when it is first accessed: one part is random and the rest is zero, so that compressors
+ * make it smaller by the given factor. What is written later keeps both parts as they are.
  */
 #define _GNU_SOURCE
 #include <ctype.h>
@@ -31,6 +34,8 @@
 enum { MAX_REGIONS = 64, MAX_PHASES = 512, MAX_PATTERNS = 64, NAME_LEN = 64, SLOTS = 1 << 12 };
 /* Of a paced run. Below DAMON's usual sampling interval of 5 ms, so that memory in steady use is seen in each sample. */
 enum { BURST_MS = 4 };
+/* What compressed swap compresses at a time, on every architecture or a part of it. */
+enum { BLOCK = 4096 };
 enum mode { RO, WO, RW };
 
 struct region {
@@ -61,6 +66,7 @@ struct phase {
 static struct region regions[MAX_REGIONS];
 static struct phase phases[MAX_PHASES];
 static int nr_regions, nr_phases, line_no;
+static size_t noise_bytes; /* of each block, the others are zero; 0 if blocks are as the accesses leave them */
 static const char *path;
 
 static void die(const char *format, ...)
@@ -115,6 +121,19 @@ static size_t parse_number(const char *text, const char *what)
 	if (errno || *end)
 		die("%s: '%s' is not a number", what, text);
 	return value;
+}
+
+/* Random bytes in each block that compressors are to make smaller by a factor; whole words, and at least one. */
+static size_t parse_noise(const char *text)
+{
+	char *end;
+	double factor = strtod(text, &end);
+	size_t words;
+
+	if (end == text || *end || !(factor >= 1))
+		die("-c: expected a factor of 1 or more, got '%s'", text);
+	words = BLOCK / sizeof(uint64_t) / factor;
+	return (words ? words : 1) * sizeof(uint64_t);
 }
 
 static struct region *find_region(const char *name)
@@ -262,6 +281,20 @@ static inline uint64_t next_random(void)
 	return random_state;
 }
 
+/* Fills the block of an access that is the first one to it: until then its first word is zero, and later random. */
+static inline int is_noise(struct region *region, size_t at)
+{
+	size_t start = at - at % BLOCK, bytes = region->len - start;
+	volatile uint64_t *block = &region->data[start / sizeof(*block)];
+
+	if (bytes > noise_bytes)
+		bytes = noise_bytes;
+	if (!*block)
+		for (size_t i = 0; i < bytes / sizeof(*block); i++)
+			block[i] = next_random();
+	return at - start < noise_bytes;
+}
+
 static inline void touch(struct pattern *pattern, uint64_t random)
 {
 	struct region *region = pattern->region;
@@ -280,6 +313,8 @@ static inline void touch(struct pattern *pattern, uint64_t random)
 	if (at > region->len - sizeof(*word))
 		at = region->len - sizeof(*word);
 	word = &region->data[at / sizeof(*word)];
+	if (noise_bytes && !is_noise(region, at / sizeof(*word) * sizeof(*word)))
+		random = 0;
 	if (pattern->mode == RO)
 		(void)*word;
 	else if (pattern->mode == WO)
@@ -350,8 +385,9 @@ static void print_report(double seconds)
 static void usage(FILE *out)
 {
 	fprintf(out,
-		"usage: mempat [-p] [-r RATE] [-n REPEATS] [-o ONCE] [-s SEED] FILE\n"
+		"usage: mempat [-p] [-c FACTOR] [-r RATE] [-n REPEATS] [-o ONCE] [-s SEED] FILE\n"
 		"  -p          wait where the accesses are ahead of the phase's time\n"
+		"  -c FACTOR   by which compressors make the memory smaller (1 or more; default: as the accesses leave it)\n"
 		"  -r RATE     accesses that stand for one millisecond of a phase (default 1000)\n"
 		"  -n REPEATS  how often the phases are gone through (default 1)\n"
 		"  -o ONCE     the first ONCE phases run only the first time (default 0)\n"
@@ -365,9 +401,10 @@ int main(int argc, char **argv)
 	int option, paced = 0;
 
 	random_state = 1;
-	while ((option = getopt(argc, argv, "pr:n:o:s:h")) != -1) {
+	while ((option = getopt(argc, argv, "pc:r:n:o:s:h")) != -1) {
 		switch (option) {
 		case 'p': paced = 1; break;
+		case 'c': noise_bytes = parse_noise(optarg); break;
 		case 'r': rate = parse_number(optarg, "-r"); break;
 		case 'n': repeats = parse_number(optarg, "-n"); break;
 		case 'o': once = parse_number(optarg, "-o"); break;

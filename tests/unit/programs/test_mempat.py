@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -61,18 +63,53 @@ def test_initial_data_is_read(tmp_path: Path) -> None:
     assert "shorter than region" in run(tmp_path, f"#regions\na, 8192, {data}\n\np\n1\na, 0, 8, 1, ro\n").stderr
 
 
-def test_memory_is_touched_as_the_pattern_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("-c", "2.5")])
+def test_memory_is_touched_as_the_pattern_says(tmp_path: Path, options: tuple[str, ...]) -> None:
     """A region that no phase names stays untouched: resident memory is what was accessed."""
     text = "#regions\nused, 8M\nspare, 64M\n\np\n10\nused, 0, 4096, 1\n"
     file = tmp_path / "pattern"
     file.write_text(text)
     done = subprocess.run(
         ["python3", "-c", "import resource,subprocess,sys; subprocess.run(sys.argv[1:], stdout=-3);"
-         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)", tool("mempat"), file],
+         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)", tool("mempat"), *options, file],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     rss_kib = int(done.stdout)
     assert 8 << 10 <= rss_kib < 40 << 10
+
+
+@pytest.mark.parametrize(("factor", "mode"), [(1.1, "rw"), (2.5, "wo"), (3.9, "ro")])
+def test_memory_compresses_by_the_factor_whatever_is_written_to_it(tmp_path: Path, factor: float, mode: str) -> None:
+    file = tmp_path / "pattern"
+    file.write_text(f"#regions\na, 4M\n\nfill\n2\na, 0, 4096, 1, {mode}\n\ngo on\n1000000\na, 1, 8, 1, {mode}\n")
+    program = subprocess.Popen([tool("mempat"), "-p", "-c", str(factor), file])
+    try:
+        content = b""
+        give_up = time.monotonic() + 60
+        while content.count(bytes(4096)) or len(content) < 4 << 20:
+            assert program.poll() is None
+            assert time.monotonic() < give_up, f"{len(content)} bytes, {content.count(bytes(4096))} blocks not filled"
+            content = _largest_mapping(program.pid)
+    finally:
+        program.kill()
+        program.wait()
+    assert len(content) / len(zlib.compress(content, 1)) == pytest.approx(factor, rel=0.1)
+
+
+def _largest_mapping(pid: int) -> bytes:
+    """The content of a region: no other mapping of the program is as large."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    spans = [tuple(int(end, 16) for end in line.split()[0].split("-")) for line in lines if line.endswith(" 0 ")]
+    start, end = max(spans, key=lambda span: span[1] - span[0], default=(0, 0))
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(start)
+        return memory.read(end - start)
+
+
+@pytest.mark.parametrize("factor", ["0.9", "two", "nan", ""])
+def test_what_is_no_factor_of_compression(tmp_path: Path, factor: str) -> None:
+    done = run(tmp_path, GOOD, "-c", factor)
+    assert (done.returncode, "-c: expected a factor of 1 or more" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -360,3 +360,16 @@ def test_a_container_that_cannot_be_is_refused(tmp_path: Path, change: tuple[str
     file.write_text(CONTAINERS.replace(*change))
     with pytest.raises(ConfigError, match=wrong):
         catalog.find(str(file))
+
+
+def test_a_pattern_says_how_well_its_memory_compresses(tmp_path: Path) -> None:
+    (tmp_path / "p.pattern").write_text("#regions\na, 64K\n\np\n1\na, 0, 8, 1\n")
+    file = tmp_path / "p.toml"
+    text = 'description = "p"\n[tune]\nmin_age = "0s:1s"\nunit_work = "1s"\n[pattern]\nfile = "p.pattern"\nrate = 1\n'
+    file.write_text(f"{text}compression = 2.5\n")
+    workload = catalog.workload(str(file), catalog.Place(lambda _: None))
+    argv = workload.spec(str)["argv"]
+    assert argv[argv.index("-c") + 1] == "2.5"
+    file.write_text(f"{text}compression = 0.5\n")
+    with pytest.raises(ConfigError, match="compression"):
+        catalog.workload(str(file), catalog.Place(lambda _: None))
