@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import huge_pages
+from damoos.agent import huge_pages, null_blk
 from damoos.agent.folders import SWAP_PREFIX
 from damoos.agent.private import data_folder
 from damoos.agent.proc import PAGE
@@ -24,8 +24,9 @@ def prepare(wanted: dict[str, Any], log: UndoLog) -> Swap | None:
     Parameters
     ----------
     wanted : dict
-        ``thp`` (a THP mode), ``swappiness`` (int), ``aslr`` (bool), ``swap`` (``kind``: zram, zswap, file or disk;
-        ``sz_bytes``, ``algorithm``, ``device``); a key that is absent leaves that part of the machine as it is.
+        ``thp`` (a THP mode), ``swappiness`` (int), ``aslr`` (bool), ``swap`` (``kind``: zram, zswap, file, disk or
+        null_blk; ``sz_bytes``, ``algorithm``, ``device``, ``latency_us``); a key that is absent leaves that part of the
+        machine as it is.
     """
     if "thp" in wanted and huge_pages.usable():
         huge_pages.set_mode(wanted["thp"], log)
@@ -98,7 +99,21 @@ def _add_disk(swap: dict[str, Any], log: UndoLog) -> Swap:
     return Swap(device)
 
 
-_SWAPS = {"zram": _add_zram, "zswap": _add_zswap, "file": _add_file, "disk": _add_disk}
+def _add_null_blk(swap: dict[str, Any], log: UndoLog) -> Swap:
+    """Swap to a device in memory whose requests take a given time."""
+    device = null_blk.add(swap["sz_bytes"], swap["latency_us"], log)
+    make_swap(device, swap["sz_bytes"])
+    swapon(device)
+    return Swap(device)
+
+
+_SWAPS = {
+    "zram": _add_zram,
+    "zswap": _add_zswap,
+    "file": _add_file,
+    "disk": _add_disk,
+    "null_blk": _add_null_blk,
+}
 
 
 def drop_caches() -> None:

@@ -8,6 +8,7 @@ of them.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -23,6 +24,9 @@ from damoos.damon.interface import kdamond
 from damoos.errors import MachineError
 
 Entry = dict[str, Any]
+# Where configfs is mounted, and where null_blk's devices are made in it (damoos.agent.null_blk).
+CONFIGFS = Path("sys/kernel/config")
+NULL_BLK = CONFIGFS / "nullb"
 
 
 class UndoLog:
@@ -232,6 +236,21 @@ def _undo_zram(entry: Entry, root: Path) -> None:
     (root / "sys/class/zram-control/hot_remove").write_text(str(entry["id"]))
 
 
+def _undo_null_blk(entry: Entry, root: Path) -> None:
+    folder = root / NULL_BLK / entry["name"]
+    if not folder.exists():
+        return
+    _undo_swap({"device": f"/dev/{entry['name']}"}, root)
+    write(folder / "power", 0)
+    folder.rmdir()
+
+
+def _undo_mount(entry: Entry, root: Path) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if os.path.ismount(entry["path"]) and libc.umount2(entry["path"].encode(), 0) != 0:
+        raise OSError(ctypes.get_errno(), f"umount {entry['path']}")
+
+
 _UNDO = {
     "file": _undo_file,
     "kdamond": _undo_kdamond,
@@ -239,6 +258,8 @@ _UNDO = {
     "controller": _undo_controller,
     "process_group": _undo_process_group,
     "zram": _undo_zram,
+    "null_blk": _undo_null_blk,
+    "mount": _undo_mount,
     "swap": _undo_swap,
     "swap_file": _undo_swap_file,
     "folder": _undo_folder,

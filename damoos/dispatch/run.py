@@ -43,7 +43,19 @@ METRICS = (
     "promotions_per_s",
     "swap_written_bytes_per_s",
 )
-_FACTS = ("kernel", "kernel_name", "kernel_id", "accel", "clock", "emulation", "image", "boot_id", "vcpus", "mem_bytes")
+_FACTS = (
+    "kernel",
+    "kernel_name",
+    "kernel_id",
+    "accel",
+    "clock",
+    "idle",
+    "emulation",
+    "image",
+    "boot_id",
+    "vcpus",
+    "mem_bytes",
+)
 
 
 def check_schemes(call: Callable[..., Any], machine: str, contexts: Sequence[Context]) -> None:

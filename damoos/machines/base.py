@@ -17,7 +17,7 @@ from pydantic import field_validator, model_validator
 
 from damoos import errors
 from damoos.common.toml_file import Table
-from damoos.units import parse_bytes
+from damoos.units import parse_bytes, parse_us
 
 # The agent's word for a look, see `Machine.look`.
 LOOK = "look"
@@ -34,33 +34,49 @@ class Swap(Table):
 
     Parameters
     ----------
-    kind : {"zram", "zswap", "file", "disk"}
+    kind : {"zram", "zswap", "file", "disk", "null_blk"}
         zram: a device of damoos's own. file: a file of its own in ``/var/lib/damoos``. zswap: such a file behind the
         kernel's compressed cache. disk: a partition that its owner has made for swap.
+        null_blk: a device in the machine's memory that takes ``latency`` for each request.
     size : str, size
         Needed by all but a disk.
     algorithm : str
         How zram and zswap compress.
     device : str
         The disk's partition, with ``mkswap`` done and not in use.
+    latency : str, time
+        That a null_blk takes to read or write a page.
     """
 
-    kind: Literal["zram", "zswap", "file", "disk"] = "zram"
+    kind: Literal["zram", "zswap", "file", "disk", "null_blk"] = "zram"
     size: str | None = None
     algorithm: str = "lz4"
     device: str | None = None
+    latency: str | None = None
+
+    @field_validator("latency")
+    @classmethod
+    def _is_time(cls, words: str | None) -> str | None:
+        if words is not None and parse_us(words) == 0:
+            raise ValueError("must be longer than 0 s")
+        return words
 
     @model_validator(mode="after")
     def _has_what_it_is(self) -> Swap:
         key = "device" if self.kind == "disk" else "size"
         if getattr(self, key) is None:
             raise ValueError(f"swap of kind '{self.kind}' needs its '{key}'")
+        if (self.latency is not None) != (self.kind == "null_blk"):
+            raise ValueError(
+                "a 'latency' belongs to swap of kind 'null_blk', which needs one; other kinds have their own"
+            )
         return self
 
     def wanted(self) -> dict[str, Any]:
         """What the agent is to add."""
         sz_bytes = 0 if self.size is None else parse_bytes(self.size)
-        return {"kind": self.kind, "sz_bytes": sz_bytes, "algorithm": self.algorithm, "device": self.device}
+        wanted = {"kind": self.kind, "sz_bytes": sz_bytes, "algorithm": self.algorithm, "device": self.device}
+        return wanted | ({} if self.latency is None else {"latency_us": parse_us(self.latency)})
 
 
 class Conditions(Table):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -40,6 +41,8 @@ class Guest(Table):
         Memory nodes, each with an equal part.
     cmdline : str
         Kernel parameters of your own.
+    idle : {"halt", "poll"}
+        Whether a virtual CPU with nothing to do halts or is kept busy.
     """
 
     vcpus: int = 1
@@ -48,6 +51,7 @@ class Guest(Table):
     kernel: str = Field(default_factory=_kernel)
     nodes: int = 1
     cmdline: str = ""
+    idle: Literal["halt", "poll"] = "halt"
 
 
 class PaperGuest(Table):
@@ -197,7 +201,7 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
     guest = file.as_guest()
     guest_machine = GuestMachine(
         name, _description(file), guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
-        kernel or guest.kernel, guest.nodes, guest.cmdline,
+        kernel or guest.kernel, guest.nodes, guest.cmdline, guest.idle,
     )  # fmt: skip
     if file.image:
         for suite in file.image.overlays:

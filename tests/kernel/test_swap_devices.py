@@ -6,13 +6,14 @@ import pytest
 
 from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestMachine
-from tests.conftest import COLD_BYTES, hot_cold, prcl, require_kernel
+from tests.conftest import COLD_BYTES, hot_cold, prcl, require_kernel, shell
 
 
-@pytest.mark.parametrize(("kernel", "kind"), [("debian", "file"), ("damoos", "zswap")])
+@pytest.mark.parametrize(("kernel", "kind"), [("debian", "file"), ("debian", "null_blk"), ("damoos", "zswap")])
 def test_swap_devices(guest_image: None, kernel: str, kind: str) -> None:
     """Paging out goes to the device that the machine file names and is accounted for; what was set is taken back."""
-    conditions = Conditions(swap=Swap(kind=kind, size="128M", algorithm="lzo"), thp="never", swappiness=1, aslr=False)
+    swap = Swap(kind=kind, size="128M", algorithm="lzo", latency="50us" if kind == "null_blk" else None)
+    conditions = Conditions(swap=swap, thp="never", swappiness=1, aslr=False)
     require_kernel(kernel)
     session = GuestMachine("test", "", 1, 1 << 30, conditions, kernel=kernel).open()
     try:
@@ -23,10 +24,11 @@ def test_swap_devices(guest_image: None, kernel: str, kind: str) -> None:
         spec = {"env": {}, "limit_s": 300, "sample_s": 0.5, "drop_caches": True, "context": prcl("1s")}
         raw = session.agent.call("run", argv=argv, **spec)
         compressed = max(row[raw["sample_columns"].index("zram_bytes")] for row in raw["samples"])
-        assert raw["counters"]["pswpout"] * 4096 > 0.7 * COLD_BYTES if kind == "file" else compressed > 0
+        assert raw["counters"]["pswpout"] * 4096 > 0.7 * COLD_BYTES if kind != "zswap" else compressed > 0
         asked = ["sh", "-c", "cat /proc/sys/vm/swappiness /proc/sys/kernel/randomize_va_space"]
         spec = {**spec, "context": None}
         assert session.agent.call("run", argv=asked, **spec)["stdout"].split() == ["1", "0"]
         assert session.agent.call("bye") == []
+        assert len(shell(session, "cat /proc/swaps").splitlines()) == 1  # the heading
     finally:
         session.close()

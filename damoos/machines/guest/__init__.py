@@ -87,6 +87,9 @@ class GuestMachine(Machine):
         Memory nodes; the memory is divided evenly between them.
     cmdline : str
         Kernel parameters of the user's own.
+    idle : {"halt", "poll"}
+        What a virtual CPU does that has nothing to do. poll: a program of the lowest priority (SCHED_IDLE) keeps it
+        busy, so that an emulated guest's clock counts instructions all the time; see docs/machines.md.
     """
 
     drop_caches = True
@@ -102,6 +105,7 @@ class GuestMachine(Machine):
         kernel: str = DEBIAN,
         nodes: int = 1,
         cmdline: str = "",
+        idle: str = "halt",
     ) -> None:
         self.name = name
         self.description = description
@@ -115,6 +119,7 @@ class GuestMachine(Machine):
         self._kernel = kernel
         self._nodes = nodes
         self._own_cmdline = cmdline
+        self._idle = idle
 
     def provide(self, packages: Sequence[str], trees: Sequence[str]) -> None:
         """Take an image with these packages, and lay suites into it, those of them that are built."""
@@ -148,6 +153,7 @@ class GuestMachine(Machine):
             **session.facts,
             "accel": accelerator.name,
             "clock": accelerator.clock,
+            "idle": self._idle,
             "emulation": accelerator.note(boots),
             "image": built.identity,
             "packages": sorted(self._packages),
@@ -172,7 +178,8 @@ class GuestMachine(Machine):
 
     def _cmdline(self) -> str:
         thp = "transparent_hugepage=never" if self.conditions.thp == "never" else ""
-        return f"{thp} {self._own_cmdline}"
+        idle = "damoos.idle=poll" if self._idle == "poll" else ""
+        return f"{thp} {idle} {self._own_cmdline}"
 
     def _numa_options(self) -> tuple[str, ...]:
         if self._nodes == 1:

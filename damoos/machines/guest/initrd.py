@@ -14,8 +14,9 @@ from pathlib import Path
 from damoos.errors import ConfigError, MachineError
 
 INIT = Path(__file__).parent / "rootfs/initrd-init"
-WANTED = ("virtio_pci", "virtio_blk", "virtio_net", "ext4", "zram")
-_OPTIONS = {"zram": "num_devices=0"}  # the agent adds the device that a study wants
+WANTED = ("virtio_pci", "virtio_blk", "virtio_net", "ext4", "zram", "null_blk")
+# The agent adds the device that a study wants.
+_OPTIONS = {"zram": "num_devices=0", "null_blk": "nr_devices=0"}
 
 
 def modules_of(folder: Path, release: str) -> Path:

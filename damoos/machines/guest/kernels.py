@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.common import paths
-from damoos.errors import ConfigError, nearest
+from damoos.errors import ConfigError, MachineError, nearest
 from damoos.machines.guest import debian, initrd, kernel_image, kernel_tree
 from damoos.machines.guest.architecture import AMD64, ARM64, host, split
 from damoos.machines.guest.image import image
@@ -87,10 +87,10 @@ def kernel(name: str, say: Callable[[str], None] = lambda _: None) -> Kernel:
     check(name)
     if "/" in name:
         return add(Path(name), None)
-    if not (_names() / name).exists():
+    if not _is_ready(name):
         with paths.locked(_place()):  # a second damoos waits for the first one's kernel
-            if not (_names() / name).exists():
-                _fetch(name, say)
+            if not _is_ready(name):
+                _make_ready(name, say)
     return _load(name, (_names() / name).resolve())
 
 
@@ -107,13 +107,43 @@ def fetch(name: str, say: Callable[[str], None] = lambda _: None) -> Kernel:
             f"'{name}' is no kernel of Debian's: {', '.join(SERIES)}, or debian-VERSION, and :arm64 behind it"
         )
     with paths.locked(_place()):
-        former = (_names() / name).resolve() if (_names() / name).exists() else None
-        _fetch(name, say)
-        stored = _load(name, (_names() / name).resolve())
-        if former and former != stored.path:
-            _, colon, architecture = name.partition(":")
-            _link(f"debian-{_load(name, former).release.split('+')[0]}{colon}{architecture}", former)
+        return _fetch_newest(name, say)
+
+
+def _fetch_newest(name: str, say: Callable[[str], None]) -> Kernel:
+    """Fetch a kernel of Debian's; the one before it keeps the name of its version, if it has another version."""
+    former = _load(name, (_names() / name).resolve()) if (_names() / name).exists() else None
+    _fetch(name, say)
+    stored = _load(name, (_names() / name).resolve())
+    if former and former.release != stored.release:
+        _, colon, architecture = name.partition(":")
+        _link(f"debian-{former.release.split('+')[0]}{colon}{architecture}", former.path)
     return stored
+
+
+def _is_ready(name: str) -> bool:
+    """Whether a kernel is in the cache, and has the modules that guests are given now.
+
+    Debian's newest kernel of a series is fetched anew if it was fetched by a damoos that took fewer of its modules. A
+    kernel with a version in its name, and one of the user's, stays as it is.
+    """
+    if not (_names() / name).exists():
+        return False
+    about = _load(name, (_names() / name).resolve()).about
+    return split(name)[0] not in SERIES or set(initrd.WANTED) <= set(about.get("modules", ()))
+
+
+def _make_ready(name: str, say: Callable[[str], None]) -> None:
+    """Fetch a kernel that is not in the cache, or not with all modules; the latter can do without, if need be."""
+    is_here = (_names() / name).exists()
+    try:
+        _fetch_newest(name, say)
+    except MachineError as error:
+        if not is_here:
+            raise
+        say(
+            f"kernel '{name}' in the cache lacks modules that guests are given now, and cannot be fetched anew: {error}"
+        )
 
 
 def series_of(name: str) -> str | None:
@@ -248,6 +278,7 @@ def _fetch(name: str, say: Callable[[str], None]) -> None:
         "origin": "debian",
         "packages": {package.path.name: package.sha256 for package in packages},
         "version": packages[0].version,
+        "modules": list(initrd.WANTED),
     }
     with kernel_tree.unpacked([package.path for package in packages], _made(_place())) as tree:
         _store_tree(tree, about, name)

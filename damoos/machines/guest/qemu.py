@@ -34,9 +34,10 @@ USER_SPACE = "damoos: user space"
 _PR_SET_PDEATHSIG = 1
 _KVM_STOPPED = "KVM internal error"
 _PREFIX = "damoos-guest-"
-# A kernel without an initial RAM disk mounts the root disk and makes its zram devices by itself, by these words.
+# A kernel without an initial RAM disk mounts the root disk and makes devices of zram and null_blk by itself, by these
+# words.
 # DAMON_STAT, which kernels since 6.17 may run from the start, would keep DAMON from everybody else.
-_CMDLINE = "quiet panic=-1 root=/dev/vda rw zram.num_devices=0 damon_stat.enabled=N"
+_CMDLINE = "quiet panic=-1 root=/dev/vda rw zram.num_devices=0 null_blk.nr_devices=0 damon_stat.enabled=N"
 # The kernel would replace the names of enums in the formats of all its trace events, which only humans and perf read.
 # Under emulation this takes half a second of a host's CPU at each boot.
 _NO_ENUM_NAMES = "initcall_blacklist=trace_eval_init"

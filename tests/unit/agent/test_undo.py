@@ -107,6 +107,8 @@ def test_folders_and_swap_files_are_removed(tmp_path: Path) -> None:
     log.record("folder", path=str(tmp_path / "run"))
     log.record("swap_file", path=str(tmp_path / "swap"))
     log.record("swap", device="/dev/none")  # was never turned on
+    log.record("null_blk", name="damoos-1")  # was never made
+    log.record("mount", path=str(tmp_path / "run"))  # was never mounted
     assert log.undo() == []
     assert not (tmp_path / "run").exists()
     assert not (tmp_path / "swap").exists()

@@ -56,6 +56,6 @@ def test_no_results_folder_offers_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_names_behind_commas(context: SimpleNamespace) -> None:
     several = complete.several(complete.machines)
-    assert several(context, "gu") == ["guest", "guest-arm64"]
+    assert several(context, "guest-ss") == ["guest-ssd-fast", "guest-ssd-slow"]
     assert several(context, "guest,m5d") == ["guest,m5d", "guest,m5d.metal"]
     assert several(context, "m5d,m5d") == ["m5d,m5d.metal"]

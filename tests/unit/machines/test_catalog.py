@@ -33,3 +33,32 @@ def test_an_unknown_key_in_any_good_file_is_refused(path: Path, tmp_path: Path) 
     load = machines.machine if path.parent.name == "machines" else workloads.find
     with pytest.raises(ConfigError, match="unknown key 'surprise'"):
         load(str(bad))
+
+
+MACHINE = 'description = "d"\n[guest]\nmemory = "1G"\n'
+
+
+def test_a_latency_is_what_the_agent_is_told_and_idle_what_the_kernel_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "slow.toml"
+    file.write_text(f'{MACHINE}idle = "poll"\n[swap]\nkind = "null_blk"\nsize = "64M"\nlatency = "9.3ms"\n')
+    machine = machines.machine(str(file))
+    assert machine.conditions.wanted()["swap"]["latency_us"] == 9300
+    assert "damoos.idle=poll" in machine._cmdline()  # type: ignore[attr-defined]
+    assert "damoos.idle" not in machines.machine("guest")._cmdline()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("swap", "message"),
+    [
+        ('kind = "null_blk"\nsize = "64M"', "a 'latency' belongs to swap of kind 'null_blk'"),
+        ('kind = "zram"\nsize = "64M"\nlatency = "1ms"', "a 'latency' belongs to swap of kind 'null_blk'"),
+        ('kind = "null_blk"\nlatency = "1ms"', "swap of kind 'null_blk' needs its 'size'"),
+        ('kind = "null_blk"\nsize = "64M"\nlatency = "0us"', "must be longer than 0 s"),
+        ('kind = "null_blk"\nsize = "64M"\nlatency = "9 parsecs"', "unknown time unit 'parsecs'"),
+    ],
+)
+def test_a_latency_of_what_has_none_is_refused(swap: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(f"{MACHINE}[swap]\n{swap}\n")
+    with pytest.raises(ConfigError, match=message):
+        machines.machine(str(file))

@@ -6,11 +6,12 @@ import gzip
 import lzma
 import struct
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, MachineError
 from damoos.machines import catalog
 from damoos.machines.guest import debian, initrd, kernels
 from damoos.machines.guest.architecture import AMD64, ARM64
@@ -190,6 +191,38 @@ def test_a_kernel_that_makes_way_is_kept_under_its_version(tmp_path: Path, monke
     assert kernels.kernel("debian-7.2.12").release == "7.2.12+deb13-cloud-amd64"
     with pytest.raises(ConfigError, match="'mine' is no kernel of Debian's"):
         kernels.fetch("mine")
+
+
+def test_debians_newest_is_fetched_anew_where_it_lacks_a_module_and_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+    problem: list[MachineError] = []
+
+    def fetch(name: str, say: object, modules: Sequence[str] = initrd.WANTED) -> None:
+        if problem:
+            raise problem[0]
+        fetched.append(name)
+        about = {"origin": "debian", "modules": list(modules)}
+        release = "6.12.117+deb12-cloud-amd64"
+        content = ELF + " ".join(modules).encode()
+        kernels.store(bzimage(tmp_path / "bzImage", content, release), None, about, name)
+
+    monkeypatch.setattr(kernels, "_fetch", fetch)
+    fewer = initrd.WANTED[:-1]
+    for name in ("debian", "debian-6.12.117"):
+        fetch(name, None, fewer)
+    fetched.clear()
+    problem.append(MachineError("no network"))
+    news: list[str] = []
+    assert kernels.kernel("debian", news.append).about["modules"] == list(fewer)
+    assert "lacks modules" in news[0]
+    assert "no network" in news[0]
+    problem.clear()
+    assert kernels.kernel("debian").about["modules"] == list(initrd.WANTED)
+    assert kernels.kernel("debian").about["modules"] == list(initrd.WANTED)
+    assert kernels.kernel("debian-6.12.117").about["modules"] == list(fewer)
+    assert fetched == ["debian"]
 
 
 def test_an_image_of_arm64_is_known_by_its_magic_and_tells_its_release(tmp_path: Path) -> None:

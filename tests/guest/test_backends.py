@@ -1,0 +1,104 @@
+"""What guests swap to: a device with a latency, in a guest whose CPU never halts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from damoos.machines.base import Session
+from damoos.machines.catalog import machine
+from damoos.machines.guest import GuestSession
+from damoos.workloads.base import PatternWorkload, Tuning
+from tests.conftest import MIB, open_guest, shell
+
+LATENCY_US = 470
+# 32 MiB are reclaimed from the program's own group, and some of their pages are read, one at a time.
+FAULTS = """
+import json, mmap, os, random, time
+PAGES = 8192
+memory = mmap.mmap(-1, PAGES * 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for page in range(PAGES):
+    memory[page * 4096] = 1
+open("/proc/sys/vm/page-cluster", "w").write("0")
+group = "/sys/fs/cgroup" + open("/proc/self/cgroup").read().split("::")[1].strip()
+while int(open(group + "/memory.swap.current").read()) < PAGES * 2048:
+    try:
+        open(group + "/memory.reclaim", "w").write("8M")
+    except OSError:
+        pass  # less than that could be reclaimed this time
+took_us = []
+for page in random.Random(0).sample(range(PAGES), 400):
+    swapped_in = int(open("/proc/vmstat").read().split("pswpin ")[1].split()[0])
+    begun = time.monotonic_ns()
+    memory[page * 4096]
+    took = time.monotonic_ns() - begun
+    if int(open("/proc/vmstat").read().split("pswpin ")[1].split()[0]) > swapped_in:
+        took_us.append(took / 1000)
+print(json.dumps(sorted(took_us)))
+"""
+
+
+@pytest.fixture(scope="module")
+def slow(guest_image: None) -> Iterator[GuestSession]:
+    chosen = machine("guest-ssd-fast")
+    session = chosen.open()
+    assert isinstance(session, GuestSession)
+    session.agent.call("prepare", **chosen.conditions.wanted())
+    yield session
+    session.close()
+
+
+def python(session: Session, program: str) -> str:
+    spec = {"env": {}, "limit_s": 600, "sample_s": 0.5, "drop_caches": True, "context": None}
+    raw = session.agent.call("run", argv=["python3", "-c", program], **spec)
+    assert raw["exit_status"] == 0, raw["stderr"]
+    return str(raw["stdout"])
+
+
+def test_the_cpu_never_halts(slow: GuestSession) -> None:
+    """The kernel's idle time stands still while everything waits, but for the moments until the program has the CPU."""
+    assert slow.facts["idle"] == "poll"
+    fields = shell(slow, "head -1 /proc/stat; sleep 1; head -1 /proc/stat").splitlines()
+    before, after = ([int(word) for word in line.split()[1:]] for line in fields)
+    assert after[3] - before[3] <= 0.1 * (sum(after[:8]) - sum(before[:8]))
+
+
+def test_a_fault_takes_as_long_as_the_device(slow: GuestSession) -> None:
+    took_us = json.loads(python(slow, FAULTS))
+    assert len(took_us) > 100
+    # Where the program's own memory came back in between, an access to a page that was there counts as well.
+    assert took_us[len(took_us) // 10] >= LATENCY_US
+    assert took_us[len(took_us) // 2] < 2 * LATENCY_US
+
+
+def test_the_device_is_gone_after_the_lease(slow: GuestSession) -> None:
+    """The last one: it ends the agent's work."""
+    assert "/dev/damoos-" in shell(slow, "cat /proc/swaps")
+    assert slow.agent.call("bye") == []
+    assert "damoos" not in shell(slow, "cat /proc/swaps; ls /sys/block")
+    assert "configfs" not in shell(slow, "cat /proc/mounts")
+
+
+def test_memory_compresses_by_the_factor_of_its_pattern(guest_image: None, tmp_path: Path) -> None:
+    """On zram with lz4: what the pages held, by what is left of them."""
+    pattern = tmp_path / "fill.pattern"
+    pattern.write_text("#regions\na, 16M\n\nfill\n100\na, 0, 4096, 1, wo\n\nrest\n3000000\na, 0, 8, 1, ro\n")
+    workload = PatternWorkload("fill", pattern, 64, 1, 1, Tuning(), paced=True, compression=2.5)
+    session = open_guest()
+    try:
+        argv = " ".join(workload.spec(session.copy)["argv"])
+        program = f"{argv} & echo $! > /tmp/pid; until grep -q VmSwap.....1[0-9][0-9][0-9][0-9] /proc/$!/status; do "
+        reclaim = (
+            "group=/sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup); echo 4M > $group/memory.reclaim; sleep 0.1; done"
+        )
+        spec = {"env": {}, "limit_s": 600, "sample_s": 0.5, "drop_caches": True, "context": None}
+        words = f"{program} {reclaim}; cat /sys/block/zram0/mm_stat; kill $!"
+        raw = session.agent.call("run", argv=["sh", "-c", words], **spec)
+        original, compressed = map(int, raw["stdout"].split()[:2])
+    finally:
+        session.close()
+    assert original > 8 * MIB, raw
+    assert original / compressed == pytest.approx(2.5, rel=0.15)
