@@ -27,7 +27,7 @@ TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
-	chaos soak docs docs-figures clean test-bare bare-setup test-kvm test-arm64 test-big
+	bench-published chaos soak docs docs-figures clean test-bare bare-setup test-kvm test-arm64 test-big
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -138,6 +138,9 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 
 bench-real: setup build image ## real programs, those of installed suites too: time and memory by kind; goes on where it stopped
 	PYTHONPATH=docs $(BIN)/python tests/bench/real.py results/bench-real
+
+bench-published: setup build image kernel ## figures of the TMO and the DAOS paper, measured again; goes on where it stopped (an hour)
+	PYTHONPATH=docs $(BIN)/python tests/bench/published.py results/bench-published $(FIGURES)
 
 PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
 bench-prior: setup build image ## what a recording saves a search, on six workloads (an hour)

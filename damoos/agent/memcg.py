@@ -19,6 +19,8 @@ COUNTS = (
     "pgscan", "pgsteal",
 )  # fmt: skip
 """Counters in memory.stat."""
+MAJOR_FAULTS = "pgmajfault"
+"""Another one: accesses that waited for a page to be read."""
 EVENTS = ("high", "max", "oom", "oom_kill")
 """In memory.events: how often a limit throttled, made the group reclaim, was not enough, and killed a process."""
 

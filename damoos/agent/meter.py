@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ from damoos.agent.swap import Swap, compressed_bytes, used_bytes, written_bytes
 SAMPLE_COLUMNS = (
     "t_s", "rss_bytes", "pss_bytes", "cgroup_bytes", "zram_bytes", "nr_procs", "anon_huge_bytes",
     "psi_some_us", "psi_full_us", "net_bytes", "system_used_bytes", "swap_bytes",
-    *(f"{kind}_bytes" for kind in memcg.KINDS),
+    *(f"{kind}_bytes" for kind in memcg.KINDS), "major_faults",
 )  # fmt: skip
 """Columns of a sample. ``net_bytes`` is all that the run takes: what is charged to its group, zswap's part replaced by
-what compressed pages really take in zram and zswap; RSS and that where it has no group of its own."""
+what compressed pages really take in zram and zswap; RSS and that where it has no group of its own. ``major_faults``
+are those of the group so far; of the machine where it has none."""
 # Of the machine, that tell what paging cost.
 COUNTERS = ("pswpin", "pswpout", "pgmajfault")
 # The part of one CPU that walks through page tables may take.
@@ -43,6 +45,7 @@ class Meter:
         self._swap = swap
         self._samples: list[tuple[float, ...]] = []
         self._counters, self._pressure = self._count(), cgroup.pressures(group)
+        self._major_faults = self._count_major_faults(self._stat())
         self._cpu_s = cgroup.cpu_s(group) if group else None
         self._oom_kills = proc.oom_kills()
         self._swap_bytes = used_bytes()
@@ -67,7 +70,7 @@ class Meter:
         if rss == 0 and self._samples:
             return  # it is exiting: its memory is gone, its end not yet announced, and 0 is not what it used
         in_cgroup = memcg.number(self._group and self._group / "memory.current")
-        stat = memcg.numbers(self._group / "memory.stat") if self._group else {}
+        stat = self._stat()
         used = used_bytes()
         for device, sz_bytes in used.items():
             more = sz_bytes - self._swap_bytes.get(device, 0)
@@ -84,8 +87,16 @@ class Meter:
             (
                 self.for_s, rss, pss, in_cgroup, compressed, len(pids), huge, *psi_us, resident + compressed,
                 memory["MemTotal"] - memory["MemAvailable"], on_swap, *memcg.kinds(stat),
+                self._count_major_faults(stat) - self._major_faults,
             )
         )  # fmt: skip
+
+    def _stat(self) -> dict[str, int]:
+        return memcg.numbers(self._group / "memory.stat") if self._group else {}
+
+    def _count_major_faults(self, stat: Mapping[str, int]) -> float:
+        name = memcg.MAJOR_FAULTS
+        return stat.get(name, math.nan) if self._group else proc.vmstat((name,)).get(name, math.nan)
 
     def _count(self) -> dict[str, int]:
         """Counters of the machine and of the group, as they are now."""

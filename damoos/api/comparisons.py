@@ -75,10 +75,14 @@ class Evaluated:
         )
 
     def write(self) -> list[Path]:
-        """Write JSON, CSV and a figure for each machine into the sweep's folder; returns their paths."""
-        from damoos.report.comparison.configurations import write
+        """Write JSON, CSV and figures into the sweep's folder; returns their paths.
 
-        return write(self.result, self.studies, self.artifacts)
+        There is a figure for each machine and, of several machines, one for each workload and configuration.
+        """
+        from damoos.report.comparison import configurations, over_time
+
+        written = configurations.write(self.result, self.studies, self.artifacts)
+        return [*written, *over_time.write(self._studies, self.artifacts)]
 
     def to_json(self) -> str:
         """All of it as one JSON object."""

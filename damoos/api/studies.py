@@ -81,15 +81,15 @@ class _StoredStudy:
         ------
         ConfigError : no such run, or nothing was measured of it
         """
-        import pandas as pd
-
         known = {stored_run.key: stored_run for stored_run in self._stored.runs()}
         if run not in known:
             raise ConfigError(f"study '{self.name}' has no run '{run}'{nearest(run, known)}")
-        file = self._stored.record.artifacts.path / f"{run}.parquet"
-        if not file.is_file():
-            raise ConfigError(f"{file} is not there" + (f": {known[run].error}" if known[run].error else ""))
-        return pd.read_parquet(file)
+        artifacts = self._stored.record.artifacts
+        found = artifacts.read_samples(run)
+        if found is None:
+            why = f": {known[run].error}" if known[run].error else ""
+            raise ConfigError(f"{artifacts.samples_path(run)} is not there{why}")
+        return found
 
 
 class EvaluatedStudy(_StoredStudy):

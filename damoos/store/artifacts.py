@@ -8,10 +8,13 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from damoos.errors import StoreError
 from damoos.model.trial import RawSamples
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Artifacts:
@@ -108,7 +111,18 @@ class Artifacts:
             with open(draft, "wb") as out:
                 pq.write_table(table, out)
 
-        return self._write(f"{key}.parquet", fill)
+        return self._write(self.samples_path(key).name, fill)
+
+    def samples_path(self, key: str) -> Path:
+        """Where the time series of a run lies, if anything was measured of it."""
+        return self.path / f"{key}.parquet"
+
+    def read_samples(self, key: str) -> pd.DataFrame | None:
+        """The time series of a run; None where nothing was measured of it."""
+        import pandas as pd
+
+        path = self.samples_path(key)
+        return pd.read_parquet(path) if path.is_file() else None
 
 
 def _fill_text(draft: Path, text: str) -> None:

@@ -252,7 +252,7 @@ class FakeAgent:
             "psi_us": {"some": 0, "full": 0, "io_some": 0, "io_full": 0},
             "sample_columns": SAMPLE_COLUMNS,
             "samples": [
-                [at_s, rss, rss, rss, 0, 1, rss * huge, 1e6 * at_s * max(slowdown, 0.0), 0, rss, rss, 0, rss, *[0] * 9]
+                [at_s, rss, rss, rss, 0, 1, rss * huge, 1e6 * at_s * max(slowdown, 0.0), 0, rss, rss, 0, rss, *[0] * 10]
                 for at_s in (0.0, runtime_s / 2)
             ],
             "damos": damos,

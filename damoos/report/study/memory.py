@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from damoos.model.trial import Run
 from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Stack, Steps
@@ -34,25 +34,19 @@ def chart(study: Study, number: int | None = None) -> Chart:
     pressure: list[Layer] = []
     kinds: list[Panel] = []
     for arm, run in _round(study, number).items():
-        path = study.record.artifacts.path / f"{run.key}.parquet"
-        if not path.exists():
+        samples = study.record.artifacts.read_samples(run.key)
+        if samples is None:
             continue
-        samples, (colour, dash) = _read(path), _STYLES[arm]
+        colour, dash = _STYLES[arm]
         rss.append(Line(arm, samples["t_s"].to_numpy(), samples["rss_bytes"].to_numpy() / MIB, (), (), colour, dash))
         if "psi_some_us" in samples and samples["psi_some_us"].notna().any():
-            pressure.append(_pressure(arm, samples, colour, dash))
+            pressure.append(pressure_steps(arm, samples, colour, dash))
         kinds += _by_kind(arm, samples)
     panels = [Panel(_TIME, Axis("RSS [MiB]", "rss_mib", from_zero=True), rss, "RSS")]
     if pressure:
         words = "time with 'some' memory pressure"
         panels.append(Panel(_TIME, Axis(words, "psi_some_share", is_share=True, from_zero=True), pressure, "pressure"))
     return Chart(title(study), [*panels, *kinds], shares_x=True, panel_name="quantity")
-
-
-def _read(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.read_parquet(path)
 
 
 def _round(study: Study, number: int | None) -> dict[str, Run]:
@@ -86,8 +80,12 @@ def _by_kind(arm: str, samples: pd.DataFrame) -> list[Panel]:
     return [Panel(_TIME, Axis("memory [MiB]", "memory_mib", from_zero=True), [stack], f"memory by kind: {arm}")]
 
 
-def _pressure(name: str, samples: pd.DataFrame, colour: str, dash: str) -> Steps:
+def pressure_steps(name: str, samples: pd.DataFrame, colour: str, dash: str) -> Steps:
     """Share of the time between every two samples in which something waited for memory."""
-    times = samples["t_s"].to_numpy()
-    share = np.diff(samples["psi_some_us"].to_numpy()) / np.diff(times) / 1e6
-    return Steps(name, times, share, colour, dash)
+    return Steps(name, samples["t_s"].to_numpy(), per_s(samples, "psi_some_us") / 1e6, colour, dash)
+
+
+def per_s(samples: pd.DataFrame, column: str) -> NDArray[np.float64]:
+    """How fast a column grows between every two samples."""
+    rates: NDArray[np.float64] = np.diff(samples[column].to_numpy()) / np.diff(samples["t_s"].to_numpy())
+    return rates

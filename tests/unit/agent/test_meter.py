@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,19 @@ def test_a_sample_has_a_value_in_each_column() -> None:
     row = dict(zip(SAMPLE_COLUMNS, sample, strict=True))
     assert 0 < row["pss_bytes"] <= row["rss_bytes"] * 1.5
     assert 0 <= row["anon_huge_bytes"] <= row["rss_bytes"]
+    assert row["major_faults"] >= 0
+
+
+def test_major_faults_are_those_of_the_group_since_it_is_measured(tmp_path: Path) -> None:
+    stat = tmp_path / "memory.stat"
+    (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    stat.write_text("anon 4096\npgmajfault 10\n")
+    meter = Meter(tmp_path, None)
+    meter.sample([os.getpid()])
+    stat.write_text("anon 4096\npgmajfault 17\n")
+    meter.sample([os.getpid()])
+    column = SAMPLE_COLUMNS.index("major_faults")
+    assert [sample[column] for sample in meter.read()["samples"]] == [0, 7]
 
 
 def test_a_process_that_is_gone_has_nothing() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import damoos
 from damoos.api import comparisons
+from damoos.report.comparison import over_time
 from tests.unit.conftest import WORKLOADS, html, swept
 
 from .conftest import assert_tidy
@@ -19,3 +20,18 @@ def test_configurations_and_schemes_side_by_side(machines, tmp_path: Path) -> No
     assert_tidy(evaluated.runs)
     compared = damoos.compare([swept(tmp_path).name], results=tmp_path)
     assert html(compared).count("<td>tuned</td>") == 2 * 3  # two workloads and their average on two machines
+
+
+def test_a_configuration_on_several_machines_has_a_figure_over_time(machines, tmp_path: Path) -> None:
+    evaluated = damoos.evaluate(WORKLOADS[:1], ["a", "b"], ["prcl"], repeats=3, results=tmp_path)
+    drawn = dict(over_time.charts(evaluated._studies))
+    assert len(drawn) == 2  # the baseline and prcl
+    table = drawn[next(name for name in drawn if name.endswith("prcl"))].table
+    assert set(table["series"]) == {"a", "b"}
+    assert set(table["quantity"]) == {"faults", "pressure", "net memory"}
+    assert {path.stem for path in evaluated.write()} >= {f"over-time-{name}" for name in drawn}
+
+
+def test_one_machine_has_no_figure_over_time(machines, tmp_path: Path) -> None:
+    evaluated = damoos.evaluate(WORKLOADS[:1], ["a"], ["prcl"], repeats=3, results=tmp_path)
+    assert list(over_time.charts(evaluated._studies)) == []

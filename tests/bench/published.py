@@ -1,0 +1,213 @@
+"""Figures of the TMO and the DAOS paper, measured again in guests. `make bench-published` runs this.
+
+    tests/bench/published.py STUDIES [NAME ...]
+
+What has been measured is kept in results/curated/published, a file for each figure, and is not measured again; so a run
+that was interrupted goes on where it stopped. In the end the tables of docs/published.md are made from all that is
+kept. The raw data of the studies lies in STUDIES.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from generate.results import CURATED, TOP, between
+
+from damoos.api.comparisons import Evaluated, evaluate
+from damoos.errors import DamoosError
+from damoos.machines.catalog import KERNEL
+from damoos.report.comparison import over_time
+from damoos.statistics.summary import told
+from damoos.study.study import EvaluationStudy
+from damoos.sweeps import sweep as sweeps
+from damoos.units import MIB
+
+HERE = Path(__file__).with_suffix("")
+KEPT = CURATED / "published"
+PAGE = TOP / "docs/published.md"
+REPEATS = 3
+WEB, ADS, SERVERLESS = str(HERE / "web.toml"), str(HERE / "ads.toml"), "serverless/idle"
+ZRAM, FAST, SLOW, FILE = "guest-zram", "guest-ssd-fast", "guest-ssd-slow", "guest-file"
+
+
+def senpai(pressure: str, ratio: str = "5%", more: str = "") -> str:
+    """Senpai, made faster for runs of half a minute: two periods a second, and more in each."""
+    return f"senpai:interval=500ms:ratio={ratio}:most={ratio}:pressure={pressure}:io_pressure={pressure}{more}"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What is measured for a figure: an evaluation, and the columns of its table."""
+
+    workloads: Sequence[str]
+    machines: Sequence[str]
+    configs: Mapping[str, str]
+    """What a configuration is, by the name that the table has for it; that of the baseline is empty."""
+    columns: Sequence[str]
+    memory: str = ""
+
+
+WEB_COLUMNS = ("swap-ins a second", "requests a second", "p99", "pressure", "net memory")
+FIGURES: dict[str, Figure] = {
+    "tmo-12": Figure([WEB], [FAST, SLOW], {"no reclaim": "", "Senpai": senpai("5%")}, WEB_COLUMNS),
+    "tmo-14": Figure(
+        [ADS],
+        [FAST],
+        {"no reclaim": "", "Senpai": senpai("50%"), "Senpai, 1 MiB/s": senpai("50%", more=":swap_writes=1M")},
+        ("written a second", "pressure", "net memory"),
+    ),
+    "daos-9": Figure(
+        [SERVERLESS], [ZRAM, FILE], {"no scheme": "", "prcl": "prcl"},
+        ("RSS", "net memory", "DAMON CPU", "requests a second", "p99"),
+    ),
+    "tmo-11": Figure([WEB], [ZRAM, FAST, SLOW], {"no limit": "", "half": "baseline@50%"}, WEB_COLUMNS, "50%"),
+    "tmo-13": Figure(
+        [WEB], [ZRAM], {"no reclaim": "", "mild": senpai("0.5%", "2%"), "strong": senpai("20%", "10%")}, WEB_COLUMNS
+    ),
+    "tmo-9": Figure(
+        [WEB, ADS], [ZRAM, FAST], {"no reclaim": "", "Senpai": senpai("2%")}, ("net memory", "pressure", "runtime")
+    ),
+}  # fmt: skip
+
+Metrics = Mapping[str, float]
+Cell = tuple[Callable[[Metrics], float], str]
+CELLS: dict[str, Cell] = {
+    "swap-ins a second": (lambda run: run["promotions_per_s"], "{:.0f}"),
+    "written a second": (lambda run: run["swap_written_bytes_per_s"] / MIB, "{:.2f} MiB"),
+    "requests a second": (lambda run: run["ops_per_s"], "{:.1f}"),
+    "p99": (lambda run: run["p99_ms"], "{:.1f} ms"),
+    "pressure": (lambda run: run["psi_some_us"] / run["runtime_s"] / 1e6, "{:.1%}"),
+    "net memory": (lambda run: run["late_net_bytes"] / MIB, "{:.1f} MiB"),
+    "RSS": (lambda run: run["late_rss_bytes"] / MIB, "{:.1f} MiB"),
+    "DAMON CPU": (lambda run: run["kdamond_cpu_s"] / run["runtime_s"], "{:.1%}"),
+    "runtime": (lambda run: run["runtime_s"], "{:.2f} s"),
+}
+
+
+def say(text: str) -> None:
+    """News, away from the tables."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def measure(figure: Figure, studies: Path) -> list[EvaluationStudy]:
+    """The studies of a figure, one machine after the other; those that have been made are only read."""
+    configs = [words for words in figure.configs.values() if words and "@" not in words]
+    memory = {"memory": [figure.memory]} if figure.memory else {}
+    found: list[EvaluationStudy] = []
+    for machine in figure.machines:
+        say(f"  on {machine}")
+        folder = studies / machine
+        done = [sweep for sweep in sweeps.folders(folder) if (sweep / "result.json").exists()]
+        if done:
+            evaluated = Evaluated(sweeps.load(folder, done[-1].name))
+        else:
+            settings = {"repeats": REPEATS, "results": folder, **memory}
+            evaluated = evaluate(figure.workloads, [machine], ["baseline", *configs], event=_news, **settings)
+        found += evaluated._studies
+    return found
+
+
+def _news(kind: str, event: dict[str, Any]) -> None:
+    if kind == "say":
+        say(f"  {event['text']}")
+
+
+def kept_of(figure: Figure, studies: Sequence[EvaluationStudy]) -> dict[str, Any]:
+    """All runs with all metrics, and where they were made."""
+    runs = []
+    for study in studies:
+        for run in study.runs():
+            if run.measurement is None:
+                raise DamoosError(f"{study.name}: {run.key} has failed: {run.error}")
+            samples = study.record.artifacts.read_samples(run.key)
+            late = samples[samples["t_s"] >= samples["t_s"].iloc[-1] / 2]
+            runs.append(
+                {
+                    "workload": Path(study.config.target).stem,
+                    "machine": study.config.machine,
+                    "config": run.arm,
+                    "block": run.number,
+                    "metrics": {
+                        **run.measurement.metrics,
+                        **{f"late_{name}_bytes": float(np.mean(late[f"{name}_bytes"])) for name in ("rss", "net")},
+                    },
+                    "provenance": run.measurement.provenance
+                    | {"controller": None},  # each decision of a rule is in the studies' own data
+                }
+            )
+    return {"workloads": list(figure.workloads), "configs": dict(figure.configs), "runs": runs}
+
+
+def table(figure: Figure, kept: Mapping[str, Any]) -> str:
+    """Means of the runs and their 95 % intervals, a line for each machine and configuration."""
+    several = len({run["workload"] for run in kept["runs"]}) > 1
+    head = [*(["workload"] if several else []), "machine", "configuration", *figure.columns]
+    lines = [head, ["---"] * len(head)]
+    for workload in dict.fromkeys(run["workload"] for run in kept["runs"]):
+        for machine in figure.machines:
+            for name, words in figure.configs.items():
+                runs = [
+                    run["metrics"]
+                    for run in kept["runs"]
+                    if (run["workload"], run["machine"]) == (workload, machine)
+                    and run["config"] == (words or "baseline")
+                ]
+                cells = [_cell(column, runs) for column in figure.columns]
+                lines.append([*([f"`{workload}`"] if several else []), f"`{machine}`", name, *cells])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _cell(column: str, runs: Sequence[Metrics]) -> str:
+    """A mean and its interval; empty for what a workload does not report."""
+    of, form = CELLS[column]
+    try:
+        quantity = told([of(run) for run in runs])
+    except KeyError:
+        return ""
+    ends = quantity["ci95"]
+    unit = form.partition("}")[2]
+    plain = form.removesuffix(unit) if unit else form
+    between_ends = f" [{', '.join(plain.format(end) for end in ends)}]" if ends else ""
+    return f"{form.format(quantity['mean'])}{between_ends}"
+
+
+def main() -> None:
+    """Measure what is left, then make the tables from all that is kept."""
+    folder, *names = sys.argv[1:]
+    # The guests of all figures have the same kernel, the one with zswap; emulated, it costs half of Debian's.
+    os.environ[KERNEL] = "damoos"
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for name in names or FIGURES:
+        file = KEPT / f"{name}.json"
+        if file.exists():
+            continue
+        say(f"{name}: measured")
+        try:
+            found = measure(FIGURES[name], Path(folder) / name)
+            kept = kept_of(FIGURES[name], found)
+        except DamoosError as error:
+            say(f"{name}: {error}")
+            continue
+        if name == "tmo-12":
+            _, chart = list(over_time.charts(found))[-1]
+            chart.save(PAGE.parent / "published-tmo-12.svg")
+        draft = file.with_suffix(".new")
+        draft.write_text(json.dumps(kept, indent=1) + "\n")
+        draft.rename(file)
+    text = PAGE.read_text()
+    for name, figure in FIGURES.items():
+        file = KEPT / f"{name}.json"
+        content = table(figure, json.loads(file.read_text())) if file.exists() else "*Not measured yet.*"
+        text = between(text, name, f"\n{content}\n")
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
