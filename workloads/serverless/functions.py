@@ -3,8 +3,9 @@
 functions.py REQUESTS [LIFE]
 
 Each worker is a process of its own with 8 MiB of runtime and data, of which a request uses a tenth. After LIFE
-requests (80 by default) a worker ends, and a new one takes its place. The proxy and the logger have tables of which they use a tenth.
-Requests come at a fixed rate, so a run takes as long on every machine, and longer only if requests are answered late.
+requests (80 by default) a worker ends, and a new one takes its place. The proxy and the logger have tables of which
+they use a tenth. Requests come at a fixed rate, so a run takes as long on every machine, and longer only if requests
+are answered late.
 """
 
 from __future__ import annotations
