@@ -99,13 +99,9 @@ class Service:
         pids = proc.descendants(self.pid)
         alive = bool(pids) and ended is None
         state = {"pid": self.pid, "alive": alive, "for_s": time.monotonic() - self._start, "in_force": False}
-        if alive and self._is_on():
-            try:
-                with self._lock:
-                    state |= self._in_force(pids)
-            except DamoosError:
-                if self._is_on():
-                    raise  # else the kdamond has ended in the middle of it
+        if alive:
+            with self._lock:  # DAMON refuses to tell anything of a kdamond (EBUSY) while another task uses its files
+                state |= self._in_force(pids)
         return state
 
     def _is_on(self) -> bool:
@@ -113,6 +109,16 @@ class Service:
         return self._failure is None and (self._scheme is None or self._scheme.kdamond.is_on())
 
     def _in_force(self, pids: list[int]) -> dict[str, Any]:
+        if not self._is_on():
+            return {}
+        try:
+            return self._told(pids)
+        except DamoosError:
+            if self._is_on():
+                raise
+            return {}  # the kdamond has ended in the middle of it
+
+    def _told(self, pids: list[int]) -> dict[str, Any]:
         rss_bytes = sum(map(proc.rss_bytes, pids))
         state: dict[str, Any] = {"rss_bytes": rss_bytes, "in_force": True, "damos": []}
         if rule := self._steering.result().get("controller"):

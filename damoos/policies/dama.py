@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from damoos.policies.damon_reclaim import FREE, watermarks
+from damoos.policies.damon_reclaim import DamonReclaimPolicy, watermarks
 from damoos.policies.parameter import Parameter, Parameters
 from damoos.policies.rule import RulePolicy
-from damoos.units import format_us
+from damoos.units import format_bytes, format_us
 
 
 class DamaPolicy(RulePolicy):
@@ -26,13 +27,18 @@ class DamaPolicy(RulePolicy):
         "max_age": Parameter("us", "600s", "60s", "3600s", 1_000_000, "highest value of min_age"),
         "interval": Parameter("us", "5s", "1s", "60s", 100_000, "from one decision to the next"),
         "pressure": Parameter("ppm", "0.1%", "0.01%", "10%", 100, "memory pressure from which on min_age rises"),
-        "free": Parameter("ppm", "100%", FREE.low, FREE.high, FREE.step, FREE.help),
+        "quota_ms": DamonReclaimPolicy.parameters["quota_ms"],
+        "quota_sz": DamonReclaimPolicy.parameters["quota_sz"],
+        "free": replace(DamonReclaimPolicy.parameters["free"], default="100%"),
     }
     tuned = ("start", "pressure")
 
     def scheme(self) -> str:
         """The line of the module, as it begins."""
-        return f"module damon_reclaim  min_age={format_us(self['start'])}  {watermarks(self['free'])}"
+        return (
+            f"module damon_reclaim  min_age={format_us(self['start'])}  quota_ms={self['quota_ms']}"
+            f"  quota_sz={format_bytes(self['quota_sz'])}  {watermarks(self['free'])}"
+        )
 
     def controller(self) -> dict[str, Any]:
         """Its values in seconds and shares."""

@@ -8,9 +8,6 @@ from damoos.policies.parameter import Parameter, Parameters
 from damoos.policies.rule import RulePolicy
 from damoos.units import format_bytes, format_us
 
-FREE = Parameter("ppm", "40%", "40%", "100%", 10_000, "share of free memory below which it works")
-"""What wmarks_mid is; 100 % for always. The kernel's own defaults are 20, 40 and 50 %."""
-
 
 def watermarks(free_ppm: int, spare: int = 100, low: int = 200) -> str:
     """Watermarks of a module that works below a share of free memory.
@@ -39,7 +36,8 @@ class DamonReclaimPolicy(RulePolicy):
         "min_age": Parameter("us", "120s", "500ms", "120s", 100_000, "what was not accessed for so long is paged out"),
         "quota_ms": Parameter("ms", "10ms", "1ms", "1s", 1, "CPU time that it may take a second"),
         "quota_sz": Parameter("bytes", "128M", "1M", "1G", 1 << 20, "memory that it may page out a second"),
-        "free": FREE,
+        # The kernel's own watermarks are 20, 40 and 50 %; 100 % is always.
+        "free": Parameter("ppm", "40%", "40%", "100%", 10_000, "share of free memory below which it works"),
     }
     tuned = ("min_age", "free")
 

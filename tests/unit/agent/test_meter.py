@@ -24,6 +24,7 @@ def test_a_sample_has_a_value_in_each_column() -> None:
 def test_major_faults_are_those_of_the_group_since_it_is_measured(tmp_path: Path) -> None:
     stat = tmp_path / "memory.stat"
     (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    (tmp_path / "cpu.stat").write_text("user_usec 1\nsystem_usec 1\n")
     stat.write_text("anon 4096\npgmajfault 10\n")
     meter = Meter(tmp_path, None)
     meter.sample([os.getpid()])

@@ -14,6 +14,7 @@ BARE = {
         "pswpin",
         "pswpout",
         "pgmajfault",
+        "major_faults",
         "workingset_refault_anon",
         "workingset_refault_file",
         "ops",

@@ -263,7 +263,9 @@ def test_averages_best_and_worst_over_workloads(fleet, tmp_path: Path) -> None:
     assert "averages of 2 workloads" in said
     names = sorted(path.name for path in evaluated.write())
     assert names == sorted(
-        ["evaluation.json", "evaluation.csv"] + [f"evaluation-{m}.{e}" for m in "ab" for e in ("png", "svg")]
+        ["evaluation.json", "evaluation.csv"]
+        + [f"evaluation-{m}.{e}" for m in "ab" for e in ("png", "svg")]
+        + [f"over-time-{w.replace('/', '-')}-{c}.svg" for w in WORKLOADS for c in ("baseline", "prcl")]
     )
     lines = (one.artifacts.path / "evaluation.csv").read_text().splitlines()
     assert len(lines) == 1 + 8

@@ -22,6 +22,8 @@ CAPTURED = {
     "postgres/pgbench": "postgres-pgbench",
     "rocksdb/readrandom": "rocksdb-readrandom",
     "fio/filebench": "fio-filebench",
+    "lmdb/read": "lmdb-read",
+    "serverless/idle": "serverless-idle",
     "stress-ng/vm": "stress-ng-vm",
     "ffmpeg/encode": "ffmpeg-encode",
     "mariadb/sysbench": "mariadb-sysbench",
