@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from generate import api, cli, files  # noqa: E402
+from generate import api, cli, files, policies  # noqa: E402
 
 from damoos import __version__  # noqa: E402
 
@@ -46,7 +46,7 @@ def _notebooks() -> str:
     )
 
 
-_PAGES = {"cli": cli.page, "files": files.page, "api": api.page, "notebooks": _notebooks}
+_PAGES = {"cli": cli.page, "files": files.page, "api": api.page, "policies": policies.page, "notebooks": _notebooks}
 
 
 def _generate(app, docname, source) -> None:

@@ -10,9 +10,13 @@ import typer
 from damoos.common import paths
 
 Names = Callable[[typer.Context, str], list[str]]
-# As in damoos.searchers and damoos.scorers, whose import takes longer than people wait for a Tab (a test compares).
+# As in damoos.searchers, damoos.scorers and damoos.policies, whose import takes longer than people wait for a Tab (a test compares).
 SEARCHERS = ("anneal", "auto", "bayes", "daos", "grid", "random")
 SCORERS = ("cost", "daos", "psi", "sla", "weighted")
+POLICIES = (
+    "dama", "damon-lru-sort", "damon-reclaim", "damos-psi", "gswap", "memory-high", "mglru", "oomd", "senpai",
+    "senpai-high", "swappiness", "thp", "zswap-shrinker",
+)  # fmt: skip
 
 
 def workloads(context: typer.Context, incomplete: str) -> list[str]:
@@ -34,6 +38,11 @@ def searchers(context: typer.Context, incomplete: str) -> list[str]:
 def scorers(context: typer.Context, incomplete: str) -> list[str]:
     """Scorers, those of plugins among them."""
     return _fitting([*SCORERS, *_plugins("scorers")], incomplete)
+
+
+def policies(context: typer.Context, incomplete: str) -> list[str]:
+    """Policies whose parameters can be tuned, and schemes."""
+    return _fitting(["damos", *POLICIES, *_plugins("policies")], incomplete)
 
 
 def studies(context: typer.Context, incomplete: str) -> list[str]:

@@ -35,7 +35,9 @@ Tunables = Annotated[
 Policy = Annotated[
     str,
     typer.Option(
-        help="damos (a scheme is tuned), or senpai (TMO's rule; its ratio and pressure are).", rich_help_panel=TUNED
+        help="damos (a scheme is tuned), or one whose parameters are: senpai, gswap, memory-high, … (docs/policies.md).",
+        autocompletion=complete.policies,
+        rich_help_panel=TUNED,
     ),
 ]
 Memory = Annotated[

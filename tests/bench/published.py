@@ -54,14 +54,14 @@ class Figure:
     memory: str = ""
 
 
-WEB_COLUMNS = ("swap-ins a second", "requests a second", "p99", "pressure", "net memory")
+WEB_COLUMNS = ("swap-ins a second", "requests a second", "p99", "memory pressure", "IO pressure", "net memory")
 FIGURES: dict[str, Figure] = {
     "tmo-12": Figure([WEB], [FAST, SLOW], {"no reclaim": "", "Senpai": senpai("5%")}, WEB_COLUMNS),
     "tmo-14": Figure(
         [ADS],
         [FAST],
         {"no reclaim": "", "Senpai": senpai("50%"), "Senpai, 1 MiB/s": senpai("50%", more=":swap_writes=1M")},
-        ("written a second", "pressure", "net memory"),
+        ("written a second", "memory pressure", "IO pressure", "net memory"),
     ),
     "daos-9": Figure(
         [SERVERLESS], [ZRAM, FILE], {"no scheme": "", "prcl": "prcl"},
@@ -72,7 +72,7 @@ FIGURES: dict[str, Figure] = {
         [WEB], [ZRAM], {"no reclaim": "", "mild": senpai("0.5%", "2%"), "strong": senpai("20%", "10%")}, WEB_COLUMNS
     ),
     "tmo-9": Figure(
-        [WEB, ADS], [ZRAM, FAST], {"no reclaim": "", "Senpai": senpai("2%")}, ("net memory", "pressure", "runtime")
+        [WEB, ADS], [ZRAM, FAST], {"no reclaim": "", "Senpai": senpai("2%")}, ("net memory", "memory pressure", "IO pressure", "runtime")
     ),
 }  # fmt: skip
 
@@ -83,7 +83,8 @@ CELLS: dict[str, Cell] = {
     "written a second": (lambda run: run["swap_written_bytes_per_s"] / MIB, "{:.2f} MiB"),
     "requests a second": (lambda run: run["ops_per_s"], "{:.1f}"),
     "p99": (lambda run: run["p99_ms"], "{:.1f} ms"),
-    "pressure": (lambda run: run["psi_some_us"] / run["runtime_s"] / 1e6, "{:.1%}"),
+    "memory pressure": (lambda run: run["psi_some_us"] / run["runtime_s"] / 1e6, "{:.1%}"),
+    "IO pressure": (lambda run: run["psi_io_some_us"] / run["runtime_s"] / 1e6, "{:.1%}"),
     "net memory": (lambda run: run["late_net_bytes"] / MIB, "{:.1f} MiB"),
     "RSS": (lambda run: run["late_rss_bytes"] / MIB, "{:.1f} MiB"),
     "DAMON CPU": (lambda run: run["kdamond_cpu_s"] / run["runtime_s"], "{:.1%}"),

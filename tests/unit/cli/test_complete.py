@@ -10,6 +10,7 @@ import pytest
 from damoos import scorers, searchers
 from damoos.cli import complete
 from damoos.machines import catalog as machines
+from damoos.policies import catalog as policies
 from damoos.workloads import catalog as workloads
 
 
@@ -37,7 +38,9 @@ def test_names_are_those_of_the_catalogues(context: SimpleNamespace) -> None:
     assert set(complete.SEARCHERS) == set(searchers.SEARCHERS)
     assert set(complete.SCORERS) == set(scorers.SCORERS)
     assert complete.searchers(context, "b") == ["bayes"]
+    assert set(complete.POLICIES) == set(policies.RULES)
     assert complete.scorers(context, "sl") == ["sla"]
+    assert complete.policies(context, "damo") == ["damon-lru-sort", "damon-reclaim", "damos", "damos-psi"]
 
 
 def test_what_lies_in_the_results_folder(context: SimpleNamespace) -> None:
