@@ -10,7 +10,8 @@ import typer
 from damoos.common import paths
 
 Names = Callable[[typer.Context, str], list[str]]
-# As in damoos.searchers, damoos.scorers and damoos.policies, whose import takes longer than people wait for a Tab (a test compares).
+# As in damoos.searchers, damoos.scorers and damoos.policies, whose import takes longer than people wait for a Tab (a
+# test compares).
 SEARCHERS = ("anneal", "auto", "bayes", "daos", "grid", "random")
 SCORERS = ("cost", "daos", "psi", "sla", "weighted")
 POLICIES = (

@@ -35,7 +35,7 @@ Tunables = Annotated[
 Policy = Annotated[
     str,
     typer.Option(
-        help="damos (a scheme is tuned), or one whose parameters are: senpai, gswap, memory-high, … (docs/policies.md).",
+        help="damos (a scheme is tuned), or one whose parameters are: senpai, mglru and others (docs/policies.md).",
         autocompletion=complete.policies,
         rich_help_panel=TUNED,
     ),

@@ -72,7 +72,8 @@ FIGURES: dict[str, Figure] = {
         [WEB], [ZRAM], {"no reclaim": "", "mild": senpai("0.5%", "2%"), "strong": senpai("20%", "10%")}, WEB_COLUMNS
     ),
     "tmo-9": Figure(
-        [WEB, ADS], [ZRAM, FAST], {"no reclaim": "", "Senpai": senpai("2%")}, ("net memory", "memory pressure", "IO pressure", "runtime")
+        [WEB, ADS], [ZRAM, FAST], {"no reclaim": "", "Senpai": senpai("2%")},
+        ("net memory", "memory pressure", "IO pressure", "runtime"),
     ),
 }  # fmt: skip
 
