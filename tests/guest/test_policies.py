@@ -23,7 +23,7 @@ TAKES = {
     "damon-reclaim": "damon-reclaim:min_age=500ms:free=100%:quota_ms=1s:quota_sz=1G",
     "dama": "dama:start=1s:min_age=500ms:interval=1s:pressure=10%:quota_ms=1s:quota_sz=1G",
     "damos-psi": "damos-psi:target=100ms:min_age=500ms:quota_sz=1G",
-    "memory-high": "memory-high:share=20%",
+    "memory-high": "memory-high:share=50%",
 }
 # Those that need what our kernels leave out: the multi-generational LRU.
 ON_DEBIAN = {"mglru": "mglru:min_age=1s:swappiness=200"}
@@ -60,7 +60,7 @@ def spec(words: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", TAKES)
 def test_it_takes_what_is_cold_and_leaves_nothing_behind(guest: GuestSession, name: str) -> None:
-    """A service of 64 MiB that uses 4 of them: most of the rest goes, whichever way the policy finds it."""
+    """A service of 64 MiB that uses 4 of them: a third of the rest goes, whichever way the policy finds it."""
     check_that_it_takes(guest, TAKES[name])
 
 
@@ -73,9 +73,9 @@ def test_one_that_needs_the_multi_generational_lru_does_so_too(guest_image: None
         guest.close()
 
 
-def half_gone(status: dict[str, Any]) -> bool:
-    """Half of the cold memory; modules that look at physical memory cannot tell all of it from the hot part."""
-    return bool(status["rss_bytes"] < 34 * MIB)
+def third_gone(status: dict[str, Any]) -> bool:
+    """A third of the cold memory; modules, which look at physical memory, take minutes to tell the rest apart."""
+    return bool(status["rss_bytes"] < 44 * MIB)
 
 
 def check_that_it_takes(guest: GuestSession, words: str) -> None:
@@ -83,12 +83,13 @@ def check_that_it_takes(guest: GuestSession, words: str) -> None:
     argv = workload("synthetic/idle", NO_PROGRAMS).argv(guest.copy, arch=guest.facts["arch"])
     guest.agent.call("apply", argv=[*argv[:-1], "-n", "20", argv[-1]], env={}, **spec(words))
     try:
-        until(guest, lambda status: status["rss_bytes"] > 50 * MIB, within_s=60)
-        status = until(guest, half_gone, within_s=240)
+        # It fills its memory within seconds; those that limit it never let it come so far.
+        until(guest, lambda status: status["rss_bytes"] > 50 * MIB, within_s=15)
+        status = until(guest, third_gone, within_s=240)
     finally:
         guest.agent.call("stop")
     assert status["alive"]
-    assert half_gone(status), status
+    assert third_gone(status), status
     assert state(guest) == before
 
 

@@ -66,7 +66,9 @@ class Gswap(Controller):
         """Take in the regions as they are now, and move the threshold."""
         before = self._faulted
         self.look()
-        interval = self._ages.follow(self._snapshot(), elapsed_s, self._threshold_s)
+        seen = self._ages.follow(self._snapshot(), elapsed_s, self._threshold_s)
+        # Regions of virtual memory have holes, which are young at first; no more than what is there can be accessed.
+        interval = replace(seen, working_set_bytes=min(seen.working_set_bytes, int(self.current_bytes())))
         best_s = best_threshold(interval, self._share, *self._bounds)
         threshold_s = self._thresholds.next(best_s)
         self._left_s -= elapsed_s
