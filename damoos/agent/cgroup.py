@@ -103,13 +103,17 @@ def cgroup_of(pid: int) -> Path | None:
     return None if inside == "/" else CGROUPS / inside.lstrip("/")
 
 
+def pids(group: Path) -> list[int]:
+    """The processes in a group, those in groups below it left out."""
+    return [int(word) for word in (group / "cgroup.procs").read_text().split()]
+
+
 def own_group(pid: int) -> Path | None:
     """The group that a process and its descendants have to themselves; None where others, or the root's, are in it."""
     group = cgroup_of(pid)
     if group is None or not (group / "cgroup.procs").exists():
         return None
-    inside = {int(word) for word in (group / "cgroup.procs").read_text().split()}
-    return group if inside <= set(proc.descendants(pid)) else None
+    return group if set(pids(group)) <= set(proc.descendants(pid)) else None
 
 
 def cpu_s(group: Path) -> tuple[float, float]:

@@ -130,8 +130,8 @@ class Containers:
         """
         for program in self._running:
             if program.has_ended:
-                events = memcg.numbers(program.group / "memory.events") if program.group else {}
-                killed = ": the kernel killed it, because its memory ran out" if events.get("oom_kill") else ""
+                ran_out = memcg.oom_kills(program.group)
+                killed = ": the kernel killed it, because its memory ran out" if ran_out else ""
                 raise WorkloadError(
                     f"container '{program.name}' ended before the run did{killed}: {self._programs.said(program.name)}"
                 )
@@ -163,4 +163,4 @@ class Containers:
 
 def pids_below(group: Path) -> list[int]:
     """The processes of the groups that are in a group."""
-    return [int(word) for file in sorted(group.glob("*/cgroup.procs")) for word in file.read_text().split()]
+    return [pid for file in sorted(group.glob("*/cgroup.procs")) for pid in cgroup.pids(file.parent)]

@@ -56,6 +56,11 @@ def counts(group: Path | None) -> dict[str, int]:
     }
 
 
+def oom_kills(group: Path | None) -> int:
+    """How many processes of a group and those below it the kernel has killed, because memory ran out."""
+    return numbers(group / "memory.events").get("oom_kill", 0) if group else 0
+
+
 def holds_only(group: Path, pids: list[int]) -> bool:
     """Whether nobody else is charged to a group."""
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import children, proc
+from damoos.agent import cgroup, children, proc
 from damoos.agent.children import tail
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.errors import WorkloadError
@@ -60,7 +60,7 @@ class Program:
     def pids(self) -> list[int]:
         """All processes of its group; its own descendants where it has none."""
         if self.group:
-            return [int(word) for word in (self.group / "cgroup.procs").read_text().split()]
+            return cgroup.pids(self.group)
         return proc.descendants(self.pid)
 
 

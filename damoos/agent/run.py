@@ -221,7 +221,7 @@ class Run:
 
     def _killed(self) -> str:
         """That the kernel has killed the program, because memory ran out, for an error message; else nothing."""
-        if not memcg.counts(self._server_group).get("limit_oom_kill"):
+        if not memcg.oom_kills(self._server_group):
             return ""
         limit = (self._spec.get("memory_limits") or {}).get("memory.max")
         why = f"it needs more than the {show_bytes(limit)} that it was limited to" if limit else "memory ran out"

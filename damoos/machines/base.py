@@ -17,6 +17,7 @@ from pydantic import field_validator, model_validator
 
 from damoos import errors
 from damoos.common.toml_file import Table
+from damoos.model.memory_limits import MemoryLimits
 from damoos.units import parse_bytes, parse_us
 
 # The agent's word for a look, see `Machine.look`.
@@ -79,7 +80,7 @@ class Swap(Table):
         return wanted | ({} if self.latency is None else {"latency_us": parse_us(self.latency)})
 
 
-class Conditions(Table):
+class Conditions(MemoryLimits):
     """Keys of a machine file that say under what runs are made; what is left out stays as it is on the machine.
 
     Parameters
@@ -106,9 +107,6 @@ class Conditions(Table):
     swappiness: int | None = None
     aslr: bool | None = None
     cpus: str | None = None
-    memory_max: str | None = None
-    memory_high: str | None = None
-    swap_max: str | None = None
     isolation: Literal["reset", "boot"] = "reset"
 
     @field_validator("cpus")
@@ -118,24 +116,11 @@ class Conditions(Table):
             raise ValueError(f"'{words}' is not a list of CPUs such as 0-1,3")
         return words
 
-    @field_validator("memory_max", "memory_high", "swap_max")
-    @classmethod
-    def _is_size(cls, words: str | None) -> str | None:
-        if words is not None:
-            parse_bytes(words)
-        return words
-
     def wanted(self) -> dict[str, Any]:
         """What the agent is to prepare."""
         keys = {"thp": self.thp, "swappiness": self.swappiness, "aslr": self.aslr}
         settings = {name: value for name, value in keys.items() if value is not None}
         return settings | ({"swap": self.swap.wanted()} if self.swap else {})
-
-    @property
-    def memory_limits(self) -> dict[str, int]:
-        """Limits of a run's cgroup in bytes, by the names of their files; those that it has."""
-        files = {"memory.max": self.memory_max, "memory.high": self.memory_high, "memory.swap.max": self.swap_max}
-        return {name: parse_bytes(words) for name, words in files.items() if words is not None}
 
     def cpu_list(self) -> tuple[int, ...]:
         """Numbers of the CPUs that the workload is pinned to; empty for all."""

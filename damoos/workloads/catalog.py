@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from damoos.common import paths, toml_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, UnsupportedError, nearest
+from damoos.model.memory_limits import MemoryLimits, Size
 from damoos.units import parse_bytes, parse_us, show_bytes
 from damoos.workloads import base
 from damoos.workloads.base import PatternWorkload, Program, ProgramWorkload, Tuning, Words, Workload
@@ -304,7 +305,7 @@ class Real(Table):
         return with_trees(word.replace("{input}", " ".join(words)))
 
 
-class Container(Table):
+class Container(MemoryLimits):
     """``[[container]]``: what runs beside the program on the machine, in a cgroup of its own; or the program itself.
 
     Parameters
@@ -336,19 +337,15 @@ class Container(Table):
     needs: str | None = None
     packages: Words = ()
     env: dict[str, str] = Field(default_factory=dict)
-    memory_max: str | None = None
-    memory_high: str | None = None
-    memory_min: str | None = None
-    memory_low: str | None = None
-    swap_max: str | None = None
+    memory_min: Size | None = None
+    memory_low: Size | None = None
     policy: str | None = None
 
-    @field_validator("memory_max", "memory_high", "memory_min", "memory_low", "swap_max")
-    @classmethod
-    def _is_size(cls, words: str | None) -> str | None:
-        if words is not None:
-            parse_bytes(words)
-        return words
+    files: ClassVar[Mapping[str, str]] = {
+        **MemoryLimits.files,
+        "memory_min": "memory.min",
+        "memory_low": "memory.low",
+    }
 
     @model_validator(mode="after")
     def _runs_something(self) -> Container:
@@ -360,13 +357,6 @@ class Container(Table):
                 " 'needs', 'packages' and 'env' are keys of [real]"
             )
         return self
-
-    @property
-    def memory_limits(self) -> dict[str, int]:
-        """Limits and protection in bytes, by the names of the files of its cgroup."""
-        files = {"memory.max": self.memory_max, "memory.high": self.memory_high, "memory.min": self.memory_min}
-        files |= {"memory.low": self.memory_low, "memory.swap.max": self.swap_max}
-        return {name: parse_bytes(words) for name, words in files.items() if words is not None}
 
     def check(self, machine: Place, name: str) -> None:
         """Refuse a machine that lacks its program.
