@@ -52,9 +52,9 @@ class SimulatedStudy(Study):
         return self._given
 
     @property
-    def manual(self) -> Params:
+    def manual_us(self) -> int:
         """The paper's 5 s."""
-        return {"min_age_us": MANUAL_US}
+        return MANUAL_US
 
 
 @dataclass(frozen=True)

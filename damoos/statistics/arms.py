@@ -38,6 +38,8 @@ class Arm:
         How it stands to the limits over all of its rounds.
     noise : Noise or None
         That of a gain, as far as it is known from elsewhere.
+    label : str
+        What people read where the name says too little; empty for the name.
     """
 
     name: str
@@ -46,6 +48,12 @@ class Arm:
     gains: Mapping[int, float] = field(default_factory=dict)
     standing: Standing = Standing.KEPT
     noise: Noise | None = None
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """What people read."""
+        return self.label or self.name
 
     @property
     def feasible(self) -> bool:

@@ -74,22 +74,29 @@ class Judge:
             The tuned scheme is the manual one, so between these two there is nothing to judge.
         """
         notes = _notes(by_name, same_scheme)
-        rivals = [arm for arm in _rivals(by_name, same_scheme) if arm.feasible]
-        if not rivals:
+        leaders, beaten = self.leaders(by_name, same_scheme)
+        if not leaders:
             return Verdict("indistinguishable", f"no arm is feasible{notes}")
-        first = rivals[0]
-        beaten = [arm for arm in rivals[1:] if self._beats(first, arm, by_name)]
-        equals = [arm for arm in rivals[1:] if arm not in beaten]
-        against = ", ".join(f"{arm.name} {_shown(arm)}" for arm in beaten)
+        first, *equals = leaders
+        against = ", ".join(f"{arm.title} {_shown(arm)}" for arm in beaten)
         if not equals:
             rest = f" against {against}" if against else ""
             if first.name == BASELINE:
                 return Verdict(BASELINE, f"nothing beats leaving it alone: baseline {_shown(first)}{rest}{notes}")
-            return Verdict(first.name, f"{first.name} is best: {_shown(first)}{rest}{notes}")
-        names = " and ".join(arm.name for arm in [first, *equals])
+            return Verdict(first.name, f"{first.title} is best: {_shown(first)}{rest}{notes}")
+        names = " and ".join(arm.title for arm in [first, *equals])
         rest = f"; they beat {against}" if against else ""
-        shown = ", ".join(f"{arm.name} {_shown(arm)}" for arm in [first, *equals])
+        shown = ", ".join(f"{arm.title} {_shown(arm)}" for arm in [first, *equals])
         return Verdict("indistinguishable", f"{names} cannot be told apart ({shown}){rest}{notes}")
+
+    def leaders(self, by_name: Mapping[str, Arm], same_scheme: bool = False) -> tuple[list[Arm], list[Arm]]:
+        """Of the arms that keep the limits, the best one and those that cannot be told from it; then those it beats."""
+        rivals = [arm for arm in _rivals(by_name, same_scheme) if arm.feasible]
+        if not rivals:
+            return [], []
+        first = rivals[0]
+        beaten = [arm for arm in rivals[1:] if self._beats(first, arm, by_name)]
+        return [first, *(arm for arm in rivals[1:] if arm not in beaten)], beaten
 
     def in_question(self, by_name: Mapping[str, Arm], same_scheme: bool = False) -> list[str]:
         """Arms that some more rounds could tell apart, or show to keep the limits; empty where the verdict stands.
@@ -159,19 +166,36 @@ def wants_baseline(rounds: Rounds, names: Collection[str]) -> bool:
     return BASELINE in names or len(rounds) < MIN_ROUNDS or BASELINE not in rounds[-1]
 
 
-def settle(by_name: Mapping[str, Arm]) -> tuple[dict[str, Arm], dict[str, str]]:
+def settle(by_name: Mapping[str, Arm], has_several: bool = False) -> tuple[dict[str, Arm], dict[str, str]]:
     """Arms by the names that people read, and these names by those of the runs.
 
     The candidate that is shown to keep the limits is ``tuned``: the last one, as none is validated after it. Where
     none is, it is the one that comes closest to that. The others are ``rejected``.
+
+    Parameters
+    ----------
+    by_name : mapping of str to Arm
+    has_several : bool
+        The candidates are of several policies and rivals: ``tuned`` is the one that gained most, of those that stand
+        best to the limits, and the others are called by their policies.
     """
     order = list(Standing)
     candidates = [name for name in by_name if name.startswith(CANDIDATE)]
-    ranked = sorted(candidates, key=lambda name: (order.index(by_name[name].standing), -_number(name)))
-    labels = [TUNED, REJECTED, *(f"{REJECTED}-{n}" for n in range(2, len(ranked)))]
-    names = dict(zip([*ranked[:1], *sorted(ranked[1:], key=_number)], labels, strict=False))
-    named = [replace(arm, name=names.get(name, name)) for name, arm in by_name.items()]
+    if has_several:
+        ranked = sorted(candidates, key=lambda name: (order.index(by_name[name].standing), -_gain(by_name[name])))
+        names = {name: name.removeprefix(CANDIDATE) for name in ranked} | dict.fromkeys(ranked[:1], TUNED)
+        labels = dict.fromkeys(ranked[:1], f"{TUNED} ({''.join(ranked[:1]).removeprefix(CANDIDATE)})")
+    else:
+        ranked = sorted(candidates, key=lambda name: (order.index(by_name[name].standing), -_number(name)))
+        numbered = [TUNED, REJECTED, *(f"{REJECTED}-{n}" for n in range(2, len(ranked)))]
+        names, labels = dict(zip([*ranked[:1], *sorted(ranked[1:], key=_number)], numbered, strict=False)), {}
+    named = [replace(arm, name=names.get(name, name), label=labels.get(name, "")) for name, arm in by_name.items()]
     return {arm.name: arm for arm in sorted(named, key=lambda arm: rank(arm.name))}, names
+
+
+def _gain(arm: Arm) -> float:
+    """What an arm gained on the average; the least of all where no round tells."""
+    return -math.inf if math.isnan(arm.gain) else arm.gain
 
 
 def _number(candidate: str) -> int:
@@ -186,14 +210,14 @@ def _rivals(by_name: Mapping[str, Arm], same_scheme: bool) -> list[Arm]:
         for name, arm in by_name.items()
         if arm.standing is not Standing.BROKEN and name not in left_out and not name.startswith(REJECTED)
     ]
-    return sorted(rivals, key=lambda arm: -math.inf if math.isnan(arm.gain) else arm.gain, reverse=True)
+    return sorted(rivals, key=_gain, reverse=True)
 
 
 def _notes(by_name: Mapping[str, Arm], same_scheme: bool) -> str:
-    notes = [f"{name} breaks the scorer's limit" for name, arm in by_name.items() if arm.standing is Standing.BROKEN]
+    notes = [f"{arm.title} breaks the scorer's limit" for arm in by_name.values() if arm.standing is Standing.BROKEN]
     notes += [
-        f"{name} is not shown to keep the scorer's limit"
-        for name, arm in by_name.items()
+        f"{arm.title} is not shown to keep the scorer's limit"
+        for arm in by_name.values()
         if arm.standing is Standing.NOT_SHOWN
     ]
     notes += [f"{name} has no valid runs" for name in (BASELINE, MANUAL, TUNED) if name not in by_name]

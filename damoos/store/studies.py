@@ -115,7 +115,11 @@ class StudyRecord:
             state=optuna.trial.TrialState.FAIL if failed else complete if value is not None else unscored,
             value=value if not failed else None,
             params=dict(point),
-            distributions={p.key: optuna.distributions.IntDistribution(p.low, p.high, step=p.step) for p in params},
+            distributions={
+                p.key: optuna.distributions.IntDistribution(p.low, p.high, step=p.step)
+                for p in params
+                if p.key in point
+            },
             user_attrs={"run": run.to_json(), "margins": dict(score.margins) if score else {}},
             # In the list form, which Optuna's dashboard reads, too.
             system_attrs={"constraints": constraints(score)} if score else {},

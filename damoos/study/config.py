@@ -11,19 +11,22 @@ from damoos.damon.quotas import Quotas, limited
 from damoos.damon.scheme import Context, Scheme
 from damoos.damon.text import ATTRS, MODULE, fill_template
 from damoos.errors import ConfigError, nearest
+from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Param, Params, Space, parse_param
 from damoos.policies import catalog, named
 from damoos.policies.base import DamosPolicy
 from damoos.policies.rule import RulePolicy
 from damoos.prediction.prior import can_predict
 from damoos.scorers.base import Scorer
-from damoos.study.plan import least_runs, samples_within
+from damoos.searchers.base import Searcher
+from damoos.searchers.conditional import ConditionalSearcher
+from damoos.study.plan import NR_ARMS, least_runs, samples_within
 from damoos.study.run_config import RunConfig
 from damoos.units import format_us
 from damoos.workloads.base import Tuning
 
 PRCL = "4K max  min min  MIN_AGE max  pageout"
-DAMOS = "damos"
+DAMOS, ANY = "damos", "any"
 QUOTA_RESET_MS = 1000
 PRIORS = ("auto", "record", "none")
 # A recording that takes the place of one of fewer trials than this leaves too few.
@@ -42,7 +45,10 @@ class StudyConfig(RunConfig):
         ``min_age=low:high`` and others, also words of the text by their paths (``attrs.aggr=20ms:2s``); empty for
         ``min_age`` over the workload's own range.
     policy : str
-        ``damos``, whose scheme is tuned, or a name of `damoos.policies.catalog`, of whose parameters some are.
+        ``damos``, whose scheme is tuned, or a name of `damoos.policies.catalog`, of whose parameters some are; several
+        names with commas, or ``any`` for all there are, to search for the best of them.
+    league : bool
+        Of several policies, each has the same number of trials, and its defaults are validated beside its best point.
     operations : {"vaddr", "paddr"}
         Whether the scheme is put on the process tree or on all memory; what the text says of it counts.
     nr_samples : int
@@ -79,6 +85,7 @@ class StudyConfig(RunConfig):
     scheme: str = PRCL
     tune: Sequence[str] = ()
     policy: str = DAMOS
+    league: bool = False
     operations: str = "vaddr"
     scorer: str = "daos"
     scorer_options: dict[str, Any] = field(default_factory=dict)
@@ -105,16 +112,54 @@ class StudyConfig(RunConfig):
             raise ConfigError(f"unknown prior '{self.prior}'{nearest(self.prior, PRIORS)}")
         if self.like and (self.prior != "auto" or self.searcher != "auto"):
             raise ConfigError("--like needs --searcher auto and --prior auto: it is what the search then expects")
-        if self.policy not in (known := (DAMOS, *catalog.names())):
-            raise ConfigError(f"unknown policy '{self.policy}'{nearest(self.policy, known)}")
-        if self.policy != DAMOS and self.scheme != PRCL:
-            raise ConfigError(f"a scheme is tuned by policy damos, and {self.policy} has none; leave one of them out")
+        self._check_policies()
         if self.memory is not None:
             named.limits_of(self.memory, 1 << 30)
         if self.candidates < 1:
             raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
         if self.runs is not None and self.runs < least_runs(2):
             raise ConfigError(f"{self.runs} runs leave no room for a validation; give {least_runs(2)} or more")
+
+    def _check_policies(self) -> None:
+        for name in self.policies:
+            if name not in (known := (DAMOS, *catalog.names())):
+                raise ConfigError(f"unknown policy '{name}'{nearest(name, (*known, ANY))}")
+            if self.policies.count(name) > 1:
+                raise ConfigError(f"policy '{name}' is given twice")
+        if self.policy != DAMOS and self.scheme != PRCL:
+            raise ConfigError(f"a scheme is tuned by policy damos, and not by '{self.policy}'; leave one of them out")
+        if not self.has_several:
+            if self.league:
+                raise ConfigError(f"a league needs two policies or more, and '{self.policy}' is one")
+            return
+        if self.tune:
+            raise ConfigError("--tune is for one policy; of several each is tuned over its own ranges")
+        if self.pid is not None and self.league:
+            raise ConfigError("a league runs workloads from their beginning, not a running process (--pid)")
+        if self.nr_samples < len(self.policies):
+            raise ConfigError(
+                f"{self.nr_samples} trials are too few for {len(self.policies)} policies; give {len(self.policies)} or"
+                " more, or name fewer policies"
+            )
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Names of the policies that are tuned."""
+        if self.policy == ANY:
+            return (DAMOS, *catalog.names())
+        return tuple(name.strip() for name in self.policy.split(","))
+
+    @property
+    def has_several(self) -> bool:
+        """Whether several policies are searched."""
+        return len(self.policies) > 1
+
+    @property
+    def nr_arms(self) -> int:
+        """The most arms that a round of the validation has."""
+        if not self.has_several:
+            return NR_ARMS
+        return 2 + len(self.policies) * (2 if self.league else 1)
 
     @property
     def label(self) -> str:
@@ -129,12 +174,12 @@ class StudyConfig(RunConfig):
     @property
     def nr_trials(self) -> int:
         """Trials, the recording among them: as many as asked for, or as leave room for the validation."""
-        return samples_within(self.nr_samples, self.runs)
+        return samples_within(self.nr_samples, self.runs, self.nr_arms)
 
     @property
     def nr_runs(self) -> int:
         """Runs of all kinds, if the verdict is clear as soon as it can be."""
-        return least_runs(self.nr_trials)
+        return least_runs(self.nr_trials, self.nr_arms)
 
     @property
     def direction(self) -> Literal["maximize", "minimize"]:
@@ -150,13 +195,15 @@ class StudyConfig(RunConfig):
         self.make_scorer()
         super().check()
         space = space_of(self, Tuning())
-        searchers.searcher(self.searcher, space, self.nr_trials, self.seed)
+        searcher_of(self, space, Tuning())
         for corner in space.corners:
             policy_of(self, space, corner)
         self.wants_record(space)
 
     def contexts(self, tuning: Tuning) -> list[Context]:
-        """Those of the corners of the space."""
+        """Those of the corners of the space; none of several policies, as one that cannot run just fails there."""
+        if self.has_several:
+            return []
         space = space_of(self, tuning)
         policies = [policy_of(self, space, corner) for corner in space.corners]
         return [policy.damon_context for policy in policies if policy.damon_context is not None]
@@ -164,9 +211,10 @@ class StudyConfig(RunConfig):
     @property
     def wants_transfer(self) -> bool:
         """Whether finished studies of the same workload may tell the searcher what to expect."""
-        return self.prior == "auto" and self.searcher == "auto" and self.pid is None and self.of is None
+        alone = self.prior == "auto" and self.searcher == "auto" and self.pid is None and self.of is None
+        return alone and not self.has_several
 
-    def wants_record(self, space: Space) -> bool:
+    def wants_record(self, space: Space | ConditionalSpace) -> bool:
         """Whether the search is to begin with a recording, as far as it can be told without the machine.
 
         Raises
@@ -184,17 +232,24 @@ class StudyConfig(RunConfig):
             why = "a running process has no runtime to predict"
         elif self.operations != "vaddr":
             why = f"operations '{self.operations}' see more than the workload's memory; 'vaddr' sees that"
-        elif not can_predict(space, self.make_scorer()):
+        elif isinstance(space, ConditionalSpace) or not can_predict(space, self.make_scorer()):
             why = "a recording predicts min_age of a pageout scheme, for a score of runtime and RSS"
         if why and self.prior == "record":
             raise ConfigError(f"--prior record: {why}")
         return not why and (self.nr_trials >= RECORD_FROM or self.prior == "record")
 
 
-def space_of(config: StudyConfig, tuning: Tuning) -> Space:
+def space_of(config: StudyConfig, tuning: Tuning) -> Space | ConditionalSpace:
     """The space of a study: the ranges asked for, or the workload's own, in steps of DAMON's aggregation interval."""
-    if config.policy != DAMOS:
-        return Space(config.policy, catalog.rule(config.policy).space(config.tune))
+    if config.has_several:
+        return ConditionalSpace({name: _space_of(config, name, tuning) for name in config.policies})
+    return _space_of(config, config.policy, tuning)
+
+
+def _space_of(config: StudyConfig, policy: str, tuning: Tuning) -> Space:
+    """The space of one policy."""
+    if policy != DAMOS:
+        return Space(policy, catalog.rule(policy).space(config.tune))
     step = _monitoring(config.scheme).attrs.aggr_us
     if isinstance(config.tune, str):
         raise ConfigError(f"tune is a list: ['{config.tune}']")
@@ -210,10 +265,38 @@ def _monitoring(template: str, operations: str = "vaddr") -> Context:
     return Context.parse("\n".join(line for line, word in firsts.items() if word == ATTRS), operations)
 
 
-def policy_of(config: StudyConfig, space: Space, point: Params) -> DamosPolicy | RulePolicy:
+def default_of(policy: str, space: Space, manual_us: int) -> dict[str, int]:
+    """The point of a policy's space that is nearest to its defaults; of ``damos`` to the manual scheme."""
+    if policy == DAMOS:
+        point: Params = {"min_age_us": manual_us}
+    else:
+        point = catalog.rule(policy).default_point(space.params)
+    return {p.key: point[p.key] if p.choices else p.snap(point[p.key]) for p in space.params}
+
+
+def searcher_of(config: StudyConfig, space: Space | ConditionalSpace, tuning: Tuning) -> Searcher | ConditionalSearcher:
+    """The searcher of a study; ConfigError if there is none of this name."""
+
+    def make(own: Space, nr_samples: int, seed: int) -> Searcher:
+        return searchers.searcher(config.searcher, own, nr_samples, seed)
+
+    if not isinstance(space, ConditionalSpace):
+        return make(space, config.nr_trials, config.seed)
+    defaults = {name: default_of(name, own, tuning.manual_us) for name, own in space.branches.items()}
+    return ConditionalSearcher(space, config.nr_trials, config.seed, make, defaults, config.league)
+
+
+def policy_of(config: StudyConfig, space: Space | ConditionalSpace, point: Params) -> DamosPolicy | RulePolicy:
     """The policy of one point; a tuned quota belongs to each scheme."""
-    if config.policy != DAMOS:
-        return catalog.rule(config.policy).at(space.params, point)
+    if isinstance(space, ConditionalSpace):
+        name = space.name(point)
+        return _policy_of(config, name, space.branches[name], space.own(point))
+    return _policy_of(config, config.policy, space, point)
+
+
+def _policy_of(config: StudyConfig, policy: str, space: Space, point: Params) -> DamosPolicy | RulePolicy:
+    if policy != DAMOS:
+        return catalog.rule(policy).at(space.params, point)
     text = fill_template(space.template, space.texts(point))
     context = Context.parse(text, config.operations, space.words(point))
     quotas = space.quotas(point)

@@ -2,7 +2,9 @@
 
 The best point of the search is validated first. If it is shown to break the limits, the validation retreats: what it
 measured is told to the searcher, and the next point, which the searcher now believes to be the best that keeps them,
-takes its place. Rounds go on until the verdict is clear, and no longer than they can change it.
+takes its place. Of several policies the best point of each is validated, all in the same rounds; one of which no trial
+gained anything over leaving the workload alone is not. Rounds go on until the verdict is clear, and no longer than they
+can change it.
 """
 
 from __future__ import annotations
@@ -11,14 +13,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from damoos.model.space import Params
-from damoos.model.trial import Run
+from damoos.model.trial import Run, mean_measurement, orientation
 from damoos.policies.base import NonePolicy, Policy
-from damoos.searchers.base import feasible
+from damoos.searchers.base import feasible, value
+from damoos.searchers.conditional import ConditionalSearcher
 from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, TUNED, Arm, rounds_of
 from damoos.statistics.limits import MIN_ROUNDS
 from damoos.statistics.verdict import Judge, Verdict, settle, wants_baseline
 from damoos.study.plan import validation_round
+from damoos.study.scoring import is_baseline
 from damoos.study.study import Study
+
+# What the arm of a policy's defaults ends with.
+DEFAULTS = "-defaults"
 
 
 class Course:
@@ -48,7 +55,7 @@ class Course:
         limit = self._study.config.runs
         if not names or (limit is not None and len(before) + len(names) > limit):
             return []
-        asked = validation_round(number, names, first_index)
+        asked = validation_round(number, names, first_index, self._study.config.nr_arms)
         return [replace(run, params=self._params(run.arm, points)) for run in asked]
 
     def policy(self, run: Run) -> Policy:
@@ -57,12 +64,16 @@ class Course:
             return NonePolicy()
         if run.arm == MANUAL:
             return self._study.manual_policy
+        if run.arm.endswith(DEFAULTS):
+            return self._study.default_policy(run.arm.removeprefix(CANDIDATE).removesuffix(DEFAULTS))
         assert run.params is not None
         return self._study.policy(run.params)
 
     def _names(self, runs: Sequence[Run], points: dict[str, Params]) -> list[str]:
         """Arms of the next round; a candidate that begins with it is added to ``points``."""
         stand = outcome(self._study, runs)
+        if self._study.config.has_several:
+            return self._rivals(stand, runs, points)
         last = next(reversed(points), None)
         arm = stand.arms.get(stand.names.get(last, "")) if last else None
         rejected = arm is None or stand.judge.is_rejected(arm)
@@ -76,6 +87,33 @@ class Course:
         if open_arms and wants_baseline(rounds_of(runs), open_arms):
             return [BASELINE, *(name for name in open_arms if name != BASELINE)]
         return open_arms
+
+    def _rivals(self, stand: Outcome, runs: Sequence[Run], points: dict[str, Params]) -> list[str]:
+        """Arms of the next round of several policies: all in the first two, then those that are in question."""
+        rounds = rounds_of(runs)
+        if not rounds:
+            points |= self._bests(runs)
+            return [BASELINE, MANUAL, *points] if points else []
+        if len(rounds) < MIN_ROUNDS:  # what has failed will fail again
+            return [name for name, measured in rounds[-1].items() if measured is not None]
+        open_arms = stand.in_question()
+        if open_arms and wants_baseline(rounds, open_arms):
+            return [BASELINE, *(name for name in open_arms if name != BASELINE)]
+        return open_arms
+
+    def _bests(self, runs: Sequence[Run]) -> dict[str, Params]:
+        """The best point of each policy that gained something, and in a league its defaults, by their arms' names."""
+        study = self._study
+        assert isinstance(study.searcher, ConditionalSearcher)
+        space, trials = study.searcher.space, study.known(study.trials_of(runs))
+        base = mean_measurement([run.measurement for run in runs if is_baseline(run) and run.measurement])
+        usual = orientation(study.scorer.direction) * (study.scorer.score(base, base, ()).objective or 0.0)
+        gained = {space.name(trial.params) for trial in feasible(trials) if value(trial) > usual}
+        found = {f"{CANDIDATE}{name}": point for name, point in study.searcher.bests(trials).items() if name in gained}
+        if study.config.league:  # the defaults of the first policy are the manual arm
+            others = [name for name in study.config.policies[1:] if name in gained]
+            found |= {f"{CANDIDATE}{name}{DEFAULTS}": study.default_point(name) for name in others}
+        return found
 
     def _begin(self, runs: Sequence[Run], points: dict[str, Params]) -> str | None:
         """Add the point that the searcher would have validated next; None where it has none."""
@@ -129,7 +167,7 @@ class Outcome:
 def outcome(study: Study, runs: Sequence[Run]) -> Outcome:
     """How a study's validation stands after some runs."""
     judge = study.judge(runs)
-    arms, names = settle(judge.arms(rounds_of(runs)))
+    arms, names = settle(judge.arms(rounds_of(runs)), study.config.has_several)
     points = {names[raw]: point for raw, point in candidates(runs).items() if raw in names}
     same_scheme = TUNED in points and study.policy(points[TUNED]) == study.manual_policy
     return Outcome(judge, arms, names, points, same_scheme)
@@ -137,9 +175,8 @@ def outcome(study: Study, runs: Sequence[Run]) -> Outcome:
 
 def candidates(runs: Sequence[Run]) -> dict[str, Params]:
     """The points that were validated, by the names of their arms, in the order in which they began."""
-    begun = {
+    return {
         run.arm: run.params
         for run in sorted(runs, key=lambda run: run.index)
         if run.kind == "validation" and run.arm.startswith(CANDIDATE) and run.params is not None
     }
-    return dict(sorted(begun.items(), key=lambda item: int(item[0].removeprefix(CANDIDATE))))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from damoos.errors import ConfigError, nearest
+from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Params
 from damoos.model.trial import History, Trial, mean_measurement, orientation
 from damoos.searchers.auto import AutoSearcher, can_model
@@ -82,6 +83,11 @@ def prospect(study: Study, limits: Sequence[str]) -> Prospect | None:
     ------
     ConfigError : a limit that cannot be read, or on a metric that the runs have not reported
     """
+    if isinstance(study.space, ConditionalSpace):
+        raise ConfigError(
+            f"study '{study.name}' searched several policies, and what it expects under other limits is not modelled;"
+            f" prove them on fresh runs: damoos validate {study.name} --limit '{' '.join(limits)}'"
+        )
     other = study.asked_again(limits=(*limits,))
     runs = study.runs()
     base = mean_measurement([run.measurement for run in runs if is_baseline(run) and run.measurement])
@@ -110,8 +116,11 @@ def prospect(study: Study, limits: Sequence[str]) -> Prospect | None:
 
 
 def frontier(study: Study) -> dict[float, Prospect | None]:
-    """The best point by the slowdown that is allowed, from 1 % to what the study allows; none without runtimes."""
-    if not study.setting.has_runtime:
+    """The best point by the slowdown that is allowed, from 1 % to what the study allows.
+
+    None without runtimes, and none of several policies.
+    """
+    if not study.setting.has_runtime or isinstance(study.space, ConditionalSpace):
         return {}
     own = study.scorer.max_slowdown
     allowed = sorted({*(slowdown for slowdown in SLOWDOWNS if slowdown < own), *([own] if math.isfinite(own) else [])})

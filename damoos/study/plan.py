@@ -28,20 +28,20 @@ def plan(nr_samples: int, record: bool = False) -> list[Run]:
     return [Run(index, kind, number) for index, (kind, number) in enumerate(steps)]
 
 
-def validation_round(number: int, arms: Sequence[str], first_index: int) -> list[Run]:
-    """The runs of one round; the arms change places, so that none always follows the same one."""
+def validation_round(number: int, arms: Sequence[str], first_index: int, nr_arms: int = NR_ARMS) -> list[Run]:
+    """The runs of one round of at most ``nr_arms``; they change places, so that none always follows the same one."""
     turn = number % len(arms)
     order = [*arms[turn:], *arms[:turn]]
-    return [Run(first_index + number * NR_ARMS + n, "validation", number, arm) for n, arm in enumerate(order)]
+    return [Run(first_index + number * nr_arms + n, "validation", number, arm) for n, arm in enumerate(order)]
 
 
-def least_runs(nr_samples: int) -> int:
+def least_runs(nr_samples: int, nr_arms: int = NR_ARMS) -> int:
     """Runs of a study of so many trials whose verdict is clear as soon as it can be."""
-    return len(plan(nr_samples)) + MIN_ROUNDS * NR_ARMS
+    return len(plan(nr_samples)) + MIN_ROUNDS * nr_arms
 
 
-def samples_within(nr_samples: int, runs: int | None) -> int:
+def samples_within(nr_samples: int, runs: int | None, nr_arms: int = NR_ARMS) -> int:
     """How many trials leave room for a validation among so many runs; at most ``nr_samples``."""
-    while runs is not None and nr_samples > 2 and least_runs(nr_samples) > runs:
+    while runs is not None and nr_samples > 2 and least_runs(nr_samples, nr_arms) > runs:
         nr_samples -= 1
     return nr_samples

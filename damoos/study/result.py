@@ -7,13 +7,14 @@ from typing import Any
 
 from damoos import __version__
 from damoos.machines.base import Conditions
+from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Params
 from damoos.model.trial import History, Run, Trial, mean_measurement, orientation
 from damoos.policies.base import Policy
 from damoos.scorers.terms import term
-from damoos.statistics.arms import BASELINE, TUNED, Arm
+from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, TUNED, Arm
 from damoos.store.artifacts import Artifacts
-from damoos.study.course import candidates, outcome
+from damoos.study.course import DEFAULTS, candidates, outcome
 from damoos.study.scoring import feasible_scores
 from damoos.study.study import EvaluationStudy, Study
 
@@ -216,6 +217,10 @@ def _validation(study: Study, trials: History, points: Mapping[str, Params]) -> 
     table = {name: _arm_json(arm, study.setting.reports) for name, arm in stand.arms.items()}
     for name, point in stand.points.items():
         table[name]["params"] = study.space.readable(point)
+    if isinstance(study.space, ConditionalSpace):
+        raw_of = {name: raw for raw, name in stand.names.items()}
+        for name, arm in table.items():
+            arm |= _which_policy(study, raw_of.get(name, name), stand.points.get(name))
     searched = feasible_scores(tuple(trial for trial in trials if trial.params == best))
     shrinkage = None
     if searched and table.get(TUNED, {}).get("score") is not None:
@@ -225,6 +230,16 @@ def _validation(study: Study, trials: History, points: Mapping[str, Params]) -> 
     return best, {
         "validation": table, "shrinkage": shrinkage, "verdict": verdict.best, "verdict_text": verdict.text,
     }  # fmt: skip
+
+
+def _which_policy(study: Study, raw: str, point: Params | None) -> dict[str, Any]:
+    """Of several policies, the one of an arm: its name, as people write it, and whether it is at its defaults."""
+    if raw == BASELINE:
+        return {"policy": None, "defaults": False, "scheme": None}
+    defaults = raw == MANUAL or raw.endswith(DEFAULTS)
+    name = study.config.policies[0] if raw == MANUAL else raw.removeprefix(CANDIDATE).removesuffix(DEFAULTS)
+    policy = study.default_policy(name) if defaults or point is None else study.policy(point)
+    return {"policy": name, "defaults": defaults, "scheme": policy.text}
 
 
 def _arm_json(arm: Arm, reports: Sequence[str]) -> dict[str, Any]:

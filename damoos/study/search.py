@@ -63,7 +63,8 @@ class Search(Execution):
     def _measure_peak(self) -> Part:
         """How much memory the workload takes where nothing limits it, if the limit of all runs is a share of that."""
         record = self._study.record
-        wants_peak = named.is_share(self._config.memory or "") or self._study.manual_policy.peak_shares
+        shares = [self._study.default_policy(name).peak_shares for name in self._config.policies]
+        wants_peak = named.is_share(self._config.memory or "") or any(shares)
         if not wants_peak or record.get("peak_bytes") is not None:
             return
         self._watcher.say("one run without a limit tells the peak, of which the limit of memory is a share")
@@ -76,6 +77,11 @@ class Search(Execution):
 
     def _result(self, elapsed_s: float) -> dict[str, Any]:
         return result_of(self._study, elapsed_s)
+
+    @property
+    def _tolerates_unsupported(self) -> bool:
+        """One of several policies that this machine cannot do has failed, and the others go on."""
+        return self._config.has_several
 
     def _is_baseline(self, run: Run) -> bool:
         return is_baseline(run)
@@ -168,7 +174,7 @@ class Search(Execution):
             yield from self._execute(trial_step, study.policy(point), must_succeed=False, abort_s=self._abort_s())
             trial = self._trial(step)
             failures = failures + 1 if trial.state == "fail" else 0
-            if failures == MAX_FAILURES:
+            if failures == max(MAX_FAILURES, len(self._config.policies)):
                 raise TooManyFailures(f"{failures} trials failed in a row, the last one: {trial.error}")
             yield from self._baseline_beside(step)
 

@@ -192,13 +192,18 @@ class Execution(ABC):
             return measurement
 
         def fail(error: DamoosError) -> None:
-            if isinstance(error, UnsupportedError):
+            if isinstance(error, UnsupportedError) and (must_succeed or not self._tolerates_unsupported):
                 raise error
             if must_succeed:
                 raise type(error)(f"without any scheme: {error}") from None
 
         work = job(jobs.execute, self._found.workload, self._limited(policy), self._limit_s(), abort_s)
         return (yield from self._do(asked, work, keep, fail))
+
+    @property
+    def _tolerates_unsupported(self) -> bool:
+        """Whether a run that the machine cannot do is a failed one, and not the end of the study."""
+        return False
 
     def _limited(self, policy: Policy) -> Policy:
         """The policy with the limit of memory that all runs have, if there is one."""

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from damoos import searchers
 from damoos.errors import ConfigError
+from damoos.model.conditional import ConditionalSpace, split
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Run, mean_measurement, orientation
 from damoos.policies import catalog, named
@@ -18,12 +18,14 @@ from damoos.prediction.prior import Prediction, RecordedPrior
 from damoos.prediction.transfer import Experience, TransferPrior
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Prior, Searcher
+from damoos.searchers.conditional import ConditionalSearcher
 from damoos.statistics.arms import Arm, rounds_of, scheme_noise
 from damoos.statistics.verdict import Judge, settle
 from damoos.store.studies import StudyRecord
-from damoos.study.config import DAMOS, StudyConfig, manual_policy, policy_of
+from damoos.study.config import DAMOS, StudyConfig, default_of, manual_policy, policy_of, searcher_of
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.scoring import feasible_scores, is_baseline, oriented, score_trials, score_validation
+from damoos.workloads.base import Tuning
 
 # As many baselines come before the first trial.
 NR_FIRST_BASELINES = 2
@@ -116,8 +118,11 @@ class Study(StoredStudy):
         return self.config.make_scorer()
 
     @cached_property
-    def space(self) -> Space:
+    def space(self) -> Space | ConditionalSpace:
         """The space that is searched."""
+        if self.config.has_several:
+            templates = {name: self.config.scheme if name == DAMOS else name for name in self.config.policies}
+            return split(self.setting.params, templates)
         return Space(self.config.scheme, self.setting.params)
 
     @property
@@ -133,29 +138,53 @@ class Study(StoredStudy):
         return f"{self.config.machine}, Linux {self.setting.facts['kernel']}"
 
     @property
+    def manual_us(self) -> int:
+        """``min_age`` of the manual scheme in microseconds."""
+        return self.setting.manual_us
+
+    @property
     def manual(self) -> Params:
-        """``min_age`` of the manual scheme, whatever is tuned here; of another policy the values of its source."""
-        if self.config.policy != DAMOS:
-            return catalog.rule(self.config.policy).default_point(self.space.params)
-        return {"min_age_us": self.setting.manual_us}
+        """``min_age`` of the manual scheme, whatever is tuned here; of another policy the values of its source.
+
+        Of several policies those of the first one.
+        """
+        if isinstance(self.space, ConditionalSpace):
+            name = self.config.policies[0]
+            return self.space.lifted(name, self._default(name, self.space.branches[name]))
+        return self._default(self.config.policy, self.space)
+
+    def _default(self, policy: str, space: Space) -> Params:
+        if policy != DAMOS:
+            return catalog.rule(policy).default_point(space.params)
+        return {"min_age_us": self.manual_us}
 
     @property
     def manual_policy(self) -> DamosPolicy | RulePolicy:
         """What the tuned policy is compared with: the paper's prcl, or a policy at its own defaults."""
-        if self.config.policy != DAMOS:
-            return catalog.rule(self.config.policy)()
-        return manual_policy(self.manual["min_age_us"], self.config.operations)
+        return self.default_policy(self.config.policies[0])
+
+    def default_policy(self, name: str) -> DamosPolicy | RulePolicy:
+        """A policy at its own defaults; of ``damos`` the manual scheme."""
+        if name != DAMOS:
+            return catalog.rule(name)()
+        return manual_policy(self.manual_us, self.config.operations)
+
+    def default_point(self, name: str) -> Params:
+        """The point of the space that is nearest to the defaults of one of several policies."""
+        assert isinstance(self.space, ConditionalSpace)
+        own = default_of(name, self.space.branches[name], self.manual_us)
+        return self.space.lifted(name, own)
 
     @property
-    def searcher(self) -> Searcher:
+    def searcher(self) -> Searcher | ConditionalSearcher:
         """The searcher, with what a recording or finished studies let it expect."""
         self._searcher.prior = self.prior
         return self._searcher
 
     @cached_property
-    def _searcher(self) -> Searcher:
+    def _searcher(self) -> Searcher | ConditionalSearcher:
         """Kept, because some are quicker when they are asked again."""
-        return searchers.searcher(self.config.searcher, self.space, self.config.nr_trials, self.config.seed)
+        return searcher_of(self.config, self.space, Tuning(manual_us=self.manual_us))
 
     @property
     def prior(self) -> Prior | None:
@@ -171,6 +200,8 @@ class Study(StoredStudy):
     @property
     def transfer_prior(self) -> TransferPrior | None:
         """What finished studies let one expect, under this study's own limits; None where there are none."""
+        if isinstance(self.space, ConditionalSpace):
+            return None
         if self._transfer is None and self.experiences and not self.config.limits and (base := self._first_baseline()):
             usual = self.scorer.score(base, base, ()).objective or 0.0
             self._transfer = TransferPrior(
@@ -239,7 +270,7 @@ class Study(StoredStudy):
     def arms(self) -> tuple[dict[str, Arm], dict[str, str]]:
         """The arms of the validation by the names that people read, and these names by those of the runs."""
         runs = self.runs()
-        return settle(self.judge(runs).arms(rounds_of(runs)))
+        return settle(self.judge(runs).arms(rounds_of(runs)), self.config.has_several)
 
     def known(self, history: History) -> History:
         """What the searcher is shown of a history."""

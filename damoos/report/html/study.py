@@ -202,7 +202,7 @@ def _arm(study: Study, result: Result, name: str, arm: Mapping[str, Any]) -> lis
         slower, saved = fleet.slowdown(arm, base), fleet.saving(arm, base)
     won = "good" if name == result["verdict"] else ""
     return [
-        shown.word(ARMS.get(name, name), won), shown.word(trials.point_text(study, point)),
+        shown.word(ARMS.get(name, name), won), shown.word(arm.get("scheme") or trials.point_text(study, point)),
         shown.score(arm["score"], arm["score_ci95"], won), shown.seconds(arm["runtime_s"]),
         shown.change(slower), shown.size(arm["rss_avg_bytes"]), shown.share(saved), shown.size(arm["net_avg_bytes"]),
         shown.share(arm["kdamond_cpu"]), shown.count(arm["repeats"]),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Param
 from damoos.model.trial import Run, Trial, mean_measurement, orientation
 from damoos.report.html import shown
@@ -28,14 +29,20 @@ def point_text(study: Study, point: Mapping[str, Any]) -> str:
 
 def table(study: Study, trials: Sequence[Trial], runs: Sequence[Run]) -> Table:
     """Every trial; changes are against the mean of all baselines."""
-    params = study.space.params
+    params = _columns(study)
     bases = [run.measurement for run in runs if run.kind == "baseline" and run.measurement]
     base = mean_measurement(bases).metrics if bases else {}
     columns = {"trial": NUMBERS, **{param.name: WORDS if param.choices else NUMBERS for param in params}}
+    columns |= {"parameters": WORDS} if isinstance(study.space, ConditionalSpace) else {}
     columns |= {"outcome": WORDS, "score ± 95 %": NUMBERS, "runtime": NUMBERS, "slowdown": NUMBERS}
     columns |= {"margin": NUMBERS, "RSS": NUMBERS, "RSS saved": NUMBERS, "applied": NUMBERS}
     best = _best(study, trials)
     return Table(columns, [_trial(study, trial, base, trial.number == best) for trial in trials], first="trial")
+
+
+def _columns(study: Study) -> tuple[Param, ...]:
+    """The parameters that have a column each: of several policies only which one it is."""
+    return (study.space.policy,) if isinstance(study.space, ConditionalSpace) else study.space.params
 
 
 def _best(study: Study, trials: Sequence[Trial]) -> int | None:
@@ -49,7 +56,9 @@ def _trial(study: Study, trial: Trial, base: Mapping[str, float], best: bool) ->
     metrics = run.metrics if run else {}
     complete = metrics if run and not run.censored else {}
     runtime, rss = complete.get("runtime_s"), complete.get("rss_avg_bytes")
-    points = [_value(param, trial.params.get(param.key)) for param in study.space.params]
+    points = [_value(param, trial.params.get(param.key)) for param in _columns(study)]
+    if isinstance(study.space, ConditionalSpace):
+        points.append(shown.word(" ".join(study.policy(trial.params).lines), code=True))
     applied = sum(stats.as_dict()["sz_applied_bytes"] for stats in run.damos) if run and run.damos else None
     at_least = Cell(f"≥ {metrics['elapsed_s']:.2f} s", metrics["elapsed_s"], "bad") if run and run.censored else None
     return [

@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from damoos.model.conditional import ConditionalSpace
 from damoos.model.trial import Run, Score, best_of
 from damoos.report.tables import margin_text
 from damoos.study.steps import Watcher
@@ -23,6 +24,8 @@ def _point(run: Run, study: Study | EvaluationStudy | None) -> str:
         return "recorded"
     if run.params is None or not isinstance(study, Study):
         return "no scheme"
+    if isinstance(study.space, ConditionalSpace):
+        return study.policy(run.params).lines[0]
     known = {param.key: param for param in study.space.params}
     # The manual scheme has a min_age also where something else is tuned.
     return " ".join(

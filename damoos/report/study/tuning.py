@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Param, Params
 from damoos.model.trial import History, Trial
 from damoos.report.charts import Axis, Chart, Layer, Level, Line, Panel, Points, Span, Upright
@@ -28,18 +29,30 @@ REACH = 1.96
 
 
 def chart(study: Study) -> Chart:
-    """A panel for each tuned parameter; what a study has not come to yet is not there."""
+    """A panel for each tuned parameter; what a study has not come to yet is not there.
+
+    Of several policies, one for the policies, and one for each parameter of the policy that was chosen.
+    """
     result, trials = study.record.result or {}, study.trials()
+    params: Sequence[Param] = study.space.params
+    if isinstance(study.space, ConditionalSpace):
+        chosen = chosen_point(study, result)
+        params = study.space.params_of(chosen) if chosen else [study.space.policy]
     return Chart(
         title=title(study),
         panels=[
-            Panel(axis(param), score_axis(study), list(_layers(study, trials, param, result)))
-            for param in study.space.params
+            Panel(axis(param), score_axis(study), list(_layers(study, _with(param, trials), param, result)))
+            for param in params
         ],
-        columns=min(2, len(study.space.params)),
+        columns=min(2, len(params)),
         panel_name="param",
         text=[result["verdict_text"]] if result else [f"{len(trials)} trials so far"],
     )
+
+
+def _with(param: Param, trials: History) -> History:
+    """The trials that have a parameter."""
+    return tuple(trial for trial in trials if param.key in trial.params)
 
 
 def draw(study: Study) -> list[Path]:
@@ -97,6 +110,7 @@ def chosen_point(study: Study, result: Result) -> Params | None:
     return {
         param.key: param.choices.index(words[param.key]) if param.choices else words[param.key]
         for param in study.space.params
+        if param.key in words
     }
 
 
@@ -162,6 +176,8 @@ def estimate(
     study: Study, param: Param, chosen: Params | None, colour: str = ORANGE, dash: str = "solid", name: str = ""
 ) -> list[Layer]:
     """What the searcher makes of the points, along one parameter; the others are as chosen."""
+    if isinstance(study.space, ConditionalSpace):
+        return []
     if param.choices or (len(study.space.params) > 1 and chosen is None):
         return []
     values = list(dict.fromkeys(param.from_unit(unit) for unit in np.linspace(0, 1, NR_PLACES)))

@@ -439,7 +439,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
         ({"repeats": 1}, "no interval"),
         ({"candidates": 0}, "nothing to validate"),
         ({"policy": "senpay"}, "unknown policy 'senpay'; did you mean 'senpai'"),
-        ({"policy": "senpai", "scheme": "min max min max MIN_AGE max cold"}, "senpai has none; leave one of them out"),
+        ({"policy": "senpai", "scheme": "min max min max MIN_AGE max cold"}, "not by 'senpai'; leave one of them out"),
         ({"policy": "senpai", "tune": ["min_age=0s:5s"]}, "unknown tunable 'min_age' of senpai"),
         ({"policy": "senpai", "prior": "record"}, "a recording says nothing of senpai"),
         ({"memory": "much"}, "much"),
