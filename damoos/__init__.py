@@ -18,6 +18,7 @@ _HOMES = {
     "load_recording": "damoos.api",
     "evaluate": "damoos.api.comparisons",
     "compare": "damoos.api.comparisons",
+    "league": "damoos.api.comparisons",
     "Scheme": "damoos.damon.scheme",
     "Space": "damoos.model.space",
     "plot_study": "damoos.api.plots",

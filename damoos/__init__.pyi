@@ -9,6 +9,7 @@ from damoos.api import tune as tune
 from damoos.api import validate as validate
 from damoos.api.comparisons import compare as compare
 from damoos.api.comparisons import evaluate as evaluate
+from damoos.api.comparisons import league as league
 from damoos.api.plots import plot_compare as plot_compare
 from damoos.api.plots import plot_configs as plot_configs
 from damoos.api.plots import plot_curves as plot_curves

@@ -1,4 +1,4 @@
-"""The public Python interface to what stands side by side: `evaluate` (configurations), `compare` (manual, tuned)."""
+"""The public Python interface to what stands side by side: `evaluate`, `compare` (manual, tuned), `league`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from damoos.api import RESULTS, drive_sweep, sweep_config
+from damoos.comparison import league as comparison
 from damoos.comparison import manual_tuned
 from damoos.comparison.configurations import evaluation, rows
 from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
+from damoos.study.config import StudyConfig
 from damoos.study.protection import protecting
 from damoos.study.study import EvaluationStudy, Study
 from damoos.sweeps import sweep as sweeps
@@ -182,6 +184,121 @@ def evaluate(
     sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
     drive_sweep(sweep, ray, event)
     return Evaluated(sweep)
+
+
+class League:
+    """What several policies save at a bounded slowdown, on many workloads.
+
+    Parameters
+    ----------
+    sweep : Sweep
+        Of the studies of `StudyConfig.league`, those of which count that have finished.
+
+    Raises
+    ------
+    ConfigError : none has
+    """
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.name = sweep.name
+        self.artifacts = sweep.artifacts
+        studies = manual_tuned.studies_of(sweep)
+        self.entries = [comparison.entry(study) for study in studies if study.record.result]
+        self.result = comparison.table(self.entries)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per validated point of a policy and limit of the slowdown; units in the column names."""
+        import pandas as pd
+
+        return pd.DataFrame(comparison.rows(self.entries))
+
+    def write(self) -> list[Path]:
+        """Write JSON, CSV and figures into the sweep's folder; returns their paths."""
+        from damoos.report.comparison import league as report
+
+        return report.write(self.entries, self.artifacts)
+
+    def __repr__(self) -> str:
+        """The tables as text."""
+        from damoos.report.comparison import league as report
+
+        return report.text(self.entries)
+
+    def _repr_html_(self) -> str:
+        """The same for a notebook."""
+        from damoos.report.comparison import league as report
+
+        return report.to_html(self.entries)
+
+
+def league(
+    workloads: Sequence[str],
+    policies: Sequence[str],
+    machines: Sequence[str] = ("guest",),
+    *,
+    limits: Sequence[str] = ("slowdown<=0.05",),
+    trials: int = 4,
+    ray: str | None = None,
+    results: Path = RESULTS,
+    storage: str | None = None,
+    event: Event | None = None,
+    **settings: Any,
+) -> League:
+    """Tune each policy on every workload with the same number of trials, validate all, and tell what each saves.
+
+    Goes on with an unfinished league of the same words, and tries again what failed in it.
+
+    Parameters
+    ----------
+    workloads, machines : sequence of str
+        Names, files, or patterns such as ``splash2x/*``.
+    policies : sequence of str
+        ``damos``, names of `damoos.policies.catalog`, or ``any`` for all there are.
+    limits : sequence of str
+        What each policy is tuned under.
+    trials : int
+        Trials of each policy on each workload; the first one is its defaults.
+    ray : str or None
+        Address of a Ray cluster, or ``auto``; None for this process alone.
+    event : callable or None
+        Told of each thing that happens, see `damoos.sweeps.driver.drive`.
+    **settings
+        Further fields of `damoos.study.config.StudyConfig`: ``seed``, ``repeats``, ``require_real``.
+
+    Returns
+    -------
+    League
+    """
+    config = league_config(workloads, policies, machines, limits=limits, trials=trials, **settings)
+    config.check()
+    sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
+    drive_sweep(sweep, ray, event)
+    return League(sweep)
+
+
+def league_config(
+    workloads: Sequence[str],
+    policies: Sequence[str],
+    machines: Sequence[str],
+    *,
+    limits: Sequence[str],
+    trials: int,
+    **settings: Any,
+) -> SweepConfig:
+    """What a league is asked to do, with all patterns resolved.
+
+    Raises
+    ------
+    ConfigError : fewer than two policies, or fewer than two trials of each
+    """
+    if trials < 2:
+        raise ConfigError(f"{trials} trials of each policy tune nothing: the first one is its defaults; give 2 or more")
+    names = StudyConfig(command="true", machine="guest", nr_samples=1000, policy=",".join(policies)).policies
+    return sweep_config(
+        workloads, machines, policy=",".join(names), league=True, nr_samples=trials * len(names), scorer="sla",
+        scorer_options={"maximize": comparison.SAVED, "limits": list(limits)}, **settings,
+    )  # fmt: skip
 
 
 def prove_size(

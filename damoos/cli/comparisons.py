@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from damoos.cli import complete
+from damoos.cli import complete, options
 from damoos.cli.common import (
     RESULTS,
     Format,
@@ -87,6 +87,64 @@ def evaluate(
         named.PAPER if configs is None else comma_separated(configs, "--configs"),
         operations=operations, memory=comma_separated(memory, "--memory") if memory else (), repeats=repeats,
         results=results, seed=seed, require_real=require_real,
+    )  # fmt: skip
+    begin(config, ray, dry_run, results, storage, form)
+
+
+@app.command()
+def league(
+    workload_names: Annotated[
+        str,
+        typer.Option(
+            "--workloads",
+            help="Names, files, patterns: 'redis/*,splash2x/fft'.",
+            autocompletion=complete.several(complete.workloads),
+        ),
+    ],
+    machine_names: Annotated[
+        str,
+        typer.Option(
+            "--machines",
+            help="Names, files, patterns: guest,guest-ssd-fast.",
+            autocompletion=complete.several(complete.machines),
+        ),
+    ] = MACHINE,
+    policies: Annotated[
+        str,
+        typer.Option(
+            help="Policies, comma-separated (docs/policies.md), or any for all there are.",
+            autocompletion=complete.several(complete.policies),
+        ),
+    ] = "any",
+    limits: Annotated[
+        list[str] | None,
+        typer.Option("--limit", help="What each is tuned under (default 'slowdown<=0.05'); several times."),
+    ] = None,
+    trials: Annotated[int, typer.Option(help="Trials of each policy on each workload; its defaults come first.")] = 4,
+    repeats: options.Repeats = 6,
+    seed: options.Seed = 0,
+    require_real: options.RequireReal = False,
+    ray: RayAddress = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would take (runs, hours) and run nothing.")
+    ] = False,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: SweepFormat = "text",
+) -> None:
+    """Tune several policies on every workload with the same number of trials each, and tell what each one saves.
+
+    What is saved is told for slowdowns of at most 2, 5 and 10 %, from fresh runs, and tuned beside defaults.
+
+    Example: damoos league --workloads 'redis/*,splash2x/*' --policies damos,senpai,gswap
+    """
+    from damoos.api import comparisons
+
+    check_format(form, "jsonl")
+    config = comparisons.league_config(
+        comma_separated(workload_names, "--workloads"), comma_separated(policies, "--policies"),
+        comma_separated(machine_names, "--machines"), limits=limits or ["slowdown<=0.05"], trials=trials,
+        repeats=repeats, seed=seed, require_real=require_real,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)
 

@@ -34,7 +34,7 @@ class Task:
 TASKS = (
     Task(
         "Tune and prove",
-        ("tune", "resume", "validate", "evaluate", "compare"),
+        ("tune", "resume", "validate", "evaluate", "compare", "league"),
         "damoos tune --workload parsec3/raytrace --trials 10",
     ),
     Task(

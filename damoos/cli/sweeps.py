@@ -17,7 +17,7 @@ from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 from damoos.policies.documents import scheme_text
 
 if TYPE_CHECKING:
-    from damoos.api.comparisons import Evaluated
+    from damoos.api.comparisons import Evaluated, League
     from damoos.sweeps.config import SweepConfig
     from damoos.sweeps.sweep import Sweep
 
@@ -121,15 +121,18 @@ def run(found: Sweep, ray: str | None, form: str) -> None:
     with watched(form) as event:
         result = api.drive_sweep(found, ray, event)
     listed = comparisons.is_evaluation(found)
-    if listed and any(row["state"] == "done" for row in result["studies"]):
+    done = any(row["state"] == "done" for row in result["studies"])
+    if listed and done:
         _print_evaluation(comparisons.Evaluated(found), form)
+    elif found.config.is_league and done and form != "jsonl":
+        _print_league(comparisons.League(found), form)
     elif form == "json":
         print(json.dumps({**result, "studies": [found.finished(row["study"]) or row for row in result["studies"]]}))
     elif form == "text":
         print(summary(result))
     if form == "jsonl":
         event("end", result)
-    check(result, listed)
+    check(result, listed or found.config.is_league)
 
 
 def _print_evaluation(evaluated: Evaluated, form: str) -> None:
@@ -140,6 +143,16 @@ def _print_evaluation(evaluated: Evaluated, form: str) -> None:
         print(f"evaluation {evaluated.name}")
         print(repr(evaluated))
         print("\n".join(map(str, written)))
+
+
+def _print_league(league: League, form: str) -> None:
+    written = league.write()
+    if form == "json":
+        print(json.dumps({"sweep": league.name, "machines": league.result, "studies": league.entries}))
+        return
+    print(f"league {league.name}")
+    print(repr(league))
+    print("\n".join(map(str, written)))
 
 
 @app.command()

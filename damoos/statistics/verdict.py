@@ -95,7 +95,7 @@ class Judge:
         if not rivals:
             return [], []
         first = rivals[0]
-        beaten = [arm for arm in rivals[1:] if self._beats(first, arm, by_name)]
+        beaten = [arm for arm in rivals[1:] if self.beats(first, arm, by_name)]
         return [first, *(arm for arm in rivals[1:] if arm not in beaten)], beaten
 
     def in_question(self, by_name: Mapping[str, Arm], same_scheme: bool = False) -> list[str]:
@@ -108,7 +108,7 @@ class Judge:
         names = []
         for arm in rivals[1:]:
             left = self._left(first if arm.name == BASELINE else arm)
-            if left and not self._beats(first, arm, by_name) and self._could_beat(first, arm, left):
+            if left and not self.beats(first, arm, by_name) and self._could_beat(first, arm, left):
                 names.append(arm.name)
         if names or (first.standing is Standing.NOT_SHOWN and self._left(first)):
             return [first.name, *names]
@@ -117,7 +117,7 @@ class Judge:
     def is_live(self, by_name: Mapping[str, Arm], name: str) -> bool:
         """Whether an arm may still turn out the best: not where it broke the limits or lost to leaving it alone."""
         arm = by_name.get(name)
-        return arm is None or (arm.standing is not Standing.BROKEN and not self._beats(by_name[BASELINE], arm, by_name))
+        return arm is None or (arm.standing is not Standing.BROKEN and not self.beats(by_name[BASELINE], arm, by_name))
 
     def is_rejected(self, arm: Arm) -> bool:
         """Whether an arm has broken the limits, or not shown in all of its rounds that it keeps them."""
@@ -127,13 +127,12 @@ class Judge:
         """How many rounds an arm may still have."""
         return max(0, self._max_rounds - len(arm.runs))
 
-    def _beats(self, first: Arm, other: Arm, by_name: Mapping[str, Arm]) -> bool:
+    def beats(self, first: Arm, other: Arm, by_name: Mapping[str, Arm]) -> bool:
+        """Whether an arm is certainly better than another, in the rounds that both have, or by way of the baseline."""
         gain = self._difference(first, other)
         if gain is None:  # they never met
             base = by_name[BASELINE]
-            return (
-                base not in (first, other) and self._beats(first, base, by_name) and self._beats(base, other, by_name)
-            )
+            return base not in (first, other) and self.beats(first, base, by_name) and self.beats(base, other, by_name)
         return gain.mean > gain.half(1 - self._alpha)
 
     def _could_beat(self, first: Arm, other: Arm, more: int) -> bool:

@@ -220,7 +220,7 @@ def _validation(study: Study, trials: History, points: Mapping[str, Params]) -> 
     if isinstance(study.space, ConditionalSpace):
         raw_of = {name: raw for raw, name in stand.names.items()}
         for name, arm in table.items():
-            arm |= _which_policy(study, raw_of.get(name, name), stand.points.get(name))
+            arm |= which_policy(study, raw_of.get(name, name), stand.points.get(name))
     searched = feasible_scores(tuple(trial for trial in trials if trial.params == best))
     shrinkage = None
     if searched and table.get(TUNED, {}).get("score") is not None:
@@ -232,7 +232,7 @@ def _validation(study: Study, trials: History, points: Mapping[str, Params]) -> 
     }  # fmt: skip
 
 
-def _which_policy(study: Study, raw: str, point: Params | None) -> dict[str, Any]:
+def which_policy(study: Study, raw: str, point: Params | None) -> dict[str, Any]:
     """Of several policies, the one of an arm: its name, as people write it, and whether it is at its defaults."""
     if raw == BASELINE:
         return {"policy": None, "defaults": False, "scheme": None}

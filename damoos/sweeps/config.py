@@ -35,6 +35,11 @@ class SweepConfig:
         """Whether its studies compare listed configurations."""
         return "configs" in self.settings
 
+    @property
+    def is_league(self) -> bool:
+        """Whether its studies set several policies beside one another."""
+        return bool(self.settings.get("league"))
+
     def configs(self) -> list[StudyConfig] | list[EvaluationConfig]:
         """A study of each workload on each machine."""
         pairs = [(workload, machine) for workload in self.workloads for machine in self.machines]

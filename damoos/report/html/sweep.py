@@ -10,7 +10,7 @@ from damoos.comparison import manual_tuned
 from damoos.errors import ConfigError
 from damoos.report.charts.page import Figure
 from damoos.report.comparison import manual_tuned as bars
-from damoos.report.html import document, evaluation, fleet, shown, trials
+from damoos.report.html import document, evaluation, fleet, league, shown, trials
 from damoos.report.html.fleet import Totals
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.report.sweep import overview as matrices
@@ -34,7 +34,7 @@ def write(sweep: Sweep, path: Path, prices: Prices | None = None) -> list[Path]:
     Parameters
     ----------
     sweep : Sweep
-        Of listed studies, too: that is an evaluation, which has a page of its own.
+        An evaluation and a league have pages of their own.
     path : Path
     prices : Prices or None
         What a GiB is worth for an hour; without one nothing is said of money saved.
@@ -45,6 +45,8 @@ def write(sweep: Sweep, path: Path, prices: Prices | None = None) -> list[Path]:
     """
     if sweep.config.settings.get("configs"):
         return evaluation.write(sweep, path)
+    if sweep.config.is_league:
+        return league.write(sweep, path)
     overview = fleet.Fleet(sweep)
     if not overview.results:
         raise ConfigError(
