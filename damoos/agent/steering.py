@@ -13,9 +13,10 @@ from damoos.agent.controllers import controller
 from damoos.agent.controllers.base import Controller
 from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.undo import UndoLog
+from damoos.agent.write_limit import SwapWriteLimit
 from damoos.errors import UnsupportedError
 
-KEYS = ("memory_limits", "thp", "settings", "controller")
+KEYS = ("memory_limits", "thp", "settings", "controller", "swap_write_bytes_per_s")
 
 
 class Steering:
@@ -25,8 +26,8 @@ class Steering:
     ----------
     spec : mapping
         ``memory_limits`` (bytes by the names of `damoos.agent.cgroup.LIMITS`), ``thp`` (a THP mode), ``settings``
-        (values of kernel files by their paths), ``controller`` (a rule of `damoos.agent.controllers` and its values);
-        what is absent or None is left alone.
+        (values of kernel files by their paths), ``controller`` (a rule of `damoos.agent.controllers` and its values),
+        ``swap_write_bytes_per_s`` (what may be written to swap); what is absent or None is left alone.
     group : Path or None
         The cgroup; None where there is none.
     log : UndoLog
@@ -39,6 +40,7 @@ class Steering:
     def __init__(self, spec: Mapping[str, Any], group: Path | None, log: UndoLog) -> None:
         self._log = log
         self._controller: Controller | None = None
+        self._write_limit: SwapWriteLimit | None = None
         if limits := spec.get("memory_limits"):
             if group is None:
                 raise UnsupportedError("memory cannot be limited here: cgroup v2 is not on /sys/fs/cgroup")
@@ -49,6 +51,10 @@ class Steering:
             _set(Path(path), value, log)
         if rule := spec.get("controller"):
             self._controller = controller(rule, group)
+        if bytes_per_s := spec.get("swap_write_bytes_per_s"):
+            if group is None:
+                raise UnsupportedError("writes to swap cannot be limited here: cgroup v2 is not on /sys/fs/cgroup")
+            self._write_limit = SwapWriteLimit(group, bytes_per_s)
 
     @classmethod
     def of_process(cls, spec: Mapping[str, Any], pid: int, log: UndoLog) -> Steering:
@@ -59,7 +65,7 @@ class Steering:
         UnsupportedError : other processes are in its group, too, and what is asked for is of a group
         """
         group = cgroup.own_group(pid)
-        if group is None and (spec.get("memory_limits") or spec.get("controller")):
+        if group is None and any(map(spec.get, ("memory_limits", "controller", "swap_write_bytes_per_s"))):
             inside = cgroup.path_of(pid)
             raise UnsupportedError(
                 f"process {pid} is in the cgroup {inside} with others, and this policy steers all of a cgroup; start it"
@@ -71,6 +77,8 @@ class Steering:
         """The rule is followed from now on."""
         if self._controller:
             self._controller.begin(time.monotonic(), self._log, scheme)
+        if self._write_limit:
+            self._write_limit.begin(time.monotonic(), self._log)
 
     def measured_from_now(self) -> None:
         """Count the rule's CPU time anew; what it took while a server warmed up is no part of what is measured."""
@@ -78,14 +86,14 @@ class Steering:
             self._controller.measured_from_now()
 
     def step(self) -> float:
-        """Follow the rule if it is time to; returns in how many seconds it will be."""
-        if not self._controller:
-            return math.inf
-        return self._controller.step(time.monotonic()) - time.monotonic()
+        """Follow the rule, and keep the limit of writes, if it is time to; returns in how many seconds it will be."""
+        due_s = [one.step(time.monotonic()) for one in (self._write_limit, self._controller) if one]
+        return min(due_s, default=math.inf) - time.monotonic()
 
     def result(self) -> dict[str, Any]:
-        """What the rule did: ``controller``; empty where there is none."""
-        return {"controller": self._controller.told()} if self._controller else {}
+        """What the rule did (``controller``) and the limit of writes (``swap_write_limit``), where they are."""
+        told = {"controller": self._controller, "swap_write_limit": self._write_limit}
+        return {name: one.told() for name, one in told.items() if one}
 
 
 def _set(path: Path, value: str, log: UndoLog) -> None:

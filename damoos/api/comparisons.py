@@ -171,7 +171,7 @@ def evaluate(
         Told of each thing that happens, see `damoos.sweeps.driver.drive`.
     **settings
         ``operations`` of scheme files, ``memory`` (limits, each configuration runs under each of them: sizes, or shares
-        of the baseline's peak such as ``60%``), and further fields of
+        of the baseline's peak such as ``60%``), ``write_limit`` (of swap, bytes a second), and further fields of
         `damoos.study.evaluation_config.EvaluationConfig`: ``seed``, ``require_real``, ``run_limit_s``.
 
     Returns
@@ -353,13 +353,16 @@ def evaluation_config(
     *,
     operations: str = "vaddr",
     memory: Sequence[str] = (),
+    write_limit: str | None = None,
     results: Path = RESULTS,
     **settings: Any,
 ) -> SweepConfig:
     """What an evaluation is asked to do, with all patterns, names and files resolved."""
     protect = {word: protecting(word, results) for word in configs if word.startswith(named.PROTECT)}
     forms = named.resolve(configs, operations, protect)
-    return sweep_config(workloads, machines, configs=named.limited(forms, memory) if memory else forms, **settings)
+    forms = named.limited(forms, memory) if memory else forms
+    forms = named.write_limited(forms, write_limit) if write_limit else forms
+    return sweep_config(workloads, machines, configs=forms, **settings)
 
 
 def is_evaluation(found: Sweep) -> bool:

@@ -59,6 +59,12 @@ def evaluate(
             " without one, too."
         ),
     ] = None,
+    write_limit: Annotated[
+        str | None,
+        typer.Option(
+            help="What may be written to swap, bytes a second: 1M. Each configuration runs without and with it."
+        ),
+    ] = None,
     repeats: Annotated[int, typer.Option(help="Blocks; each holds every configuration once, in a shuffled order.")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the order in blocks.")] = 0,
     require_real: Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.")] = False,
@@ -85,7 +91,8 @@ def evaluate(
     config = comparisons.evaluation_config(
         comma_separated(workload_names, "--workloads"), comma_separated(machine_names or MACHINE, "--machines"),
         named.PAPER if configs is None else comma_separated(configs, "--configs"),
-        operations=operations, memory=comma_separated(memory, "--memory") if memory else (), repeats=repeats,
+        operations=operations, memory=comma_separated(memory, "--memory") if memory else (),
+        write_limit=write_limit, repeats=repeats,
         results=results, seed=seed, require_real=require_real,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)

@@ -35,7 +35,8 @@ Tunables = Annotated[
 Policy = Annotated[
     str,
     typer.Option(
-        help="damos (a scheme is tuned), or one whose parameters are: senpai, mglru and others (docs/policies.md).",
+        help="damos (a scheme is tuned), or one whose parameters are: senpai, mglru and others (docs/policies.md);"
+        " several with commas, or any, to search for the best of them.",
         autocompletion=complete.policies,
         rich_help_panel=TUNED,
     ),
@@ -44,6 +45,13 @@ Memory = Annotated[
     str | None,
     typer.Option(
         help="Limit of each run's memory, baselines too: 512M, or 60% of the peak; high:60% throttles, never kills.",
+        rich_help_panel=RUNS,
+    ),
+]
+WriteLimit = Annotated[
+    str | None,
+    typer.Option(
+        help="What a run under a policy may write to swap, bytes a second: 1M. Baselines have no limit.",
         rich_help_panel=RUNS,
     ),
 ]

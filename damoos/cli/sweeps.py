@@ -57,6 +57,7 @@ def sweep(
     ],
     require_real: options.RequireReal = False,
     memory: options.Memory = None,
+    write_limit: options.WriteLimit = None,
     policy: options.Policy = "damos",
     scheme: options.SchemeText = None,
     tunables: options.Tunables = None,
@@ -94,7 +95,7 @@ def sweep(
         scheme=PRCL if scheme is None else scheme_text(scheme), policy=policy, tune=tunables or [], scorer=scorer,
         scorer_options=options.score_options(maximize, minimize, limits, weights, prices), searcher=searcher,
         prior=prior, seed=seed, repeats=repeats, candidates=candidates, runs=runs, require_real=require_real,
-        memory=memory,
+        memory=memory, write_limit=write_limit,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)
 

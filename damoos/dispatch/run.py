@@ -174,7 +174,7 @@ def run_once(
             "swapped_to": raw["swapped_to"],
             "huge_pages": raw["huge_pages"],
             "kdamond_restarts": raw.get("kdamond_restarts", 0),
-            **({"controller": raw["controller"]} if "controller" in raw else {}),
+            **{name: raw[name] for name in ("controller", "swap_write_limit") if name in raw},
             **({"memory_nodes": raw["placement"]} if raw.get("placement") else {}),
             **({"tuned_intervals": raw["tuned_intervals"]} if raw.get("tuned_intervals") else {}),
             **({"left_on_swap_bytes": raw["left_on_swap_bytes"]} if raw.get("left_on_swap_bytes") else {}),

@@ -132,7 +132,7 @@ class DamosPolicy(Policy):
 
 @dataclass(frozen=True)
 class LimitedPolicy(Policy):
-    """Another policy, with the memory of the run's cgroup limited.
+    """Another policy, with the memory of the run's cgroup limited, or what is written to swap.
 
     Parameters
     ----------
@@ -141,10 +141,13 @@ class LimitedPolicy(Policy):
         ``memory.max`` is of all that is charged to the run: the kernel reclaims what is beyond it, and kills where it
         cannot. Beyond ``memory.high`` it reclaims and slows the run down, and never kills. ``memory.swap.max`` is of
         what may be swapped out.
+    swap_write_bytes_per_s : int, bytes a second
+        What may be written to swap; 0 for no limit. See `damoos.agent.write_limit`.
     """
 
     policy: Policy
     limits: Mapping[str, int]
+    swap_write_bytes_per_s: int = 0
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -157,11 +160,12 @@ class LimitedPolicy(Policy):
         return self.policy.damon_context
 
     def spec(self) -> dict[str, Any]:
-        """The other's keys, and the limit."""
-        return {**self.policy.spec(), "memory_limits": dict(self.limits)}
+        """The other's keys, and the limits."""
+        writes = {"swap_write_bytes_per_s": self.swap_write_bytes_per_s} if self.swap_write_bytes_per_s else {}
+        return {**self.policy.spec(), "memory_limits": dict(self.limits), **writes}
 
 
-def limited(policy: Policy, limits: Mapping[str, int], peak_bytes: float) -> Policy:
+def limited(policy: Policy, limits: Mapping[str, int], peak_bytes: float, swap_write_bytes_per_s: int = 0) -> Policy:
     """A policy under limits, and under those that it has itself as shares of a peak; the lower of two counts.
 
     Parameters
@@ -170,10 +174,13 @@ def limited(policy: Policy, limits: Mapping[str, int], peak_bytes: float) -> Pol
         By the names of files of a cgroup.
     peak_bytes : float
         Used only where the policy has shares.
+    swap_write_bytes_per_s : int, bytes a second
+        0 for no limit; a baseline has none.
     """
     own = {file: int(share * peak_bytes) for file, share in policy.peak_shares.items()}
     both = {file: min(own.get(file, limit), limit) for file, limit in limits.items()}
-    return LimitedPolicy(policy, own | both) if own or both else policy
+    writes = 0 if isinstance(policy, NonePolicy) else swap_write_bytes_per_s
+    return LimitedPolicy(policy, own | both, writes) if own or both or writes else policy
 
 
 @dataclass(frozen=True)

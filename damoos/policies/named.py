@@ -63,7 +63,7 @@ def resolve(
     dict
         ``scheme`` (text) and ``operations``, ``thp`` (a THP mode), ``record`` (an operations set),
         ``protect`` (address ranges), ``policy`` (words of a policy with parameters), ``containers`` (that their own
-        policies are in force), as they apply.
+        policies are in force), ``memory`` and ``write_limit`` (limits), as they apply.
 
     Raises
     ------
@@ -109,6 +109,40 @@ def limited(configs: Mapping[str, dict[str, Any]], limits: Sequence[str]) -> dic
             raise ConfigError(f"--memory: {limit} is given twice")
     under = {f"{name}@{limit}": {**form, "memory": limit} for limit in limits for name, form in configs.items()}
     return {BASELINE: dict(configs[BASELINE]), **under}
+
+
+def write_limited(configs: Mapping[str, dict[str, Any]], limit: str) -> dict[str, dict[str, Any]]:
+    """All configurations, and behind each that has a policy the same under a limit of writes, as ``NAME@LIMIT/s``.
+
+    Parameters
+    ----------
+    configs : mapping
+        As `resolve` gives them.
+    limit : str
+        As for `write_limit`.
+
+    Raises
+    ------
+    ConfigError : it is no size
+    """
+    under: dict[str, dict[str, Any]] = {}
+    for name, form in configs.items():
+        under[name] = dict(form)
+        if not isinstance(policy(form), NonePolicy):
+            under[f"{name}@{limit}/s"] = {**form, "write_limit": write_limit(limit)}
+    return under
+
+
+def write_limit(text: str) -> int:
+    """A limit of what is written to swap, in bytes a second: ``1M``.
+
+    Raises
+    ------
+    ConfigError : it is no size above 0
+    """
+    if (sz_bytes := parse_bytes(text)) < 1:
+        raise ConfigError(f"--write-limit: '{text}' is not above 0")
+    return sz_bytes
 
 
 HIGH = "high:"

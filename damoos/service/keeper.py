@@ -280,7 +280,8 @@ def _keep(spec: dict[str, Any]) -> None:
 def _policy(study: Study, chosen: Mapping[str, Any]) -> Policy:
     """What a validated arm stands for; a share of the peak is one of the study's peak."""
     policy = DamosPolicy(context_from_json(chosen["damo"])) if chosen["damo"] else catalog.parse(chosen["scheme"])
-    return limited(policy, {}, study.record.get("peak_bytes") or 0.0)
+    peak_bytes = study.record.get("peak_bytes") or 0.0
+    return limited(policy, {}, peak_bytes, study.config.swap_write_bytes_per_s)
 
 
 def watch(

@@ -20,6 +20,7 @@ from damoos.prediction.prior import can_predict
 from damoos.scorers.base import Scorer
 from damoos.searchers.base import Searcher
 from damoos.searchers.conditional import ConditionalSearcher
+from damoos.study.evaluation_config import HARD_LIMIT
 from damoos.study.plan import NR_ARMS, least_runs, samples_within
 from damoos.study.run_config import RunConfig
 from damoos.units import format_us
@@ -77,6 +78,8 @@ class StudyConfig(RunConfig):
         does not begin. ``none``: nothing.
     memory : str or None
         Limit of the memory of each run, baselines too: see `damoos.policies.named.limits_of`.
+    write_limit : str or None
+        What each run under a policy may write to swap, bytes a second (``1M``); baselines have no limit.
     like : sequence of str
         Finished studies that tell the searcher what to expect, in place of those that ``auto`` finds.
     """
@@ -98,6 +101,7 @@ class StudyConfig(RunConfig):
     runs: int | None = None
     prior: str = "auto"
     memory: str | None = None
+    write_limit: str | None = None
     like: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -115,6 +119,10 @@ class StudyConfig(RunConfig):
         self._check_policies()
         if self.memory is not None:
             named.limits_of(self.memory, 1 << 30)
+        if self.write_limit is not None:
+            named.write_limit(self.write_limit)
+            if self.memory is not None and "memory.max" in named.limits_of(self.memory, 1):
+                raise ConfigError(HARD_LIMIT)
         if self.candidates < 1:
             raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
         if self.runs is not None and self.runs < least_runs(2):
@@ -153,6 +161,11 @@ class StudyConfig(RunConfig):
     def has_several(self) -> bool:
         """Whether several policies are searched."""
         return len(self.policies) > 1
+
+    @property
+    def swap_write_bytes_per_s(self) -> int:
+        """What a run under a policy may write to swap; 0 for no limit."""
+        return 0 if self.write_limit is None else named.write_limit(self.write_limit)
 
     @property
     def nr_arms(self) -> int:

@@ -61,7 +61,7 @@ class Listing(Execution):
     def _policy(self, form: Mapping[str, Any], time_scale: int) -> Policy:
         peak_bytes = peak(self._done.values()) if self._config.needs_peak and form else 0.0
         limits = named.limits_of(form["memory"], peak_bytes) if "memory" in form else {}
-        return limited(named.policy(form, time_scale), limits, peak_bytes)
+        return limited(named.policy(form, time_scale), limits, peak_bytes, form.get("write_limit", 0))
 
     def _check_metrics(self) -> None:
         workload = self._found.workload

@@ -8,10 +8,14 @@ from typing import Any, Literal
 from damoos.damon.scheme import Context
 from damoos.errors import ConfigError
 from damoos.policies import named
+from damoos.policies.thp import ThpModePolicy
 from damoos.study.run_config import RunConfig
 from damoos.workloads.base import Tuning
 
 MIN_BLOCKS = 3
+HARD_LIMIT = (
+    "under a hard limit of memory a run that must not write to swap is killed; use --memory high:... with --write-limit"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +43,10 @@ class EvaluationConfig(RunConfig):
             raise ConfigError(
                 f"pid {self.pid} runs until it is stopped: its runtime says nothing about a configuration"
             )
+        for name, config in self.configs.items():
+            limits = named.limits_of(config["memory"], 1.0) if "memory" in config else {}
+            if "write_limit" in config and "memory.max" in limits:
+                raise ConfigError(f"configuration '{name}': {HARD_LIMIT}")
         if self.repeats < MIN_BLOCKS:
             raise ConfigError(f"--repeats {self.repeats} is too few for an interval; give {MIN_BLOCKS} or more")
 
@@ -73,4 +81,8 @@ class EvaluationConfig(RunConfig):
     @property
     def thp_configs(self) -> list[str]:
         """Names of the configurations that need transparent huge pages."""
-        return [name for name, config in self.configs.items() if "thp" in config]
+        return [
+            name
+            for name, config in self.configs.items()
+            if "thp" in config or isinstance(named.policy(config), ThpModePolicy)
+        ]

@@ -47,6 +47,7 @@ def result_of(study: Study, elapsed_s: float) -> dict[str, Any]:
             "limits": list(config.limits),
         },
         "memory_limits": study.memory_limits,
+        "swap_write_bytes_per_s": config.swap_write_bytes_per_s,
         "baselines": [
             {"number": run.number, "metrics": dict(run.measurement.metrics)}
             for run in study.runs()

@@ -73,7 +73,8 @@ class Search(Execution):
         record.set("peak_bytes", peak_of(measurement))
 
     def _limited(self, policy: Policy) -> Policy:
-        return limited(policy, self._study.memory_limits, self._study.record.get("peak_bytes") or 0.0)
+        peak_bytes = self._study.record.get("peak_bytes") or 0.0
+        return limited(policy, self._study.memory_limits, peak_bytes, self._config.swap_write_bytes_per_s)
 
     def _result(self, elapsed_s: float) -> dict[str, Any]:
         return result_of(self._study, elapsed_s)

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from damoos.damon.scheme import Context
 from damoos.machines.base import Session
 from damoos.machines.catalog import machine
 from damoos.machines.guest import GuestSession
+from damoos.policies import catalog
+from damoos.policies.base import DamosPolicy, limited
 from damoos.workloads.base import PatternWorkload, Tuning
 from tests.conftest import MIB, open_guest, shell
 
@@ -72,6 +75,40 @@ def test_a_fault_takes_as_long_as_the_device(slow: GuestSession) -> None:
     # Where the program's own memory came back in between, an access to a page that was there counts as well.
     assert took_us[len(took_us) // 10] >= LATENCY_US
     assert took_us[len(took_us) // 2] < 2 * LATENCY_US
+
+
+# It writes to all of its memory again and again, 2 MiB every 20 ms.
+THRASH = """
+import mmap, time
+PAGES, memory = 12288, mmap.mmap(-1, 12288 * 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+begun, at = time.monotonic(), 0
+while time.monotonic() < begun + 12:
+    for page in range(512):
+        memory[(at + page) % PAGES * 4096] = 1 + at % 7
+    at += 512
+    time.sleep(0.02)
+"""
+BYTES_PER_S = 1 << 20
+REGULATED = {
+    "senpai": catalog.parse("senpai:interval=500ms:ratio=30%:most=30%:pressure=90%:io_pressure=90%"),
+    "pageout": DamosPolicy(Context.parse("4K max  min min  0 max  pageout")),
+}
+
+
+@pytest.mark.parametrize("name", REGULATED)
+def test_writes_to_swap_stay_at_their_limit_under_any_policy(slow: GuestSession, name: str) -> None:
+    """TMO's Figure 14: a pattern that thrashes writes far more than the limit without it, and as much as it with it."""
+
+    def written_per_s(limit: int) -> float:
+        policy = limited(REGULATED[name], {}, 0.0, limit)
+        spec = {"env": {}, "limit_s": 600, "sample_s": 0.5, "drop_caches": True, **policy.spec()}
+        raw = slow.agent.call("run", argv=["python3", "-c", THRASH], **spec)
+        assert raw["exit_status"] == 0, raw["stderr"]
+        assert ("swap_write_limit" in raw) == bool(limit)
+        return float(raw["counters"]["swap_written_bytes"] / raw["runtime_s"])
+
+    assert written_per_s(0) > 2 * BYTES_PER_S
+    assert 0.5 * BYTES_PER_S < written_per_s(BYTES_PER_S) < 1.1 * BYTES_PER_S
 
 
 def test_the_device_is_gone_after_the_lease(slow: GuestSession) -> None:
