@@ -1,8 +1,10 @@
 import pytest
 
 from damoos.damon.scheme import Context
+from damoos.policies import catalog as rules
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy
 from damoos.testing.contracts import PolicyContract, WorkloadContract
+from damoos.testing.policy_contracts import RulePolicyContract
 from damoos.workloads import catalog
 from damoos.workloads.base import Tuning, Workload
 
@@ -42,3 +44,9 @@ class TestDamos(PolicyContract):
     @pytest.fixture
     def policy(self) -> Policy:
         return DamosPolicy(Context.parse("4K max  min min  5s max  pageout", "paddr"))
+
+
+class TestEveryRule(RulePolicyContract):
+    @pytest.fixture(params=rules.RULES, autouse=True)
+    def _one(self, request: pytest.FixtureRequest) -> None:
+        self.rule = rules.RULES[request.param]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from damoos.errors import MachineError, UnsupportedError
+from damoos.machines.base import Session
 from damoos.machines.guest import GuestSession
 from damoos.policies import catalog
-from damoos.policies.base import NonePolicy, limited
+from damoos.policies.base import NonePolicy
 from damoos.testing.contracts import NO_PROGRAMS, until, workload
+from damoos.testing.policy_contracts import ReclaimContract, spec, state
 from tests.conftest import MIB, open_guest, shell
 
 # Values at which each takes the cold memory of a service that idles within seconds. Every policy of the catalogue is
@@ -34,65 +37,38 @@ SETS = {
     "thp": ("thp:mode=madvise", "/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never"),
     "damon-lru-sort": ("damon-lru-sort:free=100%", "/sys/module/damon_lru_sort/parameters/enabled", "Y"),
 }
-WATCHED = (
-    "/proc/sys/vm/swappiness /sys/kernel/mm/transparent_hugepage/enabled /sys/kernel/mm/lru_gen/*"
-    " /sys/module/zswap/parameters/* /sys/module/damon_reclaim/parameters/[emqw]*"
-    " /sys/module/damon_lru_sort/parameters/[ehqw]*"
-)
-PEAK_BYTES = 70 * MIB
 
 
 def test_each_policy_is_here() -> None:
     assert sorted([*TAKES, *ON_DEBIAN, *SETS]) == sorted(catalog.RULES)
 
 
-def state(guest: GuestSession) -> str:
-    """What policies change on the machine; what a module tells of itself is left out."""
-    groups = "ls -d /sys/fs/cgroup/damoos-* 2>/dev/null | wc -l"
-    return shell(
-        guest, f"grep -H . {WATCHED} 2>/dev/null | grep -v kdamond_pid; {groups}; pgrep mempat | wc -l || true"
-    )
+class TestThoseThatTake(ReclaimContract):
+    @pytest.fixture(params=TAKES)
+    def words(self, request: pytest.FixtureRequest) -> str:
+        return TAKES[request.param]
+
+    @pytest.fixture
+    def session(self, guest: GuestSession) -> Session:
+        return guest
+
+    def enough(self, status: dict[str, Any], words: str) -> bool:
+        """Of modules of the kernel 8 MiB, as they look at all of the guest and take minutes for more."""
+        if words.startswith(("damon-reclaim", "dama:")):
+            return sum(scheme["sz_applied_bytes"] for scheme in status["damos"]) > 8 * MIB
+        return super().enough(status, words)
 
 
-def spec(words: str) -> dict[str, Any]:
-    return limited(catalog.parse(words), {}, PEAK_BYTES).spec()
+class TestThoseThatNeedTheMultiGenerationalLru(ReclaimContract):
+    @pytest.fixture(params=ON_DEBIAN)
+    def words(self, request: pytest.FixtureRequest) -> str:
+        return ON_DEBIAN[request.param]
 
-
-@pytest.mark.parametrize("name", TAKES)
-def test_it_takes_what_is_cold_and_leaves_nothing_behind(guest: GuestSession, name: str) -> None:
-    """A service of 64 MiB that uses 4 of them: a third of the rest goes, whichever way the policy finds it."""
-    check_that_it_takes(guest, TAKES[name])
-
-
-@pytest.mark.parametrize("name", ON_DEBIAN)
-def test_one_that_needs_the_multi_generational_lru_does_so_too(guest_image: None, name: str) -> None:
-    guest = open_guest("debian")
-    try:
-        check_that_it_takes(guest, ON_DEBIAN[name])
-    finally:
-        guest.close()
-
-
-def taken(status: dict[str, Any], words: str) -> bool:
-    """A third of the cold memory; or 8 MiB by modules, which look at all of the guest and take minutes for more."""
-    if words.startswith(("damon-reclaim", "dama:")):
-        return sum(scheme["sz_applied_bytes"] for scheme in status["damos"]) > 8 * MIB
-    return bool(status["rss_bytes"] < 44 * MIB)
-
-
-def check_that_it_takes(guest: GuestSession, words: str) -> None:
-    before = state(guest)
-    argv = workload("synthetic/idle", NO_PROGRAMS).argv(guest.copy, arch=guest.facts["arch"])
-    guest.agent.call("apply", argv=[*argv[:-1], "-n", "20", argv[-1]], env={}, **spec(words))
-    try:
-        # It fills its memory within seconds; those that limit it never let it come so far.
-        until(guest, lambda status: status["rss_bytes"] > 50 * MIB, within_s=15)
-        status = until(guest, lambda status: taken(status, words), within_s=240)
-    finally:
-        guest.agent.call("stop")
-    assert status["alive"]
-    assert taken(status, words), status
-    assert state(guest) == before
+    @pytest.fixture
+    def session(self, guest_image: None) -> Iterator[Session]:
+        session = open_guest("debian")
+        yield session
+        session.close()
 
 
 @pytest.mark.parametrize("name", SETS)
