@@ -27,7 +27,7 @@ TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
-	bench-published chaos soak docs docs-figures clean test-bare bare-setup test-kvm test-arm64 test-big
+	bench-published bench-league chaos soak docs docs-figures clean test-bare bare-setup test-kvm test-arm64 test-big
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -143,6 +143,9 @@ bench-published: setup build image kernel ## figures of the TMO and the DAOS pap
 	PYTHONPATH=docs $(BIN)/python tests/bench/published.py results/bench-published $(FIGURES)
 
 PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
+bench-league: setup build image kernel ## ten policies on real programs and models, on two kernels; goes on where it stopped (five hours)
+	PYTHONPATH=docs $(BIN)/python tests/bench/league.py results/bench-league
+
 bench-prior: setup build image ## what a recording saves a search, on six workloads (an hour)
 	$(BIN)/python tests/bench/prior.py results/bench-prior $(PRIOR)
 
