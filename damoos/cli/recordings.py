@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -107,16 +109,25 @@ def predict(
     scorer: Annotated[
         str, typer.Option("--score", help="daos, weighted or sla, of runtime and RSS.", autocompletion=complete.scorers)
     ] = "daos",
+    policy: Annotated[
+        str | None,
+        typer.Option(help="gswap, or with values gswap:interval=2s: what its rule would have done, in place of that."),
+    ] = None,
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
     """Predict from one recording, a new or an old one, what proactive reclaim would bring for every min_age.
 
     Example: damoos predict --workload parsec3/raytrace
+
+    Example: damoos predict RECORDING --policy gswap:interval=2s:grace=2s:window=10s:min_age=2s
     """
     from damoos import api
 
     check_format(form)
+    if policy is not None:
+        _what_if(policy, lambda: _recording(name, workload, command, None, "30s", machine, kernel, results), form)
+        return
     recording = _recording(name, workload, command, None, "30s", machine, kernel, results)
     predicted = api.predict(recording, scorer=scorer)
     if form == "json":
@@ -125,6 +136,31 @@ def predict(
         )
         return
     print(repr(predicted))
+
+
+def _what_if(words: str, recorded: Callable[[], Recording], form: str) -> None:
+    """What a rule would have done on a recording, for several of its percentiles."""
+    from damoos.policies import catalog
+    from damoos.policies.gswap import GswapPolicy
+    from damoos.prediction.what_if import percentiles
+    from damoos.report.recording.prediction import what_if
+
+    policy = catalog.parse(words)
+    if not isinstance(policy, GswapPolicy):
+        raise ConfigError(f"--policy {words}: only gswap can be replayed on a recording")
+    recording = recorded()
+    found = percentiles(recording, policy)
+    if form == "json":
+        rows = [{"policy": one.policy, "saved": one.saved, "promoted_mean": one.promoted_mean,
+                 "promoted_p98": one.promoted_p98, "threshold_s": _or_none(one.threshold_s[-1])}
+                for one in found]  # fmt: skip
+        print(json.dumps({"about": _words(recording), "what_if": rows}, indent=2))
+        return
+    print(what_if(recording, found))
+
+
+def _or_none(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
 
 
 @app.command()

@@ -123,7 +123,7 @@ def reclaim(
     bounds = bounds or Bounds()
     ages_us = np.asarray(min_age_us, dtype=np.float64)
     stretch = np.ones(len(ages_us))
-    grids = list(_grids(recording))
+    grids = list(grids_of(recording))
     for _ in range(ROUNDS):
         estimate = _played(recording, grids, ages_us, stretch, bounds)
         stretch = 0.5 * stretch + 0.5 * (1 + cost.seconds(estimate) / estimate.span_s)
@@ -131,7 +131,7 @@ def reclaim(
 
 
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
     """A target's snapshots on cells of fixed addresses: (snapshots, cells)."""
 
     snapshots: NDArray[np.int64]
@@ -142,12 +142,13 @@ class _Grid:
     region_bytes: Floats
 
 
-def _grids(recording: Recording) -> Iterator[_Grid]:
+def grids_of(recording: Recording) -> Iterator[Grid]:
+    """A grid for each target."""
     for target in np.unique(recording.target):
         yield _grid(recording, np.flatnonzero(recording.target == target))
 
 
-def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> _Grid:
+def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> Grid:
     rows = np.concatenate([np.arange(recording.first[n], recording.first[n + 1]) for n in snapshots])
     edges = np.unique(np.concatenate([recording.start[rows], recording.end[rows]]))
     if len(edges) > MAX_CELLS:
@@ -165,7 +166,7 @@ def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> _Grid:
         region_bytes[nth] = (recording.end[own] - recording.start[own])[at]
     resident = _resident(recording, snapshots, edges) * mapped
     occupied = resident.any(axis=0)  # between heap and stack there is nothing
-    return _Grid(
+    return Grid(
         snapshots, resident[:, occupied], mapped[:, occupied], frequency[:, occupied], age_us[:, occupied],
         region_bytes[:, occupied],
     )  # fmt: skip
@@ -195,7 +196,7 @@ def _in_cells(blocks: Sequence[tuple[int, int]], edges: NDArray[np.int64], page_
     return np.diff(np.interp(edges, points, values))
 
 
-def _played(recording: Recording, grids: Sequence[_Grid], ages_us: Floats, stretch: Floats, bounds: Bounds) -> Reclaim:
+def _played(recording: Recording, grids: Sequence[Grid], ages_us: Floats, stretch: Floats, bounds: Bounds) -> Reclaim:
     times = moments(recording)
     number, nr_times = times.of_snapshot, len(times.weight_s)
     measured = recording.end_s > recording.about.get("record", {}).get("began_s", -np.inf)

@@ -53,6 +53,8 @@ class Figure:
     """What a configuration is, by the name that the table has for it; that of the baseline is empty."""
     columns: Sequence[str]
     memory: str = ""
+    write_limit: str = ""
+    """Under which each configuration runs a second time, as ``NAME@LIMIT/s``."""
 
 
 WEB_COLUMNS = ("swap-ins a second", "requests a second", "p99", "memory pressure", "IO pressure", "net memory")
@@ -61,8 +63,16 @@ FIGURES: dict[str, Figure] = {
     "tmo-14": Figure(
         [ADS],
         [FAST],
-        {"no reclaim": "", "Senpai": senpai("50%"), "Senpai, 1 MiB/s": senpai("50%", more=":swap_writes=1M")},
+        {
+            "no reclaim": "",
+            "Senpai": senpai("50%"),
+            "Senpai, `swap_writes=1M`": senpai("50%", more=":swap_writes=1M"),
+            "Senpai, `--write-limit 1M`": f"{senpai('50%')}@1M/s",
+            "prcl": "prcl",
+            "prcl, `--write-limit 1M`": "prcl@1M/s",
+        },
         ("written a second", "memory pressure", "IO pressure", "net memory"),
+        write_limit="1M",
     ),
     "daos-9": Figure(
         [SERVERLESS], [ZRAM, FILE], {"no scheme": "", "prcl": "prcl"},
@@ -102,7 +112,8 @@ def say(text: str) -> None:
 def measure(figure: Figure, studies: Path) -> list[EvaluationStudy]:
     """The studies of a figure, one machine after the other; those that have been made are only read."""
     configs = [words for words in figure.configs.values() if words and "@" not in words]
-    memory = {"memory": [figure.memory]} if figure.memory else {}
+    limits: dict[str, Any] = {"memory": [figure.memory]} if figure.memory else {}
+    limits |= {"write_limit": figure.write_limit} if figure.write_limit else {}
     found: list[EvaluationStudy] = []
     for machine in figure.machines:
         say(f"  on {machine}")
@@ -111,7 +122,7 @@ def measure(figure: Figure, studies: Path) -> list[EvaluationStudy]:
         if done:
             evaluated = Evaluated(sweeps.load(folder, done[-1].name))
         else:
-            settings = {"repeats": REPEATS, "results": folder, **memory}
+            settings = {"repeats": REPEATS, "results": folder, **limits}
             evaluated = evaluate(figure.workloads, [machine], ["baseline", *configs], event=_news, **settings)
         found += evaluated._studies
     return found

@@ -113,6 +113,11 @@ def test_a_server_and_a_model_are_recorded_and_predicted(guest_image: None, tmp_
     assert theirs.returncode == 0, theirs.stderr
     predicted = damoos("predict", found["recording"], "--format", "json", cwd=tmp_path)
     rows = json.loads(predicted.stdout)["forecast"]
+    replayed = damoos(
+        "predict", found["recording"], "--policy", "gswap:interval=500ms:grace=0s:window=2s:min_age=500ms", cwd=tmp_path
+    )
+    assert replayed.returncode == 0, replayed.stderr
+    assert "100%" in replayed.stdout
     assert rows[0]["memory_saving"] > 0.3  # most of both is cold
     assert all(a["memory_saving"] >= b["memory_saving"] - 1e-9 for a, b in itertools.pairwise(rows))
     sized = json.loads(
