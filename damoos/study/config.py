@@ -144,10 +144,12 @@ class StudyConfig(RunConfig):
             raise ConfigError("--tune is for one policy; of several each is tuned over its own ranges")
         if self.pid is not None and self.league:
             raise ConfigError("a league runs workloads from their beginning, not a running process (--pid)")
-        if self.nr_samples < len(self.policies):
+        if self.like:
+            raise ConfigError("--like is for one policy; what finished studies tell is of the parameters of one")
+        if self.nr_trials < len(self.policies):
             raise ConfigError(
-                f"{self.nr_samples} trials are too few for {len(self.policies)} policies; give {len(self.policies)} or"
-                " more, or name fewer policies"
+                f"{self.nr_trials} trials are too few for {len(self.policies)} policies; give {len(self.policies)} or"
+                " more (and more --runs, if they are limited), or name fewer policies"
             )
 
     @property

@@ -58,10 +58,10 @@ def _finished(store: Store, config: StudyConfig) -> Iterator[Study]:
             yield study
 
 
-def _searched(config: StudyConfig) -> tuple[str, str, str, str | None, Sequence[str]]:
-    """What must be alike: policy, scheme, what DAMON watches, the limit of memory, and the names of what is tuned."""
+def _searched(config: StudyConfig) -> tuple[str, str, str, str | None, str | None, Sequence[str]]:
+    """What must be alike: policy, scheme, what DAMON watches, the limits, and the names of what is tuned."""
     tuned = sorted(text.partition("=")[0] for text in config.tune)
-    return config.policy, config.scheme, config.operations, config.memory, tuned
+    return config.policy, config.scheme, config.operations, config.memory, config.write_limit, tuned
 
 
 def _check(study: Study, config: StudyConfig) -> None:

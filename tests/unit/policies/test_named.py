@@ -12,7 +12,8 @@ from damoos.damon.pattern import AccessPattern
 from damoos.damon.scheme import Context, Scheme, parse_schemes
 from damoos.errors import ConfigError
 from damoos.policies import named
-from damoos.policies.base import DamosPolicy, NonePolicy, RecordPolicy, ThpPolicy
+from damoos.policies.base import DamosPolicy, NonePolicy, RecordPolicy, ThpPolicy, limited
+from damoos.study.evaluation_config import EvaluationConfig
 
 MIB, S, MINUTE = 1 << 20, 1_000_000, 60_000_000
 
@@ -124,3 +125,23 @@ def test_wrong_words(words: list[str], message: str, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=message):
         named.resolve(words)
+
+
+def test_under_a_limit_of_writes_every_policy_runs_twice_and_the_baseline_once() -> None:
+    configs = named.resolve(["prcl", "senpai"])
+    forms = named.write_limited(configs, "1M")
+    assert list(forms) == ["baseline", "prcl", "prcl@1M/s", "senpai", "senpai@1M/s"]
+    assert forms["prcl@1M/s"] == {**configs["prcl"], "write_limit": MIB}
+    under = limited(named.policy(forms["prcl@1M/s"]), {}, 0.0, forms["prcl@1M/s"]["write_limit"])
+    assert under.spec()["swap_write_bytes_per_s"] == MIB
+    assert limited(NonePolicy(), {}, 0.0, MIB) == NonePolicy()
+    both = named.write_limited(named.limited(configs, ["high:60%"]), "1M")
+    assert list(both)[:3] == ["baseline", "baseline@high:60%", "prcl@high:60%"]
+
+
+def test_a_hard_limit_of_memory_and_one_of_writes_are_refused_together() -> None:
+    forms = named.write_limited(named.limited(named.resolve(["prcl"]), ["60%"]), "1M")
+    with pytest.raises(ConfigError, match=r"prcl@60%@1M/s.*use --memory high"):
+        EvaluationConfig(workload="redis/idle", machine="guest", configs=forms)
+    with pytest.raises(ConfigError, match="not above 0"):
+        named.write_limit("0")
