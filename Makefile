@@ -27,7 +27,7 @@ TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
-	bench-published bench-league chaos soak docs docs-figures clean test-bare bare-setup test-kvm test-arm64 test-big
+	bench-published bench-league chaos soak fuzz docs docs-figures clean test-bare bare-setup test-kvm test-arm64 test-big
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -166,6 +166,9 @@ chaos: setup image ## kills at random while sweeps run, on machines that are not
 
 soak: setup image ## an hour of work on machines that are not there and 20 minutes on a guest: nothing may grow
 	PYTHONPATH=. $(BIN)/python tests/soak.py
+
+fuzz: setup build/.test-packages ## words and files that nobody would write, a million of them; end it with Ctrl-C
+	FUZZ_EXAMPLES=1000000 $(BIN)/pytest -x --timeout 0 tests/unit/cli/test_fuzz.py
 
 test-kvm: build/.packages ## guests under KVM, in an emulated machine that has it; needs root, a quarter of an hour
 	$(SUDO) tests/bare.sh trixie --disk build/kvm.img setup image

@@ -96,8 +96,12 @@ def from_wire(form: dict[str, str]) -> DamoosError:
     return MachineError(form["message"])
 
 
+# As many valid words as a message lists, and of more of them as many as it names.
+MOST_LISTED, MOST_NAMED = 16, 5
+
+
 def nearest(word: str, valid: Iterable[str]) -> str:
-    """End of an error message: the nearest valid word, or all of them when none is near.
+    """End of an error message: the nearest valid word; where none is near, all of them, or the nearest of many.
 
     Returns
     -------
@@ -108,4 +112,7 @@ def nearest(word: str, valid: Iterable[str]) -> str:
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     if close:
         return f"; did you mean '{close[0]}'?"
-    return f"; known: {', '.join(words)}"
+    if len(words) <= MOST_LISTED:
+        return f"; known: {', '.join(words)}"
+    named = difflib.get_close_matches(word, words, n=MOST_NAMED, cutoff=0.0)
+    return f"; known, among {len(words)}: {', '.join(named)}"

@@ -21,17 +21,22 @@ TIME_UNITS_US = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z%]*)")
+# Commas only between thousands, as damo writes them.
+_QUANTITY = re.compile(r"((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*([A-Za-z%]*)", re.ASCII)
+# What a kernel's 64 bits can hold.
+MOST = (1 << 64) - 1
 
 
 def _split(text: str, what: str) -> tuple[Fraction, str]:
-    match = _QUANTITY.fullmatch(text.strip().replace(",", ""))
+    match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise ConfigError(f"'{text}' is not a {what}")
-    return Fraction(match[1]), match[2]
+    return Fraction(match[1].replace(",", "")), match[2]
 
 
 def _whole(value: Fraction, text: str, unit: str) -> int:
+    if value > MOST:
+        raise ConfigError(f"'{text}' is more than {MOST} {unit}, which nothing can be")
     if value.denominator != 1:
         raise ConfigError(f"'{text}' is not a whole number of {unit}")
     return int(value)
@@ -52,6 +57,14 @@ def parse_us(text: str) -> int:
     if unit and unit not in TIME_UNITS_US:
         raise ConfigError(f"'{text}': unknown time unit '{unit}'{nearest(unit, TIME_UNITS_US)}")
     return _whole(number * TIME_UNITS_US[unit or "us"], text, "microseconds")
+
+
+def parse_time(text: str) -> int:
+    """The same of text that people write: it must have a unit, but for 0."""
+    time_us, (number, unit) = parse_us(text), _split(text, "time")
+    if number and not unit:
+        raise ConfigError(f"'{text}' has no unit; write {text}s, {text}ms, or another of {', '.join(TIME_UNITS_US)}")
+    return time_us
 
 
 def parse_percent(text: str) -> Fraction:

@@ -237,6 +237,7 @@ def tune(
     results: Path = RESULTS,
     storage: str | None = None,
     watcher: Watcher | None = None,
+    new: bool = False,
     **settings: Any,
 ) -> TunedStudy:
     """Tune a scheme for a workload on a machine; goes on with an unfinished study of the same words.
@@ -255,6 +256,8 @@ def tune(
         Optuna storage URL.
     watcher : Watcher or None
         Told how the study goes; None for a progress bar in a notebook.
+    new : bool
+        Whether a new study begins where an unfinished one of the same words is there.
     **settings
         Further fields of `damoos.study.config.StudyConfig`.
 
@@ -268,16 +271,22 @@ def tune(
     config.check()
     store = Store(results, storage)
     stored_config = plain(config)
-    record = store.unfinished(stored_config)
+    record = None if new else store.unfinished(stored_config)
+    is_new = record is None
     if record is None:
         now = datetime.now(UTC).isoformat()
         known = [experience.to_json() for experience in experiences(store, config)]
         record = store.create(
             config.label, stored_config, config.direction, now,
-            lambda new: new.set("experiences", known) if known else None,
+            lambda begun: begun.set("experiences", known) if known else None,
         )  # fmt: skip
     study = Study(record)
-    run(study, watcher)
+    try:
+        run(study, watcher)
+    except BaseException:
+        if is_new and record.get("setting") is None:  # it never reached its machine: there is nothing to go on with
+            store.discard(record.name)
+        raise
     return TunedStudy(study)
 
 

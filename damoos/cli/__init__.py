@@ -28,16 +28,20 @@ from damoos.cli.help import TasksHelp, lay_out
 from damoos.errors import DamoosError
 
 INTERRUPTED = 130
+# As sysexits.h has it: an error inside of the program.
+INTERNAL = 70
 
 app = typer.Typer(
     help="Find the best DAMON-based scheme for a workload on a machine, prove it, put it into service.",
-    no_args_is_help=True,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     cls=TasksHelp,
     pretty_exceptions_enable=False,
 )
 for part in (studies, recordings, sweeps, watch, comparisons, machines, setup):
     app.add_typer(part.app)
+app.add_typer(studies.studies, name="studies")
 app.add_typer(machines.machines, name="machines")
 app.add_typer(sweeps.cluster, name="cluster")
 app.add_typer(workloads.workloads, name="workloads")
@@ -51,8 +55,9 @@ lay_out(app)
 
 @app.callback()
 def options(
+    context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback for errors.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
 ) -> None:
     """Take the options that all commands share."""
     if version:
@@ -60,6 +65,8 @@ def options(
 
         print(f"damoos {__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
@@ -69,6 +76,8 @@ def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
 def main() -> NoReturn:
     """Run a command; errors become one line and an exit code."""
     signal.signal(signal.SIGTERM, _on_sigterm)
+    if sys.argv[1:2] == ["help"]:  # as other tools have it: damoos help tune
+        sys.argv[1:] = [*sys.argv[2:], "--help"]
     try:
         code = app(standalone_mode=False)
     except KeyboardInterrupt:
@@ -89,11 +98,22 @@ def main() -> NoReturn:
     except Exception as error:
         # Typer's own errors of use (unknown command, option or value) carry their message and exit code.
         if not hasattr(error, "format_message"):
-            raise
+            if "--debug" in sys.argv:
+                raise
+            _end(f"internal error: {_said(error)}; --debug shows where, please report it", INTERNAL)
+        context = getattr(error, "ctx", None)
+        if context is not None and type(error).__name__ == "NoArgsIsHelpError":  # damoos kernel, and nothing else
+            print(context.get_help())
+            sys.exit(0)
         _end(error.format_message(), 2)
     if code == INTERRUPTED:  # Typer, too, turns a KeyboardInterrupt into this code
-        _end("interrupted; the same command again, or 'damoos resume STUDY', goes on", INTERRUPTED)
+        _end("interrupted", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _said(error: Exception) -> str:
+    """An error that nobody expected, in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
 
 
 def _end(message: str, code: int) -> NoReturn:

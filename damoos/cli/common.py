@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from damoos.cli import complete
 from damoos.errors import ConfigError, nearest
+from damoos.units import parse_bytes, parse_time
 
 Results = Annotated[Path, typer.Option(help="Folder of studies and raw data.")]
 Storage = Annotated[str | None, typer.Option(help="Optuna storage URL; default: SQLite in the results folder.")]
@@ -51,6 +53,26 @@ def number(word: str) -> float:
         return float(word)
     except ValueError:
         raise ConfigError(f"'{word}' is not a number") from None
+
+
+def time_us(words: str, option: str) -> int:
+    """A time of an option, in microseconds; it must have a unit."""
+    return _of_option(parse_time, words, option)
+
+
+def size_bytes(words: str, option: str) -> int:
+    """A size of an option, in bytes; not 0."""
+    sz_bytes = _of_option(parse_bytes, words, option)
+    if not sz_bytes:
+        raise ConfigError(f"{option}: '{words}' is not above 0")
+    return sz_bytes
+
+
+def _of_option(parse: Callable[[str], int], words: str, option: str) -> int:
+    try:
+        return parse(words)
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error}") from None
 
 
 def positive(count: int, name: str) -> int:

@@ -136,7 +136,7 @@ def kernel_remove(name: Annotated[str, typer.Argument(help="A name that 'damoos 
     """
     from damoos.machines.guest import kernels
 
-    kernels.remove(name)
+    say(kernels.remove(name))
 
 
 @kernel.command("compare")

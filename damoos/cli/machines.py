@@ -23,12 +23,24 @@ def list_machines(context: typer.Context, form: Format = "text") -> None:
 
     Example: damoos machines
     """
-    if context.invoked_subcommand:
-        return
+    if not context.invoked_subcommand:
+        _print_all(form)
+
+
+def _print_all(form: str) -> None:
     from damoos.machines import catalog
 
     check_format(form)
     print_rows([{"name": name, "description": catalog.machine(name).describe()} for name in catalog.names()], form)
+
+
+@machines.command("list")
+def list_again(form: Format = "text") -> None:
+    """List the machines, as 'damoos machines' does.
+
+    Example: damoos machines list
+    """
+    _print_all(form)
 
 
 @machines.command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from damoos.cli import complete
-from damoos.cli.common import RESULTS, Format, Results, check_format, say
+from damoos.cli.common import RESULTS, Format, Results, check_format, say, size_bytes, time_us
 from damoos.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -73,14 +73,16 @@ def record(
     """
     from damoos import api
     from damoos.damon.attrs import Attrs, IntervalsGoal
-    from damoos.units import parse_bytes, parse_us
 
     check_format(form)
     goal = IntervalsGoal() if auto_intervals else None
-    attrs = Attrs(parse_us(sample), parse_us(aggregation), parse_us(update), min_regions, max_regions, goal)
+    attrs = Attrs(
+        time_us(sample, "--sample"), time_us(aggregation, "--aggregation"), time_us(update, "--update"), min_regions,
+        max_regions, goal,
+    )  # fmt: skip
     recording = api.record(
         workload, command=command, pid=pid, machine=_where(machine, pid), kernel=kernel, config=config, attrs=attrs,
-        duration_s=parse_us(duration) / 1e6, sz_bytes=parse_bytes(size), results=results, say=say,
+        duration_s=time_us(duration, "--for") / 1e6, sz_bytes=size_bytes(size, "--size"), results=results, say=say,
     )  # fmt: skip
     assert recording.path
     folder, (begun, ended) = recording.path.parent, recording.span_s
@@ -252,7 +254,6 @@ def _recording(
 ) -> Recording:
     """One that was made before, or one that is made now."""
     from damoos import api
-    from damoos.units import parse_us
 
     if [name, workload, command, pid].count(None) != 3:
         raise ConfigError("give a recording, or tell what to record: --workload, --command or --pid")
@@ -260,7 +261,7 @@ def _recording(
         return api.load_recording(name, results=results)
     recording = api.record(
         workload, command=command, pid=pid, machine=_where(machine, pid), kernel=kernel,
-        duration_s=parse_us(duration) / 1e6, results=results, say=say,
+        duration_s=time_us(duration, "--for") / 1e6, results=results, say=say,
     )  # fmt: skip
     assert recording.path
     say(f"recorded: {recording.path.parent}")

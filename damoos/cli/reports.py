@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from damoos.cli import complete
-from damoos.cli.common import RESULTS, Format, Results, check_format
+from damoos.cli.common import RESULTS, Format, Results, check_format, time_us
 from damoos.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -187,19 +187,17 @@ def _recording(
 
 def _attrs(words: str) -> Attrs:
     from damoos.damon.attrs import Attrs
-    from damoos.units import parse_us
 
     sample, comma, aggr = words.partition(",")
     if not comma:
         raise ConfigError(f"--intervals: expected SAMPLE,AGGREGATION such as 5ms,100ms, got '{words}'")
-    return Attrs(parse_us(sample), parse_us(aggr))
+    return Attrs(time_us(sample, "--intervals"), time_us(aggr, "--intervals"))
 
 
 def _times(words: str) -> tuple[float, float]:
-    from damoos.units import parse_us
 
     low, high = _pair(words, "--time", "FROM:TO")
-    return parse_us(low) / 1e6, parse_us(high) / 1e6
+    return time_us(low, "--time") / 1e6, time_us(high, "--time") / 1e6
 
 
 def _addresses(words: str) -> tuple[int, int]:

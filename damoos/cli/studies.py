@@ -18,6 +18,7 @@ from damoos.cli.common import (
     check_format,
     comma_separated,
     say,
+    time_us,
 )
 from damoos.cli.sweeps import RayAddress, SweepFormat, run
 from damoos.errors import ConfigError, NothingFeasible
@@ -28,10 +29,17 @@ if TYPE_CHECKING:
     from damoos.study.study import EvaluationStudy, Study
 
 app = typer.Typer()
+studies = typer.Typer(invoke_without_command=True)
 
 
 @app.command()
 def tune(
+    named: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[WORKLOAD]", help="The same as --workload.", autocompletion=complete.workloads, show_default=False
+        ),
+    ] = None,
     workload: options.Workload = None,
     command: options.CommandLine = None,
     pid: Annotated[
@@ -109,20 +117,25 @@ def tune(
     repeats: options.Repeats = 6,
     candidates: options.Candidates = 3,
     runs: options.Runs = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Begin a new study, also where an unfinished one of the same words is there.")
+    ] = False,
     results: Results = RESULTS,
     storage: Storage = None,
     form: Format = "text",
 ) -> None:
     """Tune a scheme for a workload: baselines, trials, recommendation, validation, verdict.
 
-    Example: damoos tune --workload parsec3/raytrace --trials 10
+    Example: damoos tune parsec3/raytrace --trials 10
     """
     from damoos import api
     from damoos.machines import catalog as machines
     from damoos.study.config import PRCL
-    from damoos.units import parse_us
 
     check_format(form)
+    if named is not None and workload is not None:
+        raise ConfigError(f"two workloads: '{named}' and --workload '{workload}'; give one of them")
+    workload = workload or named
     if scorer is None:
         scorer = "daos" if pid is None else "sla" if limits else "psi"
     if machine is None:
@@ -141,33 +154,33 @@ def tune(
         "repeats": repeats,
         "candidates": candidates,
         "runs": runs,
-        "run_limit_s": None if run_limit is None else parse_us(run_limit) / 1e6,
+        "run_limit_s": None if run_limit is None else _positive_s(run_limit, "--run-limit"),
         "require_real": require_real,
         "memory": memory,
         "write_limit": write_limit,
         "pid": pid,
         "metrics": metrics or [],
-        "settle_s": parse_us(settle) / 1e6,
+        "settle_s": time_us(settle, "--settle") / 1e6,
     }
     if pid is not None and unit_work is not None:
-        settings["unit_work_s"] = parse_us(unit_work) / 1e6
+        settings["unit_work_s"] = time_us(unit_work, "--unit-work") / 1e6
     number = _nr_trials(workload, trials, time_limit, unit_work)
     names = [None] if kernels is None else comma_separated(kernels, "--kernels")
     for name in names:
         machines.machine(machine, name)  # the last wrong word is found before the first study
-    studies: dict[str, TunedStudy] = {}
+    tuned: dict[str, TunedStudy] = {}
     for name in names:
         with Watching() as watcher:
             study = api.tune(
                 workload, command=command, machine=machine, trials=number, results=results, storage=storage,
-                watcher=watcher, kernel=name, **settings,
+                watcher=watcher, kernel=name, new=new, **settings,
             )  # fmt: skip
-        studies[name or ""] = study
+        tuned[name or ""] = study
         if len(names) == 1 or form == "text":
             _print_result(study, form, results)
     if len(names) > 1:
-        _compare(studies, form, results, storage)
-    for study in studies.values():
+        _compare(tuned, form, results, storage)
+    for study in tuned.values():
         check_feasible(study)
 
 
@@ -283,12 +296,28 @@ def stop(results: Results = RESULTS, form: Format = "text") -> None:
         print(keeper.describe(state) if "failed" in state else f"stopped: {keeper.describe(state)}")
 
 
-@app.command()
-def studies(results: Results = RESULTS, storage: Storage = None, form: Format = "text") -> None:
+@studies.callback()
+def list_studies(
+    context: typer.Context, results: Results = RESULTS, storage: Storage = None, form: Format = "text"
+) -> None:
     """List the studies, newest last.
 
     Example: damoos studies --format json
     """
+    if not context.invoked_subcommand:
+        _print_all(results, storage, form)
+
+
+@studies.command("list")
+def list_again(results: Results = RESULTS, storage: Storage = None, form: Format = "text") -> None:
+    """List the studies, as 'damoos studies' does.
+
+    Example: damoos studies list
+    """
+    _print_all(results, storage, form)
+
+
+def _print_all(results: Path, storage: str | None, form: str) -> None:
     check_format(form)
     rows = [_row(study) for study in _all_studies(results, storage)]
     if form == "json":
@@ -365,7 +394,6 @@ def _print_prospect(stored: TunedStudy | EvaluatedStudy, limits: list[str], pid:
 
 def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None, unit_work: str | None) -> int:
     """``nr_samples``: given, or time limit / unit work time (DAOS paper, section 3.5)."""
-    from damoos.units import parse_us
     from damoos.workloads import catalog
 
     if time_limit is None:
@@ -377,16 +405,23 @@ def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None,
             raise ConfigError("--time-limit with --command or --pid needs --unit-work")
         file = catalog.find(workload)[1]
         if file.model:
-            short = parse_us(file.tune.unit_work) // file.model.time_scale / 1e6
+            short = time_us(file.tune.unit_work, "unit_work") // file.model.time_scale / 1e6
             raise ConfigError(
                 f"--time-limit: '{workload}' may run as itself or as a model; choose with"
                 f" --unit-work {file.tune.unit_work} (real) or {short:g}s (model)"
             )
         unit_work = file.tune.unit_work
-    work_us = parse_us(unit_work)
+    work_us = time_us(unit_work, "--unit-work")
     if work_us == 0:
         raise ConfigError("--unit-work must be more than 0")
-    return parse_us(time_limit) // work_us
+    return time_us(time_limit, "--time-limit") // work_us
+
+
+def _positive_s(words: str, option: str) -> float:
+    """A time of an option, in seconds; not 0."""
+    if not (found_us := time_us(words, option)):
+        raise ConfigError(f"{option}: '{words}' is not above 0")
+    return found_us / 1e6
 
 
 class Watching:
@@ -398,9 +433,11 @@ class Watching:
         self._watcher = watcher()
         return self._watcher
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if hasattr(self._watcher, "stop"):
             self._watcher.stop()
+        if kind is KeyboardInterrupt and (study := self._watcher.study):
+            say(f"the same command again, or 'damoos resume {study.name}', goes on")
 
 
 def _print_result(found: TunedStudy | EvaluatedStudy, form: str, results: Path) -> None:

@@ -120,7 +120,11 @@ def run(found: Sweep, ray: str | None, form: str) -> None:
 
     check_format(form, "jsonl")
     with watched(form) as event:
-        result = api.drive_sweep(found, ray, event)
+        try:
+            result = api.drive_sweep(found, ray, event)
+        except KeyboardInterrupt:
+            say(f"the same command again, or 'damoos resume {found.name}', goes on")
+            raise
     listed = comparisons.is_evaluation(found)
     done = any(row["state"] == "done" for row in result["studies"])
     if listed and done:

@@ -31,13 +31,25 @@ def list_workloads(context: typer.Context, form: Format = "text") -> None:
 
     Example: damoos workloads
     """
-    if context.invoked_subcommand:
-        return
+    if not context.invoked_subcommand:
+        _print_all(form)
+
+
+def _print_all(form: str) -> None:
     from damoos.workloads import catalog
 
     check_format(form)
     rows = [{"name": name, "description": catalog.find(name)[1].description} for name in catalog.names()]
     print_rows(rows, form)
+
+
+@workloads.command("list")
+def list_again(form: Format = "text") -> None:
+    """List the workloads, as 'damoos workloads' does.
+
+    Example: damoos workloads list
+    """
+    _print_all(form)
 
 
 @workloads.command()

@@ -47,7 +47,10 @@ def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
         return f"unknown key '{where}'{nearest(str(problem['loc'][-1]), _keys(model, problem['loc'][:-1]))}"
     if problem["type"] == "missing":
         return f"key '{where}' is missing"
-    return f"key '{where}': {problem['msg'].removeprefix('Value error, ')}"
+    said, given = problem["msg"].removeprefix("Value error, "), problem["input"]
+    if problem["type"] != "value_error" and isinstance(given, str | int | float):
+        said = f"{said.removeprefix('Input ')}, and is {given!r}"
+    return f"key '{where}': {said}" if where else said
 
 
 def _keys(model: type[BaseModel], where: tuple[int | str, ...]) -> list[str]:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from damoos import errors
 from damoos.common.toml_file import Table
 from damoos.model.memory_limits import MemoryLimits
-from damoos.units import parse_bytes, parse_us
+from damoos.model.quantities import SomeSize, SomeTime
+from damoos.units import parse_bytes, parse_time
 
 # The agent's word for a look, see `Machine.look`.
 LOOK = "look"
@@ -27,6 +28,8 @@ DEAD_MAN_S = 60.0
 SILENCE_S = 120.0
 # The longest line of an agent's: a recording comes in pages of the trace buffer.
 LINE_BYTES = 256 << 20
+# Those that kernels have for zram and zswap.
+ALGORITHMS = ("842", "deflate", "lz4", "lz4hc", "lzo", "lzo-rle", "zstd")
 Sink = Callable[[dict[str, Any]], None]
 
 
@@ -50,17 +53,17 @@ class Swap(Table):
     """
 
     kind: Literal["zram", "zswap", "file", "disk", "null_blk"] = "zram"
-    size: str | None = None
+    size: SomeSize | None = None
     algorithm: str = "lz4"
     device: str | None = None
-    latency: str | None = None
+    latency: SomeTime | None = None
 
-    @field_validator("latency")
+    @field_validator("algorithm")
     @classmethod
-    def _is_time(cls, words: str | None) -> str | None:
-        if words is not None and parse_us(words) == 0:
-            raise ValueError("must be longer than 0 s")
-        return words
+    def _is_known(cls, word: str) -> str:
+        if word not in ALGORITHMS:
+            raise ValueError(f"unknown algorithm '{word}'{errors.nearest(word, ALGORITHMS)}")
+        return word
 
     @model_validator(mode="after")
     def _has_what_it_is(self) -> Swap:
@@ -77,7 +80,7 @@ class Swap(Table):
         """What the agent is to add."""
         sz_bytes = 0 if self.size is None else parse_bytes(self.size)
         wanted = {"kind": self.kind, "sz_bytes": sz_bytes, "algorithm": self.algorithm, "device": self.device}
-        return wanted | ({} if self.latency is None else {"latency_us": parse_us(self.latency)})
+        return wanted | ({} if self.latency is None else {"latency_us": parse_time(self.latency)})
 
 
 class Conditions(MemoryLimits):
@@ -103,8 +106,8 @@ class Conditions(MemoryLimits):
     """
 
     swap: Swap | None = None
-    thp: str | None = None
-    swappiness: int | None = None
+    thp: Literal["always", "madvise", "never"] | None = None
+    swappiness: int | None = Field(default=None, ge=0, le=200)
     aslr: bool | None = None
     cpus: str | None = None
     isolation: Literal["reset", "boot"] = "reset"
@@ -114,6 +117,10 @@ class Conditions(MemoryLimits):
     def _are_cpus(cls, words: str | None) -> str | None:
         if words is not None and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", words):
             raise ValueError(f"'{words}' is not a list of CPUs such as 0-1,3")
+        for span in (words or "").split(","):
+            first, dash, last = span.partition("-")
+            if dash and int(first) > int(last):
+                raise ValueError(f"'{span}': the first CPU is above the last one")
         return words
 
     def wanted(self) -> dict[str, Any]:

@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from damoos.common import paths, plugins, toml_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, nearest
 from damoos.machines.base import Conditions, Machine
 from damoos.machines.ssh import SshEndpoint, SshMachine
+from damoos.model.quantities import SomeSize, checked
 from damoos.units import format_bytes, parse_bytes
 
 KERNEL = "DAMOOS_KERNEL"
@@ -21,6 +22,10 @@ KERNEL = "DAMOOS_KERNEL"
 
 def _kernel() -> str:
     return os.environ.get(KERNEL) or "debian"
+
+
+Accel = Literal["auto", "kvm", "tcg"]
+LEAST_MEMORY, MOST_MEMORY, MOST_CPUS = 64 << 20, 16 << 40, 4096
 
 
 class Guest(Table):
@@ -45,13 +50,23 @@ class Guest(Table):
         Whether a virtual CPU with nothing to do halts or is kept busy.
     """
 
-    vcpus: int = 1
-    memory: str
-    accel: str = "auto"
-    kernel: str = Field(default_factory=_kernel)
-    nodes: int = 1
+    vcpus: int = Field(default=1, ge=1, le=MOST_CPUS)
+    memory: SomeSize
+    accel: Accel = "auto"
+    kernel: str = Field(default_factory=_kernel, min_length=1)
+    nodes: int = Field(default=1, ge=1, le=64)
     cmdline: str = ""
     idle: Literal["halt", "poll"] = "halt"
+
+    @field_validator("memory")
+    @classmethod
+    def _can_boot(cls, words: str) -> str:
+        if not LEAST_MEMORY <= checked(parse_bytes, words) <= MOST_MEMORY:
+            raise ValueError(
+                f"'{words}' is not from {format_bytes(LEAST_MEMORY)}, without which no guest boots, to"
+                f" {format_bytes(MOST_MEMORY)}"
+            )
+        return words
 
 
 class PaperGuest(Table):
@@ -72,11 +87,11 @@ class PaperGuest(Table):
     """
 
     instance: str
-    host_vcpus: int
-    host_memory: str
-    scale: int
-    accel: str = "auto"
-    kernel: str = Field(default_factory=_kernel)
+    host_vcpus: int = Field(ge=1, le=MOST_CPUS)
+    host_memory: SomeSize
+    scale: int = Field(ge=1)
+    accel: Accel = "auto"
+    kernel: str = Field(default_factory=_kernel, min_length=1)
 
     def scaled(self) -> tuple[int, int]:
         """Virtual CPUs and bytes of memory of the scaled guest."""
@@ -183,6 +198,8 @@ def find(name: str) -> tuple[Path, MachineFile]:
     """
     path = Path(name) if name.endswith(".toml") else paths.data("machines") / f"{name}.toml"
     if not path.exists():
+        if name.endswith(".toml"):
+            raise ConfigError(f"machine '{name}': there is no such file")
         raise ConfigError(f"unknown machine '{name}'{nearest(name, names())}")
     return path, toml_file.load(path, MachineFile)
 

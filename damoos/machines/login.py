@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, DamoosError, MachineTransientError
@@ -44,9 +44,9 @@ class SshEndpoint(Table):
         Name or path of the Python that runs the agent there, 3.9 or newer.
     """
 
-    host: str
-    port: int = 22
-    user: str = "root"
+    host: str = Field(min_length=1)
+    port: int = Field(default=22, ge=1, le=65535)
+    user: str = Field(default="root", min_length=1)
     key: str | None = None
     known_hosts: str = "~/.ssh/known_hosts"
     sudo: bool = False

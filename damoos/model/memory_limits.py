@@ -1,23 +1,13 @@
-"""Sizes, and limits of a cgroup's memory, as TOML files have them."""
+"""Limits of a cgroup's memory, as TOML files have them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
-
-from pydantic import AfterValidator
+from typing import ClassVar
 
 from damoos.common.toml_file import Table
+from damoos.model.quantities import Size
 from damoos.units import parse_bytes
-
-
-def _is_size(words: str) -> str:
-    parse_bytes(words)
-    return words
-
-
-Size = Annotated[str, AfterValidator(_is_size)]
-"""Words of a size, such as ``256M``."""
 
 
 class MemoryLimits(Table):

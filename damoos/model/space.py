@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from damoos.damon.scheme import SCHEME_WORDS, word_at
 from damoos.damon.words import TIME_MS
 from damoos.errors import ConfigError, nearest
-from damoos.units import format_bytes, format_us, parse_bytes, parse_percent, parse_us
+from damoos.units import format_bytes, format_us, parse_bytes, parse_percent, parse_time
 
 Params = Mapping[str, int]
 
@@ -48,7 +48,7 @@ class _Unit:
 
 
 UNITS = {
-    "us": _Unit(parse_us, format_us, is_log=True),
+    "us": _Unit(parse_time, format_us, is_log=True),
     "ms": _Unit(TIME_MS.parse, TIME_MS.form, is_log=True),
     "bytes": _Unit(parse_bytes, format_bytes, is_log=True),
     "percent": _Unit(_parse_percent, lambda value: f"{value}%", is_log=False),
@@ -194,7 +194,11 @@ def parse_param(text: str, age_step_us: int) -> Param:
         raise ConfigError(f"unknown tunable '{name}'{nearest(name, [*TUNABLES, *SCHEME_WORDS])}")
     unit, step = TUNABLES[name]
     parse = UNITS[unit].parse
-    return Param(name, unit, parse(low), parse(high), step or age_step_us)
+    try:
+        ends = parse(low), parse(high)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    return Param(name, unit, *ends, step or age_step_us)
 
 
 def _param_at(path: str, low: str, high: str) -> Param:

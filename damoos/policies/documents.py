@@ -8,6 +8,7 @@ from typing import Any
 from damoos.damon.damo_json import context_from_json
 from damoos.errors import ConfigError, SchemeError
 
+ENDING = ".damos"
 DOCUMENTS = (".json", ".yaml", ".yml")
 
 
@@ -21,6 +22,8 @@ def scheme_text(words: str | Path) -> str:
     """
     path = Path(words)
     if not isinstance(words, Path) and not _is_file(path):
+        if len(words.split()) == 1 and path.suffix in (ENDING, *DOCUMENTS):
+            raise ConfigError(f"scheme '{words}': there is no such file")
         return as_text(words)
     try:
         return as_text(path.read_text())

@@ -19,13 +19,12 @@ from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.policies import catalog
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy, ProtectPolicy, RecordPolicy, ThpPolicy
 from damoos.policies.containers import ContainersPolicy
-from damoos.policies.documents import DOCUMENTS, scheme_text
+from damoos.policies.documents import DOCUMENTS, ENDING, scheme_text
 from damoos.units import parse_bytes
 
 BASELINE, THP, CONTAINERS = "baseline", "thp", "containers"
 PAPER = (BASELINE, "rec", "prec", THP, "ethp", "prcl")
 """The six configurations of the DAOS paper's Figure 7, in its order."""
-ENDING = ".damos"
 # What a name stands for that is no scheme file: arguments of `policy`.
 _BUILT_IN: dict[str, dict[str, str]] = {
     BASELINE: {},
@@ -140,7 +139,11 @@ def write_limit(text: str) -> int:
     ------
     ConfigError : it is no size above 0
     """
-    if (sz_bytes := parse_bytes(text)) < 1:
+    try:
+        sz_bytes = parse_bytes(text)
+    except ConfigError as error:
+        raise ConfigError(f"--write-limit: {error}") from None
+    if not sz_bytes:
         raise ConfigError(f"--write-limit: '{text}' is not above 0")
     return sz_bytes
 
@@ -171,7 +174,13 @@ def limits_of(limit: str, peak_bytes: float) -> dict[str, int]:
     """
     file, words = ("memory.high", limit.removeprefix(HIGH)) if limit.startswith(HIGH) else ("memory.max", limit)
     if not is_share(words):
-        return {file: parse_bytes(words)}
+        try:
+            sz_bytes = parse_bytes(words)
+        except ConfigError as error:
+            raise ConfigError(f"--memory: {error}") from None
+        if not sz_bytes:
+            raise ConfigError(f"--memory: '{limit}' is not above 0")
+        return {file: sz_bytes}
     try:
         share = float(words[:-1]) / 100
     except ValueError:

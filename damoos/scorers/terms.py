@@ -220,7 +220,10 @@ def _number(word: str, name: str) -> float:
     """
     if re.search(r"_bytes(_|$)", name) and re.fullmatch(r"[\d.]+[KMGT](i?B)?", word):
         return parse_bytes(word)
-    return float(word.removesuffix("x").removesuffix("%")) / (100 if word.endswith("%") else 1)
+    bound = float(word.removesuffix("x").removesuffix("%")) / (100 if word.endswith("%") else 1)
+    if not math.isfinite(bound):
+        raise ValueError(word)
+    return bound
 
 
 def _is_time(word: str) -> bool:

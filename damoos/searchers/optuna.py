@@ -14,8 +14,8 @@ from damoos.searchers.base import Searcher, best, feasible, value
 if TYPE_CHECKING:
     import optuna
 
-# These need more than a seed to be made.
-_UNFIT = {"base", "partialfixed"}
+# These need more than a seed to be made, or cannot be asked for places in a cube.
+_UNFIT = {"base", "basega", "bruteforce", "partialfixed"}
 # Optuna finds out only at the first ask.
 # Those whose classes take constraints.
 _CONSTRAINED = {"tpe", "nsgaii", "nsgaiii", "gp"}

@@ -7,7 +7,9 @@ runs and the study's own words are user attributes. One process writes a study: 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -200,12 +202,21 @@ class Store:
 
         with store_errors():
             taken = {other.study_name for other in self._storage.get_all_studies()}
-            number = next(n for n in range(1, len(taken) + 2) if f"{slug(label)}-{n}" not in taken)
-            name = f"{slug(label)}-{number}"
+            # A folder is somebody's results, too, also where another storage holds the study.
+            names = (f"{slug(label)}-{number}" for number in itertools.count(1))
+            name = next(name for name in names if name not in taken and not (self._results / name).exists())
             study = optuna.create_study(storage=self._storage, study_name=name, direction=direction)
             if fill:
                 fill(self._record(study))
             return self._begun(study, config, created)
+
+    def discard(self, name: str) -> None:
+        """Delete a study with its folder: one that has not found out anything yet."""
+        import optuna
+
+        with store_errors():
+            optuna.delete_study(study_name=name, storage=self._storage)
+            shutil.rmtree(self._results / name, ignore_errors=True)
 
     def ensure(
         self, name: str, config: dict[str, Any], direction: Literal["maximize", "minimize"], created: str

@@ -32,6 +32,7 @@ QUOTA_RESET_MS = 1000
 PRIORS = ("auto", "record", "none")
 # A recording that takes the place of one of fewer trials than this leaves too few.
 RECORD_FROM = 4
+MOST_TRIALS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +109,8 @@ class StudyConfig(RunConfig):
         """Refuse what could only fail later, on a machine."""
         super().__post_init__()
         object.__setattr__(self, "operations", _monitoring(self.scheme, self.operations).operations)
+        if self.nr_samples > MOST_TRIALS:
+            raise ConfigError(f"{self.nr_samples} trials are more than a study can have; give {MOST_TRIALS} or fewer")
         if self.nr_samples < 2:
             raise ConfigError(f"{self.nr_samples} trials are too few; give 2 or more")
         if self.repeats < 2:
@@ -123,6 +126,8 @@ class StudyConfig(RunConfig):
             named.write_limit(self.write_limit)
             if self.memory is not None and "memory.max" in named.limits_of(self.memory, 1):
                 raise ConfigError(HARD_LIMIT)
+        if self.seed < 0:
+            raise ConfigError(f"--seed {self.seed}: a seed is 0 or more")
         if self.candidates < 1:
             raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
         if self.runs is not None and self.runs < least_runs(2):

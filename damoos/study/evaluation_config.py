@@ -47,6 +47,8 @@ class EvaluationConfig(RunConfig):
             limits = named.limits_of(config["memory"], 1.0) if "memory" in config else {}
             if "write_limit" in config and "memory.max" in limits:
                 raise ConfigError(f"configuration '{name}': {HARD_LIMIT}")
+        if self.seed < 0:
+            raise ConfigError(f"--seed {self.seed}: a seed is 0 or more")
         if self.repeats < MIN_BLOCKS:
             raise ConfigError(f"--repeats {self.repeats} is too few for an interval; give {MIN_BLOCKS} or more")
 

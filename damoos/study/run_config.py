@@ -56,6 +56,8 @@ class RunConfig:
         """Refuse what could only fail later, on a machine."""
         if [self.workload, self.command, self.pid].count(None) != 2:
             raise ConfigError("give either a workload, a command or a pid")
+        if self.pid is not None and self.pid < 1:
+            raise ConfigError(f"--pid {self.pid}: a process has a number of 1 or more")
         if self.metrics and self.pid is None:
             raise ConfigError(
                 "--metric is for a running process (--pid); other workloads declare their metrics in their file"

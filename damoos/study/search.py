@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from damoos.dispatch.base import job
-from damoos.dispatch.run import METRICS
 from damoos.errors import (
     ConfigError,
     DamoosError,
@@ -17,6 +16,7 @@ from damoos.errors import (
     UnsupportedError,
     nearest,
 )
+from damoos.model.metric_names import METRICS
 from damoos.model.roles import by_role
 from damoos.model.space import Param
 from damoos.model.trial import Measurement, RawSamples, Run, Score, Trial

@@ -6,6 +6,7 @@ process can drive many studies, wherever their machines are.
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from abc import ABC, abstractmethod
@@ -16,15 +17,25 @@ from typing import Any
 from damoos.common import paths
 from damoos.dispatch.base import Job, job
 from damoos.errors import ConfigError, DamoosError, MeasurementError, UnsupportedError, WorkloadError
+from damoos.machines.base import Conditions
 from damoos.model.space import Param
 from damoos.model.trial import Measurement, RawSamples, Run, Score
 from damoos.policies.base import Policy
 from damoos.study import jobs
 from damoos.study.study import EvaluationStudy, Setting, Study
+from damoos.units import show_bytes
 
 # A run this much slower than its baseline hangs, whatever the scorer allows.
 HANGS_AT = 4.0
 HANGS_MIN_S = 30.0
+# Kernels keep a little more or less of a machine's memory for themselves from one boot to the next.
+SAME_MEMORY = 0.01
+ANEW = "start a new study (--new)"
+
+
+def _text(value: Any) -> str:
+    """A condition as its file has it."""
+    return "none" if value is None else json.dumps(value)
 
 
 def peak_of(measurement: Measurement) -> float:
@@ -145,11 +156,9 @@ class Execution(ABC):
             )
             self._study.record.set("setting", setting.to_json())
         elif stored["workload_identity"] != workload.identity:
-            raise ConfigError(
-                f"study '{self._study.name}' began with another version of '{workload.name}'; start a new study"
-            )
+            raise ConfigError(f"study '{self._study.name}' began with another version of '{workload.name}'; {ANEW}")
         else:
-            self._check_kernel(stored["facts"], self._found.facts)
+            self._check_machine(stored["facts"], self._found.facts)
 
     def _params(self) -> tuple[Param, ...]:
         """What is tuned; nothing where nothing is searched."""
@@ -164,14 +173,22 @@ class Execution(ABC):
         known = self._study.record.get("experiences") or []
         return tuple(fields["study"] for fields in known if fields["variant"] == variant)
 
-    def _check_kernel(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """Runs on different kernels cannot be compared within one study."""
+    def _check_machine(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """Runs on different kernels, or under other conditions, cannot be compared within one study."""
+        began, here = f"study '{self._study.name}' began", f"machine '{self._found.machine}'"
         for name in ("kernel", "kernel_id"):
             if name in before and before[name] != now.get(name):
-                raise ConfigError(
-                    f"study '{self._study.name}' began on kernel {before[name]}, and machine '{self._found.machine}'"
-                    f" has {now.get(name)} now; start a new study"
-                )
+                raise ConfigError(f"{began} on kernel {before[name]}, and {here} has {now.get(name)} now; {ANEW}")
+        for name in ("accel", "vcpus", *Conditions.model_fields):
+            if name in before and before[name] != now.get(name):
+                raise ConfigError(f"{began} with {name} {_text(before[name])}, and {here} has {_text(now.get(name))}"
+                                  f" now; put that back, or {ANEW}")  # fmt: skip
+        mem_bytes, now_bytes = before.get("mem_bytes"), now.get("mem_bytes")
+        if mem_bytes and now_bytes and abs(now_bytes / mem_bytes - 1) > SAME_MEMORY:
+            raise ConfigError(
+                f"{began} with {show_bytes(mem_bytes)} of memory, and {here} has {show_bytes(now_bytes)} now; put that"
+                f" back, or {ANEW}"
+            )
 
     def _left(self, steps: list[Run]) -> list[Run]:
         return [step for step in steps if step.key not in self._done]

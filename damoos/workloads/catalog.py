@@ -16,8 +16,10 @@ from pydantic import Field, field_validator, model_validator
 from damoos.common import paths, toml_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, UnsupportedError, nearest
-from damoos.model.memory_limits import MemoryLimits, Size
-from damoos.units import parse_bytes, parse_us, show_bytes
+from damoos.model.memory_limits import MemoryLimits
+from damoos.model.metric_names import BUILT_IN
+from damoos.model.quantities import Size, SomeTime, Time, checked
+from damoos.units import parse_bytes, parse_time, show_bytes
 from damoos.workloads import base
 from damoos.workloads.base import PatternWorkload, Program, ProgramWorkload, Tuning, Words, Workload
 from damoos.workloads.metrics import Metric
@@ -32,6 +34,9 @@ SHARE = 0.8
 FASTER = 8
 """About how many times an emulated CPU's second is of hardware's; sizes were measured on emulated CPUs."""
 _TREE = re.compile(r"\{tree:([\w-]+)\}")
+_FILE = re.compile(r"\{file:([^{}]+)\}")
+PLACEHOLDERS = ("file", "input", "kvload", "mempat", "tree", "vcpus")
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)(?::[^{}]*)?\}")
 
 
 @dataclass(frozen=True)
@@ -78,19 +83,29 @@ class Tune(Table):
     """
 
     min_age: str = "0s:60s"
-    manual_min_age: str = "5s"
-    unit_work: str = "60s"
-    limit: str = "1h"
+    manual_min_age: Time = "5s"
+    unit_work: SomeTime = "60s"
+    limit: SomeTime = "1h"
+
+    @field_validator("min_age")
+    @classmethod
+    def _is_a_range(cls, words: str) -> str:
+        low, colon, high = words.partition(":")
+        if not colon:
+            raise ValueError(f"'{words}' is not a range such as 0s:60s")
+        if checked(parse_time, low) >= checked(parse_time, high):
+            raise ValueError(f"the range {words} is empty")
+        return words
 
     def tuning(self, time_scale: int = 1) -> Tuning:
         """As values, divided by a model's time scale."""
         low, _, high = self.min_age.partition(":")
         return Tuning(
-            low_us=parse_us(low) // time_scale,
-            high_us=parse_us(high) // time_scale,
-            manual_us=parse_us(self.manual_min_age) // time_scale,
-            unit_work_s=float(Fraction(parse_us(self.unit_work), 1_000_000 * time_scale)),
-            limit_s=float(Fraction(parse_us(self.limit), 1_000_000)),
+            low_us=parse_time(low) // time_scale,
+            high_us=parse_time(high) // time_scale,
+            manual_us=parse_time(self.manual_min_age) // time_scale,
+            unit_work_s=float(Fraction(parse_time(self.unit_work), 1_000_000 * time_scale)),
+            limit_s=float(Fraction(parse_time(self.limit), 1_000_000)),
             time_scale=time_scale,
         )
 
@@ -129,8 +144,8 @@ class Input(Table):
     """
 
     words: Words = ()
-    memory: str | None = None
-    work: str | None = None
+    memory: Size | None = None
+    work: Time | None = None
     needs: str | None = None
 
     @property
@@ -140,7 +155,7 @@ class Input(Table):
 
     def work_s(self, emulated: bool) -> float:
         """What a run takes, 0 where it is not known."""
-        return parse_us(self.work) / 1e6 / (1 if emulated else FASTER) if self.work else 0.0
+        return parse_time(self.work) / 1e6 / (1 if emulated else FASTER) if self.work else 0.0
 
     @property
     def has_size(self) -> bool:
@@ -182,7 +197,7 @@ class Real(Table):
     """
 
     command: Words = Field(min_length=1)
-    needs: str
+    needs: str = Field(min_length=1)
     packages: Words = ()
     process: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
@@ -201,6 +216,25 @@ class Real(Table):
         if not isinstance(named, dict):
             return named
         return {name: {"words": one} if isinstance(one, list) else one for name, one in named.items()}
+
+    @model_validator(mode="after")
+    def _words_can_be_filled(self) -> Real:
+        """A word that is a placeholder and nothing else must be one that damoos fills."""
+        commands = [self.command, *self.setup, *self.env.items()]
+        commands += [self.load.command, self.load.ready, *self.load.warm_up] if self.load else []
+        for word in (word for command in commands for word in command):
+            match = _PLACEHOLDER.fullmatch(word)
+            if match and match[1] not in PLACEHOLDERS:
+                raise ValueError(f"unknown placeholder '{word}'{nearest(match[1], PLACEHOLDERS)}")
+        return self
+
+    @field_validator("metrics")
+    @classmethod
+    def _names_are_free(cls, metrics: dict[str, Metric]) -> dict[str, Metric]:
+        for name in metrics:
+            if name in BUILT_IN:
+                raise ValueError(f"'{name}' is what damoos measures itself; give the workload's own another name")
+        return metrics
 
     @model_validator(mode="after")
     def _input_is_known(self) -> Real:
@@ -398,10 +432,10 @@ class Pattern(Table):
         been written, and random where something has.
     """
 
-    file: str
-    rate: int
-    repeats: int = 1
-    once: int = 0
+    file: str = Field(min_length=1)
+    rate: int = Field(ge=1)
+    repeats: int = Field(default=1, ge=1)
+    once: int = Field(default=0, ge=0)
     paced: bool = False
     compression: float | None = Field(default=None, ge=1)
 
@@ -417,8 +451,8 @@ class Model(Pattern):
         By how much it is smaller.
     """
 
-    time_scale: int
-    memory_scale: int
+    time_scale: int = Field(ge=1)
+    memory_scale: int = Field(ge=1)
 
 
 class Published(Table):
@@ -526,13 +560,29 @@ def find(name: str) -> tuple[Path, WorkloadFile]:
     stem, chosen = split(name)
     path = Path(stem) if stem.endswith(".toml") else paths.data("workloads") / f"{stem}.toml"
     if not path.is_file():
+        if stem.endswith(".toml"):
+            raise ConfigError(f"workload '{stem}': there is no such file")
         raise ConfigError(f"unknown workload '{stem}'{nearest(stem, names())}")
     file = toml_file.load(path, WorkloadFile)
+    for pattern in filter(None, (file.pattern, file.model)):
+        _check_pattern(path, path.parent / pattern.file)
+    for beside in _FILE.findall(file.model_dump_json()):
+        if not (path.parent / beside).is_file():
+            raise ConfigError(f"{path}: '{{file:{beside}}}': there is no such file beside it")
     known = sorted({input_name for real in file.real for input_name in real.inputs})
     if chosen is not None and chosen not in known:
         hint = nearest(chosen, known) if known else "; it has only one"
         raise ConfigError(f"workload '{stem}' has no input '{chosen}'{hint}")
     return path, file
+
+
+def _check_pattern(path: Path, pattern: Path) -> None:
+    try:
+        pattern.read_text()
+    except OSError as error:
+        raise ConfigError(f"{path}: pattern {pattern}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: pattern {pattern}: not a text file") from None
 
 
 def split(name: str) -> tuple[str, str | None]:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from damoos.dispatch.run import METRICS, run_once
+from damoos.dispatch.run import run_once
 from damoos.doctor.noise import Noise
 from damoos.errors import MachineLost, MeasurementError, UnsupportedError, WorkloadError
 from damoos.machines.catalog import machine
+from damoos.model.metric_names import METRICS
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.workloads.base import LiveWorkload, Load, Program, ProgramWorkload, Tuning

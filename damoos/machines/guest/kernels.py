@@ -214,8 +214,8 @@ def _check_own(name: str | None) -> None:
         )
 
 
-def remove(name: str) -> None:
-    """Forget a name, and the kernel itself if no other name leads to it.
+def remove(name: str) -> str:
+    """Forget a name, and the kernel itself if no other name leads to it; returns what was done, in a sentence.
 
     Raises
     ------
@@ -226,8 +226,12 @@ def remove(name: str) -> None:
         raise ConfigError(f"unknown kernel '{name}'{nearest(name, names())}")
     target = link.resolve()
     link.unlink()
-    if not any(other.resolve() == target for other in _names().iterdir()):
-        shutil.rmtree(target, ignore_errors=True)
+    others = [other.name for other in _names().iterdir() if other.resolve() == target]
+    if others:
+        return f"'{name}' is forgotten; the kernel stays, as '{others[0]}'"
+    shutil.rmtree(target, ignore_errors=True)
+    again = "; it is fetched again when a guest wants it" if name in SERIES else ""
+    return f"kernel '{name}' ({target.name}) is removed{again}"
 
 
 def store(bzimage: Path, modules: Path | None, about: dict[str, Any], name: str | None) -> Kernel:

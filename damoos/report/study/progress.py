@@ -60,7 +60,7 @@ class LineWatcher(Watcher):
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._study: Study | EvaluationStudy | None = None
+        self.study: Study | EvaluationStudy | None = None
 
     def say(self, text: str) -> None:
         """Print the news."""
@@ -68,7 +68,7 @@ class LineWatcher(Watcher):
 
     def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """Say what is going to happen, models and scales first."""
-        self._study = study
+        self.study = study
         for line in _banner(study):
             self.say(line)
         self.say(f"study {study.name}: {total} runs" + (f", {done} of them done already" if done else ""))
@@ -76,7 +76,7 @@ class LineWatcher(Watcher):
     def finished(self, run: Run, score: Score | None) -> None:
         """Print the run's numbers."""
         runtime, rss, word = _outcome(run, score)
-        self.say(f"{run.key:<26} {_point(run, self._study):<18} {runtime:>9} {rss:>9}  {word}".rstrip())
+        self.say(f"{run.key:<26} {_point(run, self.study):<18} {runtime:>9} {rss:>9}  {word}".rstrip())
 
 
 class TableWatcher(Watcher):
@@ -85,7 +85,7 @@ class TableWatcher(Watcher):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._lines = LineWatcher(console)
-        self._study: Study | EvaluationStudy | None = None
+        self.study: Study | EvaluationStudy | None = None
         self._rows: dict[str, tuple[Run, Score | None]] = {}
         self._running: Run | None = None
         self._since = 0.0
@@ -98,7 +98,7 @@ class TableWatcher(Watcher):
 
     def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """Show the table, with what an earlier go has finished."""
-        self._study = study
+        self.study = study
         self._lines.begin(study, total, done)
         runs = study.runs()
         scores = {trial.number: trial.score for trial in study.trials_of(runs)}
@@ -125,11 +125,11 @@ class TableWatcher(Watcher):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
         table.add_column("score")
         values = [s.value for _, s in self._rows.values() if s and s.feasible and s.value is not None]
-        best = best_of(values, self._study.config.direction if self._study else "maximize")
+        best = best_of(values, self.study.config.direction if self.study else "maximize")
         for run, score in self._rows.values():
             is_best = score is not None and score.feasible and score.value == best
             style = "bold green" if is_best else "red" if score and not score.feasible else ""
-            table.add_row(run.key, _point(run, self._study), *_outcome(run, score), style=style)
+            table.add_row(run.key, _point(run, self.study), *_outcome(run, score), style=style)
         return Group(table, Text(self._status(), style="dim"))
 
     def _status(self) -> str:
@@ -137,7 +137,7 @@ class TableWatcher(Watcher):
             return ""
         passed = time.monotonic() - self._since
         left = "" if self._left_s is None else f", about {show_clock(max(0.0, self._left_s - passed))} left"
-        return f"running {self._running.key} ({_point(self._running, self._study)}) for {show_clock(passed)}{left}"
+        return f"running {self._running.key} ({_point(self._running, self.study)}) for {show_clock(passed)}{left}"
 
 
 def watcher() -> LineWatcher | TableWatcher:
