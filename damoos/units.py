@@ -23,8 +23,8 @@ TIME_UNITS_US = {
 }
 # Commas only between thousands, as damo writes them.
 _QUANTITY = re.compile(r"((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*([A-Za-z%]*)", re.ASCII)
-# What a kernel's 64 bits can hold.
-MOST = (1 << 64) - 1
+# More than a kernel's 64 bits can hold is nonsense.
+MOST = 1 << 64
 
 
 def _split(text: str, what: str) -> tuple[Fraction, str]:

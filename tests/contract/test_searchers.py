@@ -57,4 +57,4 @@ def test_every_searcher_has_its_contract_test() -> None:
 
 
 def test_optunas_samplers_are_found_by_their_names() -> None:
-    assert {"tpe", "cmaes", "qmc", "nsgaii", "nsgaiii", "random", "gp", "bruteforce", "grid"} <= set(sampler_names())
+    assert {"tpe", "cmaes", "qmc", "nsgaii", "nsgaiii", "random", "gp", "grid"} <= set(sampler_names())

@@ -149,5 +149,5 @@ def test_manual_page_is_clean_and_shows_every_command(tmp_path: Path) -> None:
     shown = re.sub(r".\x08|\x1b\[\d+m", "", done.stdout)  # bold and underlined
     for task in TASKS:
         assert task.title.upper() in shown
-    assert "damoos tune --workload parsec3/raytrace --trials 10" in shown
+    assert "damoos tune parsec3/raytrace --trials 10" in shown
     assert "damoos kernel list [OPTIONS]" in shown

@@ -3,10 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from damoos.damon.scheme import Context, Scheme
 from damoos.dispatch.run import check_schemes, run_once
-from damoos.errors import ConfigError, UnsupportedError, WorkloadError
+from damoos.errors import UnsupportedError, WorkloadError
 from damoos.machines.base import Conditions
 from damoos.policies.base import DamosPolicy, LimitedPolicy, NonePolicy
 from damoos.testing.fake import FakeMachine
@@ -53,7 +54,7 @@ def test_a_run_has_the_limit_of_its_policy_else_that_of_its_machine(monkeypatch:
     run_once(session, FakeMachine(), PROGRAM, NonePolicy(), 10)
     own = {"memory.max": 64 << 20, "memory.high": 48 << 20, "memory.swap.max": 0}
     assert limits == [own, own | {"memory.max": 1 << 20}, {}]
-    with pytest.raises(ConfigError, match="unknown size unit 'parsecs'"):
+    with pytest.raises(ValidationError, match="unknown size unit 'parsecs'"):
         Conditions(memory_max="12 parsecs")
 
 

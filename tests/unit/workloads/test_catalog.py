@@ -157,7 +157,7 @@ def test_placeholders_are_filled_in(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("print(1)")
     assert catalog.workload(str(file), EVERYTHING).identity != before
     (tmp_path / "job.py").unlink()
-    with pytest.raises(ConfigError, match=r"there is no file .*job\.py"):
+    with pytest.raises(ConfigError, match=r"job\.py}': there is no such file beside it"):
         catalog.workload(str(file), EVERYTHING).spec(copy)
 
 
@@ -334,6 +334,7 @@ def test_containers_run_beside_the_program(tmp_path: Path) -> None:
 
 
 def test_the_program_itself_can_have_limits_and_a_policy(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text("")
     file = tmp_path / "two.toml"
     file.write_text(CONTAINERS + '[[container]]\nname = "server"\nrole = "application"\nmemory_low = "3M"\n')
     agent, server = catalog.find(str(file))[1].containers
