@@ -32,8 +32,8 @@ NASTY = [
     "-1s", "1h", "0%", "50%", "500%", "nan%", "1M", "0M", "1x", "a,b", ",", "a=b", "=", "x=1:2", "min_age=0s:5s",
     "max_freq=0:20", "attrs.aggr=1:2", "quotas.goals[9].target=1:2", "action=cold,pageout", "slowdown<=0.1", "<=",
     "./x", "/dev/null", "/", "..", "x.toml", "x.damos", "4K max min min MIN_AGE max pageout", "guest", "local",
-    "redis/idle", "redis/*", "synthetic/[", "prcl", "senpai", "senpai:ratio=1%", "any", "damos,senpai", "sla", "weighted",
-    "psi", "random", "grid", "optuna:tpe", "optuna:", "\u00df\u0662", "\x00", "{input}", "{", "%s", "a" * 5000,
+    "redis/idle", "redis/*", "synthetic/[", "prcl", "senpai", "senpai:ratio=1%", "any", "damos,senpai", "sla",
+    "weighted", "psi", "random", "grid", "optuna:tpe", "optuna:", "\u00df\u0662", "\x00", "{input}", "{", "%s", "a" * 5000,
 ]  # fmt: skip
 OPTIONS: dict[str, tuple[str, ...]] = {
     "tune": (
