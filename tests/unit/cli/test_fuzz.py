@@ -33,7 +33,8 @@ NASTY = [
     "max_freq=0:20", "attrs.aggr=1:2", "quotas.goals[9].target=1:2", "action=cold,pageout", "slowdown<=0.1", "<=",
     "./x", "/dev/null", "/", "..", "x.toml", "x.damos", "4K max min min MIN_AGE max pageout", "guest", "local",
     "redis/idle", "redis/*", "synthetic/[", "prcl", "senpai", "senpai:ratio=1%", "any", "damos,senpai", "sla",
-    "weighted", "psi", "random", "grid", "optuna:tpe", "optuna:", "\u00df\u0662", "\x00", "{input}", "{", "%s", "a" * 5000,
+    "weighted", "psi", "random", "grid", "optuna:tpe", "optuna:", "\u00df\u0662", "\x00", "{input}", "{",
+    "%s", "a" * 5000,
 ]  # fmt: skip
 OPTIONS: dict[str, tuple[str, ...]] = {
     "tune": (
