@@ -195,7 +195,6 @@ def _attrs(words: str) -> Attrs:
 
 
 def _times(words: str) -> tuple[float, float]:
-
     low, high = _pair(words, "--time", "FROM:TO")
     return time_us(low, "--time") / 1e6, time_us(high, "--time") / 1e6
 

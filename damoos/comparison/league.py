@@ -82,26 +82,24 @@ def _judged(study: Study, slowdown: float) -> dict[str, Any]:
     stand = outcome(other, runs)
     base = beside(rounds_of(runs))
     raw_of = {name: raw for raw, name in stand.names.items()}
+    abouts = {name: which_policy(study, raw_of.get(name, name), stand.points.get(name)) for name in stand.arms}
     arms = []
     for name, arm in stand.arms.items():
         if name == BASELINE:
             continue
-        about = which_policy(study, raw_of.get(name, name), stand.points.get(name))
         slower = [TERMS["slowdown"].of(run, base[n]) for n, run in arm.runs.items()]
         saving = told(list(arm.scores.values()), arm.interval) if arm.scores else None
-        arms.append({**about, "standing": arm.standing.value, "saving": saving, "slowdown": told(slower)})
+        arms.append({**abouts[name], "standing": arm.standing.value, "saving": saving, "slowdown": told(slower)})
     leaders, _ = stand.judge.leaders(stand.arms)
-    policies = {name: which_policy(study, raw_of.get(name, name), stand.points.get(name))["policy"]
-                for name in stand.arms}  # fmt: skip
     return {
         "arms": arms,
-        "first": list(dict.fromkeys(policies[arm.name] or BASELINE for arm in leaders)),
-        "tuning_won": dict(_tuning(stand.arms, stand.judge, study, raw_of)),
+        "first": list(dict.fromkeys(abouts[arm.name]["policy"] or BASELINE for arm in leaders)),
+        "tuning_won": dict(_tuning(stand.arms, stand.judge, abouts)),
     }
 
 
 def _tuning(
-    by_name: Mapping[str, Arm], judge: Judge, study: Study, raw_of: Mapping[str, str]
+    by_name: Mapping[str, Arm], judge: Judge, abouts: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, bool]]:
     """Of each policy that was validated, whether its tuned point is certainly better than its defaults.
 
@@ -110,8 +108,7 @@ def _tuning(
     pairs: dict[str, dict[bool, Arm]] = {}
     for name, arm in by_name.items():
         if name != BASELINE:
-            about = which_policy(study, raw_of.get(name, name), None)
-            pairs.setdefault(about["policy"], {})[about["defaults"]] = arm
+            pairs.setdefault(abouts[name]["policy"], {})[abouts[name]["defaults"]] = arm
     for policy, pair in pairs.items():
         tuned, defaults = pair.get(False), pair.get(True)
         if tuned is None or defaults is None:

@@ -139,12 +139,17 @@ def write_limit(text: str) -> int:
     ------
     ConfigError : it is no size above 0
     """
+    return _above_0(text, "--write-limit", text)
+
+
+def _above_0(words: str, option: str, given: str) -> int:
+    """A size in bytes, which words of what was given to an option say."""
     try:
-        sz_bytes = parse_bytes(text)
+        sz_bytes = parse_bytes(words)
     except ConfigError as error:
-        raise ConfigError(f"--write-limit: {error}") from None
+        raise ConfigError(f"{option}: {error}") from None
     if not sz_bytes:
-        raise ConfigError(f"--write-limit: '{text}' is not above 0")
+        raise ConfigError(f"{option}: '{given}' is not above 0")
     return sz_bytes
 
 
@@ -174,13 +179,7 @@ def limits_of(limit: str, peak_bytes: float) -> dict[str, int]:
     """
     file, words = ("memory.high", limit.removeprefix(HIGH)) if limit.startswith(HIGH) else ("memory.max", limit)
     if not is_share(words):
-        try:
-            sz_bytes = parse_bytes(words)
-        except ConfigError as error:
-            raise ConfigError(f"--memory: {error}") from None
-        if not sz_bytes:
-            raise ConfigError(f"--memory: '{limit}' is not above 0")
-        return {file: sz_bytes}
+        return {file: _above_0(words, "--memory", limit)}
     try:
         share = float(words[:-1]) / 100
     except ValueError:

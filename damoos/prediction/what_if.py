@@ -8,6 +8,7 @@ plane's algorithm is run over recorded cold ages and promotions, for many values
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,12 +87,25 @@ def gswap(recording: Recording, policy: GswapPolicy) -> WhatIf:
     ------
     MeasurementError : the recording is shorter than three intervals
     """
+    return _replay(list(_looks(recording, policy)), policy)
+
+
+def percentiles(recording: Recording, policy: GswapPolicy) -> list[WhatIf]:
+    """The same for several percentiles of the best thresholds, the most eager one first."""
+    looks = list(_looks(recording, policy))  # what happened depends on no threshold: nothing was paged out
+    return [_replay(looks, GswapPolicy({**policy.values, "percentile": percent * 10_000})) for percent in PERCENTILES]
+
+
+# Seconds since the recording began, what happened since the last look, and what is known of all regions.
+Look = tuple[float, Interval, list[Region]]
+
+
+def _looks(recording: Recording, policy: GswapPolicy) -> Iterator[Look]:
+    """What the rule would have seen, an interval after the other."""
     values = policy.controller()
     times = moments(recording)
     begun_s = float(times.start_s[0])
     followed = [(grid, ColdAges(values["window_s"])) for grid in grids_of(recording)]
-    thresholds, threshold_s = Thresholds(values["percentile"]), np.inf
-    rows: list[tuple[float, float, float, float, float]] = []
     looked_s = begun_s
     for moment, end_s in enumerate(times.end_s):
         elapsed_s = float(end_s) - looked_s
@@ -107,25 +121,28 @@ def gswap(recording: Recording, policy: GswapPolicy) -> WhatIf:
             tuple(promotion for one in seen for promotion in one.promotions),
             sum(one.working_set_bytes for one in seen),
         )
-        promoted = sum(sz_bytes for idle_s, sz_bytes in whole.promotions if idle_s >= threshold_s)
-        regions = [region for _, ages in followed for region in ages.regions]
-        cold = sum(end - start for start, end, idle_s in regions if idle_s >= threshold_s)
-        share = promoted / whole.working_set_bytes if whole.working_set_bytes else 0.0
-        rows.append((looked_s - begun_s, threshold_s, cold, sum(end - start for start, end, _ in regions), share))
-        best_s = best_threshold(whole, values["promotions"], values["min_age_s"], values["max_age_s"])
-        next_s = thresholds.next(best_s)
-        threshold_s = next_s if looked_s - begun_s >= values["grace_s"] else np.inf
-    if len(rows) < MIN_INTERVALS:
+        yield looked_s - begun_s, whole, [region for _, ages in followed for region in ages.regions]
+
+
+def _replay(looks: Sequence[Look], policy: GswapPolicy) -> WhatIf:
+    """What the rule would have made of it."""
+    values = policy.controller()
+    if len(looks) < MIN_INTERVALS:
         raise MeasurementError(
-            f"the recording has {len(rows)} intervals of {values['interval_s']:g} s, and {MIN_INTERVALS} are needed;"
+            f"the recording has {len(looks)} intervals of {values['interval_s']:g} s, and {MIN_INTERVALS} are needed;"
             " record for longer, or give a shorter one, for example --policy gswap:interval=2s"
         )
+    thresholds, threshold_s = Thresholds(values["percentile"]), np.inf
+    rows: list[tuple[float, float, float, float, float]] = []
+    for at_s, whole, regions in looks:
+        promoted = sum(sz_bytes for idle_s, sz_bytes in whole.promotions if idle_s >= threshold_s)
+        cold = sum(end - start for start, end, idle_s in regions if idle_s >= threshold_s)
+        share = promoted / whole.working_set_bytes if whole.working_set_bytes else 0.0
+        rows.append((at_s, threshold_s, cold, sum(end - start for start, end, _ in regions), share))
+        best_s = best_threshold(whole, values["promotions"], values["min_age_s"], values["max_age_s"])
+        next_s = thresholds.next(best_s)
+        threshold_s = next_s if at_s >= values["grace_s"] else np.inf
     return WhatIf(policy.text, 100 * values["percentile"], values["interval_s"], *np.array(rows).T)
-
-
-def percentiles(recording: Recording, policy: GswapPolicy) -> list[WhatIf]:
-    """The same for several percentiles of the best thresholds, the most eager one first."""
-    return [gswap(recording, GswapPolicy({**policy.values, "percentile": percent * 10_000})) for percent in PERCENTILES]
 
 
 def _regions(grid: Grid, nth: int) -> list[Region]:

@@ -10,7 +10,6 @@ from damoos.comparison.league import SLOWDOWNS, Entry, rows, saved, table
 from damoos.policies.named import BASELINE
 from damoos.report.charts import Axis, Bars, Chart, Panel
 from damoos.report.charts.style import nth
-from damoos.report.names import short
 from damoos.report.tables import change, to_csv
 from damoos.statistics.summary import Quantity
 from damoos.store.artifacts import Artifacts
@@ -139,11 +138,6 @@ def chart(machine: Machine) -> Chart:
     ]
     axis = Axis("memory saved, mean of all workloads", "net_saving", is_share=True)
     return Chart(title(machine), [Panel(Axis("", "policy", list(known)), axis, layers)])
-
-
-def workloads(found: Sequence[Entry]) -> str:
-    """Short names of the workloads, each once."""
-    return ", ".join(dict.fromkeys(short(one["workload"]) for one in found))
 
 
 def _plain(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> Iterator[str]:
