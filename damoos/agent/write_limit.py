@@ -22,7 +22,8 @@ class SwapWriteLimit:
 
     Whoever reclaims from the group (DAMON, a rule, the kernel by a limit of its own) leaves anonymous memory alone as
     soon as its swap is full; file pages are still reclaimed, and what is on swap stays there. What is written is read
-    from the kernel's counters of the devices, and what went beyond the bucket is made up for. Swap in zram is memory,
+    from the kernel's counters of the devices, and what went beyond the bucket is made up for: pages that come back from
+    swap make room for others, so one long reclaim may write more than there was in the bucket. Swap in zram is memory,
     and not limited.
 
     Parameters

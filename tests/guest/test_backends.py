@@ -79,10 +79,10 @@ def test_a_fault_takes_as_long_as_the_device(slow: GuestSession) -> None:
 
 # It writes to all of its memory again and again, 2 MiB every 20 ms.
 THRASH = """
-import mmap, time
+import mmap, sys, time
 PAGES, memory = 12288, mmap.mmap(-1, 12288 * 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 begun, at = time.monotonic(), 0
-while time.monotonic() < begun + 12:
+while time.monotonic() < begun + float(sys.argv[1]):
     for page in range(512):
         memory[(at + page) % PAGES * 4096] = 1 + at % 7
     at += 512
@@ -90,7 +90,7 @@ while time.monotonic() < begun + 12:
 """
 BYTES_PER_S = 1 << 20
 REGULATED = {
-    "senpai": catalog.parse("senpai:interval=500ms:ratio=30%:most=30%:pressure=90%:io_pressure=90%"),
+    "senpai": catalog.parse("senpai:interval=200ms:ratio=5%:most=5%:pressure=90%:io_pressure=90%"),
     "pageout": DamosPolicy(Context.parse("4K max  min min  0 max  pageout")),
 }
 
@@ -99,16 +99,17 @@ REGULATED = {
 def test_writes_to_swap_stay_at_their_limit_under_any_policy(slow: GuestSession, name: str) -> None:
     """TMO's Figure 14: a pattern that thrashes writes far more than the limit without it, and as much as it with it."""
 
-    def written_per_s(limit: int) -> float:
+    def written_per_s(limit: int, seconds: int) -> float:
         policy = limited(REGULATED[name], {}, 0.0, limit)
         spec = {"env": {}, "limit_s": 600, "sample_s": 0.5, "drop_caches": True, **policy.spec()}
-        raw = slow.agent.call("run", argv=["python3", "-c", THRASH], **spec)
+        raw = slow.agent.call("run", argv=["python3", "-c", THRASH, str(seconds)], **spec)
         assert raw["exit_status"] == 0, raw["stderr"]
         assert ("swap_write_limit" in raw) == bool(limit)
         return float(raw["counters"]["swap_written_bytes"] / raw["runtime_s"])
 
-    assert written_per_s(0) > 2 * BYTES_PER_S
-    assert 0.5 * BYTES_PER_S < written_per_s(BYTES_PER_S) < 1.1 * BYTES_PER_S
+    assert written_per_s(0, 8) > 2 * BYTES_PER_S
+    # A full bucket (1 MiB) and the last reclaim (2 MiB) may go beyond the limit, which is little of so long a run.
+    assert 0.5 * BYTES_PER_S < written_per_s(BYTES_PER_S, 40) < 1.1 * BYTES_PER_S
 
 
 def test_the_device_is_gone_after_the_lease(slow: GuestSession) -> None:
