@@ -21,6 +21,10 @@ class ConfigError(DamoosError):
     exit_code = 2
 
 
+class PluginError(ConfigError):
+    """Code of the user's, or a plugin, that cannot be used: the message names it and the line that failed."""
+
+
 class SchemeError(ConfigError):
     """A DAMOS scheme that cannot be: the message starts with the line and column of the text."""
 

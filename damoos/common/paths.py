@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from functools import cache as cached
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def checkout() -> Path | None:
     """The repository that damoos runs from; None for an installed package."""
-    folder = _PACKAGE.parent
+    folder = PACKAGE.parent
     return folder if (folder / "pyproject.toml").is_file() and (folder / "kernel").is_dir() else None
 
 
 def data(name: str) -> Path:
     """A folder of shipped data (``workloads``, ``machines``): of the checkout, or of an installed package."""
-    return (checkout() or _PACKAGE / "shipped") / name
+    return (checkout() or PACKAGE / "shipped") / name
 
 
 @cached

@@ -3,15 +3,73 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+import sysconfig
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from damoos.errors import ConfigError, nearest
+from damoos.common import paths
+from damoos.errors import ConfigError, DamoosError, PluginError, nearest
 
 SINGULAR = {"policies": "policy"}
+
+
+@contextmanager
+def guarded(what: str, kind: type[DamoosError] = PluginError) -> Iterator[None]:
+    """Call code of others in here: whatever it raises becomes one line that says where, such as ``(mine.py:12)``.
+
+    Parameters
+    ----------
+    what : str
+        What the message begins with, such as ``searcher plugin 'mine'``.
+    kind : class of DamoosError
+        What is raised in its place. Errors of damoos's own pass as they are.
+    """
+    try:
+        yield
+    except DamoosError:
+        raise
+    except (Exception, SystemExit) as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise kind(f"{what}{_place(error)} raised {said}") from error
+
+
+def _place(error: BaseException) -> str:
+    """The line of the user's code that raised an error; empty where it has none."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({Path(error.filename).name}:{error.lineno})"
+    standard = Path(sysconfig.get_path("stdlib"))
+    foreign = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not Path(frame.filename).is_relative_to(paths.PACKAGE)
+        and (not Path(frame.filename).is_relative_to(standard) or "site-packages" in frame.filename)
+        and not frame.filename.startswith("<")
+    ]
+    if not foreign:
+        return ""
+    # What it called may have raised the error: its own last line is the one to look at.
+    folder = Path(foreign[0].filename).parent
+    last = [frame for frame in foreign if Path(frame.filename).is_relative_to(folder)][-1]
+    return f" ({Path(last.filename).name}:{last.lineno})"
+
+
+def described(group: str, name: str) -> str:
+    """How messages call a plugin, such as ``policy plugin 'mine'``."""
+    return f"{_singular(group)} plugin '{name}'"
+
+
+def is_own(thing: object) -> bool:
+    """Whether an object is of a class of damoos's own."""
+    return type(thing).__module__.startswith("damoos.")
+
+
+def _singular(group: str) -> str:
+    return SINGULAR.get(group, group.removesuffix("s"))
 
 
 def find(group: str, name: str, own: Mapping[str, Any]) -> Any:
@@ -27,15 +85,31 @@ def find(group: str, name: str, own: Mapping[str, Any]) -> Any:
     Raises
     ------
     ConfigError : no such name; the nearest valid one is named
+    PluginError : it cannot be loaded, or is nothing that can be called
     """
     if name in own:
         return own[name]
     offered = {point.name: point for point in entry_points(group=f"damoos.{group}")}
     if name not in offered:
-        raise ConfigError(
-            f"unknown {SINGULAR.get(group, group.removesuffix('s'))} '{name}'{nearest(name, [*own, *offered])}"
-        )
-    return offered[name].load()
+        raise ConfigError(f"unknown {_singular(group)} '{name}'{nearest(name, [*own, *offered])}")
+    with guarded(described(group, name)):
+        found = offered[name].load()
+    if not callable(found):
+        raise PluginError(f"{described(group, name)}: {offered[name].value} is {found!r}, which cannot be called")
+    return found
+
+
+def made(group: str, name: str, found: Any, kind: type[Any]) -> Any:
+    """What a plugin's class or function has made, if it is of the right class.
+
+    Raises
+    ------
+    PluginError : it is not
+    """
+    if not isinstance(found, kind):
+        needed = f"{kind.__module__}.{kind.__name__}"
+        raise PluginError(f"{described(group, name)}: expected an object of class {needed}, got {found!r}")
+    return found
 
 
 def python_file(file: Path, what: str) -> ModuleType:
@@ -48,7 +122,8 @@ def python_file(file: Path, what: str) -> ModuleType:
 
     Raises
     ------
-    ConfigError : there is no such file, or it fails
+    ConfigError : there is no such file
+    PluginError : it fails
     """
     if not file.is_file():
         raise ConfigError(f"{what}: there is no such file")
@@ -56,10 +131,8 @@ def python_file(file: Path, what: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    try:
+    with guarded(what):
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's code raises
-        raise ConfigError(f"{what}: {type(error).__name__}: {error}") from None
     return module
 
 

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from damoos.common import plugins
 from damoos.dispatch.run import run_once
-from damoos.errors import DamoosError, MachineTransientError
+from damoos.errors import DamoosError, MachineError, MachineTransientError
 from damoos.machines.base import Machine, Session, Sink
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies.base import Policy
@@ -111,7 +112,7 @@ class Lease:
 
     def _opened(self) -> Session:
         if self._session is None:
-            session = self.machine.open(self._say)
+            session = self._open()
             try:
                 session.agent.call("prepare", **self.machine.conditions.wanted())
             except BaseException:
@@ -122,6 +123,12 @@ class Lease:
                 self._say(f"machine '{self.machine.name}': DAMON_STAT is switched off while damoos has the machine")
             self._session = session
         return self._session
+
+    def _open(self) -> Session:
+        if plugins.is_own(self.machine):
+            return self.machine.open(self._say)
+        with plugins.guarded(f"machine '{self.machine.name}'", MachineError):
+            return self.machine.open(self._say)
 
     def _drop(self) -> None:
         session, self._session = self._session, None

@@ -183,8 +183,10 @@ def machine(name: str, kernel: str | None = None) -> Machine:
     plugin, colon, which = name.partition(":")
     if colon and not name.endswith(".toml"):
         _refuse_kernel(name, kernel)
-        plugin_machine: Machine = plugins.find("machines", plugin, {})(which)
-        return plugin_machine
+        make = plugins.find("machines", plugin, {})
+        with plugins.guarded(plugins.described("machines", plugin)):
+            found: Machine = plugins.made("machines", plugin, make(which), Machine)
+        return found
     path, file = find(name)
     return _built(path.stem, file, kernel)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib.metadata import entry_points
 
 from damoos.common import plugins
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, PluginError
 from damoos.policies.dama import DamaPolicy
 from damoos.policies.damon_lru_sort import DamonLruSortPolicy
 from damoos.policies.damon_reclaim import DamonReclaimPolicy
@@ -31,7 +32,7 @@ RULES: dict[str, type[RulePolicy]] = {
 
 
 def names() -> list[str]:
-    """Names of all policies with parameters, those of plug-ins included."""
+    """Names of all policies with parameters, those of plugins included."""
     return [*RULES, *sorted(point.name for point in entry_points(group="damoos.policies") if point.name not in RULES)]
 
 
@@ -46,8 +47,12 @@ def rule(name: str) -> type[RulePolicy]:
     Raises
     ------
     ConfigError : there is none; the nearest is named
+    PluginError : one of a plugin that fails
     """
-    found: type[RulePolicy] = plugins.find("policies", name, RULES)
+    found = plugins.find("policies", name, RULES)
+    if not isinstance(found, type) or not issubclass(found, RulePolicy):
+        what = plugins.described("policies", name)
+        raise PluginError(f"{what}: expected a subclass of damoos.policies.rule.RulePolicy, got {found!r}")
     return found
 
 
@@ -61,6 +66,7 @@ def parse(text: str) -> RulePolicy:
     name, _, words = text.partition(":")
     found = rule(name)
     try:
-        return found.parse(words)
+        with plugins.guarded(plugins.described("policies", name)) if name not in RULES else nullcontext():
+            return found.parse(words)
     except ConfigError as error:
-        raise ConfigError(f"{text}: {error}") from None
+        raise type(error)(f"{text}: {error}") from None

@@ -14,6 +14,7 @@ from damoos.scorers.cost import CostScorer
 from damoos.scorers.daos import DaosScorer
 from damoos.scorers.foreign import FileScorer, ProgramScorer
 from damoos.scorers.limited import OtherLimits
+from damoos.scorers.plugin import PluginScorer
 from damoos.scorers.psi import PsiScorer
 from damoos.scorers.sla import SlaScorer
 from damoos.scorers.weighted import WeightedScorer
@@ -45,6 +46,7 @@ def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence
     Raises
     ------
     ConfigError : no such scorer, or an option that it does not take
+    PluginError : one of a plugin, or of a file, that fails
     """
     kind: type[Scorer]
     if ".py:" in name:
@@ -59,7 +61,14 @@ def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence
         if option not in takes:
             hint = nearest(option, takes) if takes else "; it takes none"
             raise ConfigError(f"score '{name}' has no option '{option}'{hint}")
-    found = kind(path=absolute(name), **arguments) if is_foreign(name) else kind(**arguments)  # type: ignore[call-arg]
+    found: Scorer
+    if is_foreign(name):
+        found = kind(path=absolute(name), **arguments)  # type: ignore[call-arg]
+    elif name in SCORERS:
+        found = kind(**arguments)
+    else:
+        with plugins.guarded(plugins.described("scorers", name)):
+            found = PluginScorer(name, plugins.made("scorers", name, kind(**arguments), Scorer))
     return OtherLimits(found, limits) if limits else found
 
 

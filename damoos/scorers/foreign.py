@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from damoos.common.plugins import function_of, python_file
+from damoos.common import programs
+from damoos.common.plugins import function_of, guarded, python_file
 from damoos.errors import ConfigError, MeasurementError, nearest
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Direction, Scorer, finite, within
 from damoos.scorers.terms import slowdown_margin
 
 NEEDS = ("runtime_s", "rss_avg_bytes")
-LIMIT_S = 30.0
+# What a program may take and print.
+LIMIT_S, MOST_BYTES = 30.0, 1 << 20
 BROKEN = "infeasible"
 _MARK = "damoos:"
 _ANSWERS = ("value", "margins")
@@ -123,10 +124,8 @@ class FileScorer(ForeignScorer):
         self._function = function_of(module, function, f"score {path}")
 
     def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> Any:
-        try:
+        with guarded(f"score {self.name}", MeasurementError):  # whatever it raises, the run cannot be scored
             return self._function(run, baseline)
-        except Exception as error:  # whatever it raises, the run is one that cannot be scored
-            raise MeasurementError(f"score {self.name}: {type(error).__name__}: {error}") from None
 
 
 class ProgramScorer(ForeignScorer):
@@ -154,19 +153,23 @@ class ProgramScorer(ForeignScorer):
     def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> Any:
         text = json.dumps({"run": run, "baseline": baseline})
         if text not in self._answers:  # a study is scored again with every run, and a process each time takes long
-            self._answers[text] = self._answer(text)
-        return self._answers[text]
+            try:
+                self._answers[text] = self._answer(text)
+            except MeasurementError as error:  # one that hangs is not waited for again
+                self._answers[text] = error
+        answer = self._answers[text]
+        if isinstance(answer, MeasurementError):
+            raise answer
+        return answer
 
     def _answer(self, text: str) -> Any:
         try:
-            done = subprocess.run(
-                [self._file], input=text, capture_output=True, text=True, timeout=LIMIT_S, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
+            done = programs.answer([str(self._file)], text, LIMIT_S, MOST_BYTES)
+        except (OSError, programs.NoAnswer) as error:
             raise MeasurementError(f"score {self.name}: {error}") from None
-        if done.returncode != 0:
+        if done.exit_status != 0:
             last = " | ".join(done.stderr.strip().splitlines()[-2:])
-            raise MeasurementError(f"score {self.name}: exit status {done.returncode}{': ' + last if last else ''}")
+            raise MeasurementError(f"score {self.name}: exit status {done.exit_status}{': ' + last if last else ''}")
         word = done.stdout.strip()
         try:
             if word.startswith("{"):

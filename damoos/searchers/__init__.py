@@ -11,6 +11,7 @@ from damoos.searchers.bayes import BayesSearcher
 from damoos.searchers.daos import DaosSearcher
 from damoos.searchers.grid import GridSearcher
 from damoos.searchers.optuna import OptunaSearcher
+from damoos.searchers.plugin import PluginSearcher
 from damoos.searchers.random import RandomSearcher
 
 SEARCHERS: dict[str, type[Searcher]] = {
@@ -25,8 +26,18 @@ OPTUNA = "optuna:"
 
 
 def searcher(name: str, space: Space, nr_samples: int, seed: int) -> Searcher:
-    """A searcher by its short name; ``optuna:NAME`` is one of Optuna's samplers."""
+    """A searcher by its short name; ``optuna:NAME`` is one of Optuna's samplers.
+
+    Raises
+    ------
+    ConfigError : no such searcher
+    PluginError : one of a plugin that fails
+    """
     if name.startswith(OPTUNA):
         return OptunaSearcher(space, nr_samples, seed, name.removeprefix(OPTUNA))
-    instance: Searcher = plugins.find("searchers", name, SEARCHERS)(space, nr_samples, seed)
-    return instance
+    if name in SEARCHERS:
+        return SEARCHERS[name](space, nr_samples, seed)
+    kind = plugins.find("searchers", name, SEARCHERS)
+    with plugins.guarded(plugins.described("searchers", name)):
+        instance = kind(space, nr_samples, seed)
+    return PluginSearcher(name, plugins.made("searchers", name, instance, Searcher))

@@ -356,7 +356,7 @@ def test_a_score_that_fails_is_a_failed_trial(fake, tmp_path: Path) -> None:
     fake(FakeMachine())
     file = tmp_path / "mine.py"
     file.write_text("def score(run, baseline):\n    return run['no_such']\n")
-    with pytest.raises(TooManyFailures, match=r"mine\.py:score: KeyError: 'no_such'"):
+    with pytest.raises(TooManyFailures, match=r"mine\.py:score \(mine\.py:2\) raised KeyError: 'no_such'"):
         tune(tmp_path, scorer=f"{file}:score")
 
 
