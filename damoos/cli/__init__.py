@@ -19,6 +19,7 @@ from damoos.cli import (
     report_html,
     reports,
     setup,
+    stored,
     studies,
     sweeps,
     watch,
@@ -39,9 +40,9 @@ app = typer.Typer(
     cls=TasksHelp,
     pretty_exceptions_enable=False,
 )
-for part in (studies, recordings, sweeps, watch, comparisons, machines, setup):
+for part in (studies, stored, recordings, sweeps, watch, comparisons, machines, setup):
     app.add_typer(part.app)
-app.add_typer(studies.studies, name="studies")
+app.add_typer(stored.studies, name="studies")
 app.add_typer(machines.machines, name="machines")
 app.add_typer(sweeps.cluster, name="cluster")
 app.add_typer(workloads.workloads, name="workloads")

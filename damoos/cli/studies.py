@@ -26,10 +26,8 @@ from damoos.policies.documents import scheme_text
 
 if TYPE_CHECKING:
     from damoos.api import EvaluatedStudy, TunedStudy
-    from damoos.study.study import EvaluationStudy, Study
 
 app = typer.Typer()
-studies = typer.Typer(invoke_without_command=True)
 
 
 @app.command()
@@ -296,102 +294,6 @@ def stop(results: Results = RESULTS, form: Format = "text") -> None:
         print(keeper.describe(state) if "failed" in state else f"stopped: {keeper.describe(state)}")
 
 
-@studies.callback()
-def list_studies(
-    context: typer.Context, results: Results = RESULTS, storage: Storage = None, form: Format = "text"
-) -> None:
-    """List the studies, newest last.
-
-    Example: damoos studies --format json
-    """
-    if not context.invoked_subcommand:
-        _print_all(results, storage, form)
-
-
-@studies.command("list")
-def list_again(results: Results = RESULTS, storage: Storage = None, form: Format = "text") -> None:
-    """List the studies, as 'damoos studies' does.
-
-    Example: damoos studies list
-    """
-    _print_all(results, storage, form)
-
-
-def _print_all(results: Path, storage: str | None, form: str) -> None:
-    check_format(form)
-    rows = [_row(study) for study in _all_studies(results, storage)]
-    if form == "json":
-        print(json.dumps(rows, indent=2))
-        return
-    for row in rows:
-        print(f"{row['study']:<36} {row['machine']:<8} {row['trials']:>3}/{row['nr_samples']} trials  {row['state']}")
-
-
-@app.command()
-def show(
-    study: StudyName,
-    limits: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--limit", help="What the study expects under this limit, e.g. 'slowdown<=0.02'; several times for several."
-        ),
-    ] = None,
-    pid: Annotated[int | None, typer.Option(help="Process id for --format damo.")] = None,
-    results: Results = RESULTS,
-    storage: Storage = None,
-    form: Annotated[str, typer.Option("--format", help="text, json, or damo (for 'damo start').")] = "text",
-) -> None:
-    """Show one study: its trials, the recommended scheme, the validation.
-
-    Example: damoos show parsec3-raytrace-guest-1 --format damo --pid 4711 > s.json && damo start s.json
-    """
-    from damoos import api
-
-    check_format(form, "damo")
-    stored = api.load_study(study, results=results, storage=storage)
-    if limits:
-        _print_prospect(stored, limits, pid, form)
-        return
-    if form == "damo":
-        if isinstance(stored, api.EvaluatedStudy):
-            raise ConfigError(f"study '{study}' compares configurations; it recommends no scheme")
-        print(json.dumps(stored.damo(pid), indent=2))
-        return
-    if form == "json":
-        rows = stored.runs_df if isinstance(stored, api.EvaluatedStudy) else stored.trials_df
-        key = "runs" if isinstance(stored, api.EvaluatedStudy) else "trials"
-        unfinished = {"study": study, key: json.loads(rows.to_json(orient="records"))}
-        print(json.dumps(stored.result or unfinished, indent=2))
-        return
-    if isinstance(stored, api.EvaluatedStudy):
-        print(repr(stored))
-        return
-    table = stored.trials_df
-    metrics = ["runtime_s", "rss_avg_bytes"]
-    columns = ["number", *stored.param_names, "state", "feasible", "score", "score_low", "score_high", *metrics]
-    shown = table.reindex(columns=columns).dropna(axis="columns", how="all")
-    print(shown.to_string(index=False) if len(table) else "no trials yet")
-    print(repr(stored))
-
-
-def _print_prospect(stored: TunedStudy | EvaluatedStudy, limits: list[str], pid: int | None, form: str) -> None:
-    """What a study expects under other limits than its own; an error of its own where it knows no point."""
-    from damoos import api
-    from damoos.report.study import frontier
-
-    if isinstance(stored, api.EvaluatedStudy):
-        raise ConfigError(f"study '{stored.name}' compares configurations; it knows nothing of other limits")
-    found = stored.prospect(*limits)
-    if found is None:
-        raise NothingFeasible(frontier.single(stored.study, limits, found))
-    if form == "damo":
-        print(json.dumps(stored.damo_of(found.params, pid), indent=2))
-    elif form == "json":
-        print(json.dumps({"study": stored.name, **found.to_json(stored.study)}, indent=2))
-    else:
-        print(frontier.single(stored.study, limits, found))
-
-
 def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None, unit_work: str | None) -> int:
     """``nr_samples``: given, or time limit / unit work time (DAOS paper, section 3.5)."""
     from damoos.workloads import catalog
@@ -476,24 +378,3 @@ def _compare(found: dict[str, TunedStudy], form: str, results: Path, storage: st
         print(json.dumps({"studies": [study.result for study in found.values()], "comparison": compared}, indent=2))
     elif compared:
         print(text(compared))
-
-
-def _all_studies(results: Path, storage: str | None) -> list[Study | EvaluationStudy]:
-    from damoos.store.studies import Store
-    from damoos.study.study import open_study
-
-    return [open_study(record) for record in Store(results, storage).all()][::-1]
-
-
-def _row(study: Study | EvaluationStudy) -> dict[str, Any]:
-    result = study.record.result
-    return {
-        "study": study.name,
-        "workload": study.config.target,
-        "machine": study.config.machine,
-        "nr_samples": study.config.nr_steps,
-        "trials": sum(run.kind in ("trial", "config") for run in study.runs()),
-        "state": "unfinished" if result is None else f"done: {result.get('verdict', 'configurations compared')}",
-        "recommended": (result or {}).get("recommended"),
-        "created": study.record.get("created"),
-    }

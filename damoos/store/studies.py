@@ -6,7 +6,6 @@ runs and the study's own words are user attributes. One process writes a study: 
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
 import shutil
@@ -26,12 +25,10 @@ from damoos.store.artifacts import Artifacts
 if TYPE_CHECKING:
     import optuna
 
+    from damoos.store.listing import Listed
+
 SCHEMA = 4
 LOCK_WAIT_S = 5
-
-
-class OtherSchema(StoreError):
-    """A study that another version of damoos wrote."""
 
 
 class StudyRecord:
@@ -174,14 +171,20 @@ class Store:
             if is_sqlite:
                 _write_ahead(self._storage)
 
-    def names(self) -> list[str]:
-        """Names of the studies, oldest first."""
-        import optuna
+    def listed(self) -> tuple[list[Listed], list[str]]:
+        """The studies that this version can read, oldest first, at a glance; and names of those that are broken."""
+        from damoos.store import listing
 
         with store_errors():
-            summaries = optuna.get_all_study_summaries(storage=self._storage, include_best_trial=False)
-            ours = [summary for summary in summaries if "damoos" in summary.user_attrs]
-            return [summary.study_name for summary in sorted(ours, key=lambda summary: summary.user_attrs["created"])]
+            found, broken = listing.listed(self._storage.engine)
+        return [study for study in found if study.schema == SCHEMA], broken
+
+    def names(self) -> list[str]:
+        """Names of the studies, oldest first, those of other versions of damoos included."""
+        from damoos.store import listing
+
+        with store_errors():
+            return [study.name for study in listing.listed(self._storage.engine)[0]]
 
     def create(
         self,
@@ -211,7 +214,7 @@ class Store:
             return self._begun(study, config, created)
 
     def discard(self, name: str) -> None:
-        """Delete a study with its folder: one that has not found out anything yet."""
+        """Delete a study with its folder."""
         import optuna
 
         with store_errors():
@@ -273,9 +276,8 @@ class Store:
 
     def all(self) -> Iterator[StudyRecord]:
         """Every study that this version can read, newest first."""
-        for name in reversed(self.names()):
-            with contextlib.suppress(OtherSchema):
-                yield self._open(name)
+        for study in reversed(self.listed()[0]):
+            yield self._open(study.name)
 
     def _open(self, name: str) -> StudyRecord:
         import optuna
@@ -284,16 +286,14 @@ class Store:
             study = optuna.load_study(study_name=name, storage=self._storage)
             schema = study.user_attrs["damoos"]
         if schema != SCHEMA:
-            raise OtherSchema(
-                f"study '{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})"
-            )
+            raise StoreError(f"study '{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
         return self._record(study)
 
     def unfinished(self, config: dict[str, Any]) -> StudyRecord | None:
         """The newest study of the same configuration that has no result yet."""
-        for record in self.all():
-            if record.config == config:
-                return record if record.result is None else None
+        for study in reversed(self.listed()[0]):
+            if study.config == config:
+                return self._open(study.name) if study.result is None else None
         return None
 
     def _record(self, study: optuna.Study) -> StudyRecord:

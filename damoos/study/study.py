@@ -308,6 +308,11 @@ def tuning_study(record: StudyRecord) -> Study:
     return study
 
 
+def config_of(stored: dict[str, Any]) -> StudyConfig | EvaluationConfig:
+    """The configuration of a stored study, of its own kind."""
+    return EvaluationConfig(**stored) if "configs" in stored else StudyConfig(**stored)
+
+
 def open_study(record: StudyRecord) -> Study | EvaluationStudy:
     """A stored study of its own kind."""
     return EvaluationStudy(record) if "configs" in record.config else Study(record)

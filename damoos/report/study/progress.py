@@ -9,50 +9,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from damoos.model.conditional import ConditionalSpace
 from damoos.model.trial import Run, Score, best_of
-from damoos.report.tables import margin_text
+from damoos.report.study.rows import outcome, point
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
-from damoos.units import format_us, show_bytes, show_clock, show_score
-
-
-def _point(run: Run, study: Study | EvaluationStudy | None) -> str:
-    if run.kind == "config":
-        return run.arm
-    if run.kind == "record":
-        return "recorded"
-    if run.params is None or not isinstance(study, Study):
-        return "no scheme"
-    if isinstance(study.space, ConditionalSpace):
-        return study.policy(run.params).lines[0]
-    known = {param.key: param for param in study.space.params}
-    # The manual scheme has a min_age also where something else is tuned.
-    return " ".join(
-        f"{known[key].name}={known[key].text(value)}"
-        if key in known
-        else f"{key.removesuffix('_us')}={format_us(value)}"
-        for key, value in run.params.items()
-    )
-
-
-def _outcome(run: Run, score: Score | None) -> tuple[str, str, str]:
-    """Runtime, RSS and score of a finished run as text."""
-    if run.measurement is None:
-        return "-", "-", f"failed: {run.error}"
-    if run.measurement.censored:
-        return f">={run.measurement.metric('elapsed_s'):.2f} s", "-", f"stopped ({_broken(score, is_bound=True)})"
-    metrics = run.measurement.metrics
-    word = "" if score is None else "-" if score.value is None else show_score(score.value)
-    if score and not score.feasible:
-        word = f"{word} ({_broken(score)})"
-    return f"{metrics['runtime_s']:.2f} s", show_bytes(metrics["rss_avg_bytes"]), word
-
-
-def _broken(score: Score | None, is_bound: bool = False) -> str:
-    """That a limit is broken, and by how much where a margin tells."""
-    margin = score.margin if score else None
-    return f"limit {margin_text(margin, is_bound)}" if margin is not None and margin < 0 else "limit broken"
+from damoos.units import format_us, show_bytes, show_clock
 
 
 class LineWatcher(Watcher):
@@ -75,8 +36,8 @@ class LineWatcher(Watcher):
 
     def finished(self, run: Run, score: Score | None) -> None:
         """Print the run's numbers."""
-        runtime, rss, word = _outcome(run, score)
-        self.say(f"{run.key:<26} {_point(run, self.study):<18} {runtime:>9} {rss:>9}  {word}".rstrip())
+        runtime, rss, word = outcome(run, score)
+        self.say(f"{run.key:<26} {point(run, self.study):<18} {runtime:>9} {rss:>9}  {word}".rstrip())
 
 
 class TableWatcher(Watcher):
@@ -129,7 +90,7 @@ class TableWatcher(Watcher):
         for run, score in self._rows.values():
             is_best = score is not None and score.feasible and score.value == best
             style = "bold green" if is_best else "red" if score and not score.feasible else ""
-            table.add_row(run.key, _point(run, self.study), *_outcome(run, score), style=style)
+            table.add_row(run.key, point(run, self.study), *outcome(run, score), style=style)
         return Group(table, Text(self._status(), style="dim"))
 
     def _status(self) -> str:
@@ -137,7 +98,7 @@ class TableWatcher(Watcher):
             return ""
         passed = time.monotonic() - self._since
         left = "" if self._left_s is None else f", about {show_clock(max(0.0, self._left_s - passed))} left"
-        return f"running {self._running.key} ({_point(self._running, self.study)}) for {show_clock(passed)}{left}"
+        return f"running {self._running.key} ({point(self._running, self.study)}) for {show_clock(passed)}{left}"
 
 
 def watcher() -> LineWatcher | TableWatcher:
