@@ -1,7 +1,7 @@
 """The public Python interface: `tune`, `sweep`, `record`, `predict`, what loads them again, and what they return."""
 
 from damoos.api.recordings import Predicted, load_recording, predict, record
-from damoos.api.studies import RESULTS, EvaluatedStudy, TunedStudy, load_study, resume, tune, validate
+from damoos.api.studies import RESULTS, EvaluatedStudy, TunedStudy, load_study, resume, study_config, tune, validate
 from damoos.api.sweeps import TunedSweep, drive_sweep, load_sweep, sweep, sweep_config
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "predict",
     "record",
     "resume",
+    "study_config",
     "sweep",
     "sweep_config",
     "tune",

@@ -265,9 +265,7 @@ def tune(
     ------
     DamoosError : see `damoos.errors`
     """
-    if "scorer" in settings:
-        settings["scorer"] = scorers.absolute(settings["scorer"])
-    config = StudyConfig(workload=workload, command=command, pid=pid, machine=machine, nr_samples=trials, **settings)
+    config = study_config(workload, command=command, pid=pid, machine=machine, trials=trials, **settings)
     config.check()
     store = Store(results, storage)
     stored_config = plain(config)
@@ -288,6 +286,21 @@ def tune(
             store.discard(record.name)
         raise
     return TunedStudy(study)
+
+
+def study_config(
+    workload: str | None = None,
+    *,
+    command: str | None = None,
+    pid: int | None = None,
+    machine: str = "guest",
+    trials: int = 10,
+    **settings: Any,
+) -> StudyConfig:
+    """What a study is asked to do; parameters as of `tune`."""
+    if "scorer" in settings:
+        settings["scorer"] = scorers.absolute(settings["scorer"])
+    return StudyConfig(workload=workload, command=command, pid=pid, machine=machine, nr_samples=trials, **settings)
 
 
 def validate(

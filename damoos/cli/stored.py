@@ -16,7 +16,6 @@ from damoos.errors import ConfigError, NothingFeasible
 if TYPE_CHECKING:
     from damoos.api import EvaluatedStudy, TunedStudy
     from damoos.store.listing import Listed
-    from damoos.store.studies import Store
 
 app = typer.Typer()
 studies = typer.Typer(invoke_without_command=True)
@@ -101,10 +100,10 @@ def _print_all(unfinished: bool, results: Path, storage: str | None, form: str) 
     from damoos.store.studies import Store
 
     check_format(form)
-    store: Store = Store(results, storage)
-    found, broken = store.listed()
+    store = Store.there(results, storage)
+    found, broken = store.listed() if store else ([], [])
     for name in broken:
-        say(f"study '{name}' cannot be read: its words in {store.url} are broken; 'damoos studies delete {name}'")
+        say(f"study '{name}' cannot be read: its words in the storage are broken; 'damoos studies delete {name}'")
     rows = [_row(study) for study in found if not (unfinished and study.result is not None)]
     if form == "json":
         print(json.dumps(rows, indent=2))

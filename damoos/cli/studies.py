@@ -26,6 +26,7 @@ from damoos.policies.documents import scheme_text
 
 if TYPE_CHECKING:
     from damoos.api import EvaluatedStudy, TunedStudy
+    from damoos.study.config import StudyConfig
 
 app = typer.Typer()
 
@@ -118,6 +119,10 @@ def tune(
     new: Annotated[
         bool, typer.Option("--new", help="Begin a new study, also where an unfinished one of the same words is there.")
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what would run, what is searched and for how long; run nothing."),
+    ] = False,
     results: Results = RESULTS,
     storage: Storage = None,
     form: Format = "text",
@@ -166,6 +171,13 @@ def tune(
     names = [None] if kernels is None else comma_separated(kernels, "--kernels")
     for name in names:
         machines.machine(machine, name)  # the last wrong word is found before the first study
+    if dry_run:
+        configs = [
+            api.study_config(workload, command=command, machine=machine, trials=number, kernel=name, **settings)
+            for name in names
+        ]
+        _print_outlines(configs, new, results, storage, form)
+        return
     tuned: dict[str, TunedStudy] = {}
     for name in names:
         with Watching() as watcher:
@@ -292,6 +304,19 @@ def stop(results: Results = RESULTS, form: Format = "text") -> None:
         print(json.dumps(state))
     else:
         print(keeper.describe(state) if "failed" in state else f"stopped: {keeper.describe(state)}")
+
+
+def _print_outlines(configs: list[StudyConfig], new: bool, results: Path, storage: str | None, form: str) -> None:
+    """What studies would be; nothing is started or stored."""
+    from damoos.report.study import outline as report
+    from damoos.store.studies import Store
+    from damoos.study.outline import outline
+
+    found = [outline(config, Store.there(results, storage), new) for config in configs]
+    if form == "json":
+        print(json.dumps([one.to_json() for one in found] if len(found) > 1 else found[0].to_json(), indent=2))
+    else:
+        print("\n\n".join(map(report.text, found)))
 
 
 def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None, unit_work: str | None) -> int:

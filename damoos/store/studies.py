@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from damoos.store.listing import Listed
 
 SCHEMA = 4
+FILE = "damoos.sqlite"
 LOCK_WAIT_S = 5
 
 
@@ -170,6 +171,11 @@ class Store:
             self._storage = optuna.storages.RDBStorage(self.url, engine_kwargs=options)
             if is_sqlite:
                 _write_ahead(self._storage)
+
+    @classmethod
+    def there(cls, results: Path, url: str | None = None) -> Store | None:
+        """The storage, if there is one: for those who only look, and must not make any."""
+        return cls(results, url) if url is not None or (results / FILE).exists() else None
 
     def listed(self) -> tuple[list[Listed], list[str]]:
         """The studies that this version can read, oldest first, at a glance; and names of those that are broken."""
@@ -318,7 +324,7 @@ def constraints(score: Score) -> list[float]:
 
 def address(results: Path) -> str:
     """URL of the store that a results folder has by default."""
-    return f"sqlite:///{results / 'damoos.sqlite'}"
+    return f"sqlite:///{results / FILE}"
 
 
 def slug(label: str) -> str:

@@ -1,0 +1,58 @@
+"""What a study would be: the same numbers that the study then has, and nothing is made to find out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from damoos import api
+from damoos.errors import ConfigError
+from damoos.report.study.outline import text
+from damoos.store.studies import Store
+from damoos.study.config import StudyConfig
+from damoos.study.outline import outline
+from damoos.testing.fake import FakeMachine
+from damoos.units import parse_time
+
+
+def test_a_workload_that_may_run_as_a_model() -> None:
+    found = outline(StudyConfig(workload="parsec3/raytrace", machine="guest", nr_samples=10), None)
+    assert [(param.name, param.high) for param in found.params] == [("min_age", parse_time("60s"))]
+    assert (found.time_scale, [known.seconds for known in found.run_times]) == (10, [120.0, 12.0])
+    assert (found.baselines, found.trials, found.least_runs, found.goes_on) == (3, 10, 19, None)
+    lines = text(found).splitlines()
+    assert lines[0].startswith("workload  parsec3/raytrace: ")
+    assert "space     min_age 0s to 1m (601 values)" in lines
+    assert "          as a model: ages 1/10 of that" in lines
+    assert lines[-1] == "study     a new one"
+    real = outline(StudyConfig(workload="parsec3/raytrace", machine="guest", nr_samples=10, require_real=True), None)
+    assert (real.time_scale, len(real.run_times)) == (1, 1)
+
+
+def test_several_policies_name_all_of_their_parameters() -> None:
+    said = text(outline(StudyConfig(workload="redis/idle", machine="guest", nr_samples=8, policy="damos,thp"), None))
+    assert "policy    damos, thp" in said
+    assert "thp.mode always, " in said
+    assert "policy damos" not in said
+
+
+def test_an_unfinished_study_goes_on(fake, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    class Stop(BaseException):
+        pass
+
+    fake(FakeMachine(failures={4: Stop()}))  # type: ignore[dict-item]
+    with pytest.raises(Stop):
+        api.tune(command="true", trials=6, results=tmp_path)
+    store = Store(tmp_path)
+    config = StudyConfig(**store.load(store.names()[0]).config)
+    found = outline(config, store)
+    assert (found.goes_on, found.done) == (store.names()[0], 4)
+    assert [known.source for known in found.run_times] == store.names()
+    assert f"{found.goes_on} continues, 4 runs are done" in text(found)
+    assert outline(config, store, new=True).goes_on is None
+
+
+def test_what_is_wrong_is_told() -> None:
+    with pytest.raises(ConfigError, match="unknown machine 'gest'; did you mean 'guest'"):
+        outline(StudyConfig(workload="redis/idle", machine="gest", nr_samples=8), None)
