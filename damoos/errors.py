@@ -26,7 +26,28 @@ class PluginError(ConfigError):
 
 
 class SchemeError(ConfigError):
-    """A DAMOS scheme that cannot be: the message starts with the line and column of the text."""
+    """A DAMOS scheme that cannot be: the message starts with the line and column of the text.
+
+    Parameters
+    ----------
+    message : str
+    line, column : int
+        Where in the text, from 1; 0 where that cannot be told.
+    """
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.line, self.column = line, column
+        self.shown = ""
+
+    def within(self, text: str) -> SchemeError:
+        """The same error, which shows the line of a text that it is about, with a mark under the word."""
+        lines = text.splitlines()
+        if 0 < self.line <= len(lines) and 0 < self.column <= len(lines[self.line - 1]) + 1:
+            # Tabs stay tabs, so that the mark stands under the word.
+            before = "".join("\t" if char == "\t" else " " for char in lines[self.line - 1][: self.column - 1])
+            self.shown = f"    {lines[self.line - 1]}\n    {before}^"
+        return self
 
 
 class UnsupportedError(DamoosError):

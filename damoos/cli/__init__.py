@@ -86,7 +86,7 @@ def main() -> NoReturn:
     except DamoosError as error:
         if "--debug" in sys.argv:
             raise
-        _end(str(error).replace("\n", " "), error.exit_code)
+        _end(str(error).replace("\n", " "), error.exit_code, getattr(error, "shown", ""))
     except typer.Abort:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -117,6 +117,8 @@ def _said(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(":")
 
 
-def _end(message: str, code: int) -> NoReturn:
+def _end(message: str, code: int, shown: str = "") -> NoReturn:
     print(f"damoos: {message}", file=sys.stderr)
+    if shown:
+        print(shown, file=sys.stderr)
     sys.exit(code)

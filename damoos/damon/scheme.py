@@ -212,11 +212,17 @@ class Context:
         ------
         SchemeError : with line and column, and the nearest valid word where a word is unknown
         """
-        lines = parse_lines(text)
+        try:
+            return cls._parsed(parse_lines(text), operations, words or {})
+        except SchemeError as error:
+            raise error.within(text) from None
+
+    @classmethod
+    def _parsed(cls, lines: list[Line], operations: str, words: Mapping[str, str]) -> Context:
         if any(line.action == MODULE for line in lines):
-            return _of_module(lines, words or {})
+            return _of_module(lines, words)
         attrs, schemes = _attrs_line(lines), [line for line in lines if not line.is_attrs]
-        own, of_schemes = _sorted_out(words or {}, schemes)
+        own, of_schemes = _sorted_out(words, schemes)
         with attrs.placed():
             of_attrs, of_context = _split(attrs.words | own)
             held = build(Attrs, ATTRS_WORDS, of_attrs)

@@ -36,7 +36,7 @@ class _Word:
     column: int
 
     def error(self, message: str) -> SchemeError:
-        return SchemeError(f"line {self.line}, column {self.column}: {message}")
+        return SchemeError(f"line {self.line}, column {self.column}: {message}", self.line, self.column)
 
 
 def _words(text: str, line: int) -> list[_Word]:
@@ -101,7 +101,7 @@ class Line:
         except SchemeError as error:
             column = self.columns.get(str(error).split(": ")[0])
             where = f"line {self.number}, column {column}: " if column else ""
-            raise SchemeError(f"{where}{error}") from None
+            raise SchemeError(f"{where}{error}", self.number if column else 0, column or 0) from None
 
 
 def _parse_line(words: list[_Word]) -> Line:

@@ -10,7 +10,7 @@ from damoos import scorers, searchers
 from damoos.damon.quotas import Quotas, limited
 from damoos.damon.scheme import Context, Scheme
 from damoos.damon.text import ATTRS, MODULE, fill_template
-from damoos.errors import ConfigError, nearest
+from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Param, Params, Space, parse_param
 from damoos.policies import catalog, named
@@ -279,10 +279,13 @@ def _space_of(config: StudyConfig, policy: str, tuning: Tuning) -> Space:
 
 def _monitoring(template: str, operations: str = "vaddr") -> Context:
     """What a template says of the monitoring, which has no placeholders."""
-    firsts = {line: "".join(line.split("#")[0].split()[:1]) for line in template.splitlines()}
-    if MODULE in firsts.values():
+    lines = template.splitlines()
+    firsts = ["".join(line.split("#")[0].split()[:1]) for line in lines]
+    if MODULE in firsts:
         return Context((), "paddr")
-    return Context.parse("\n".join(line for line, word in firsts.items() if word == ATTRS), operations)
+    # The other lines stay as empty ones, so that errors tell the right line.
+    only = [line if word == ATTRS else "" for line, word in zip(lines, firsts, strict=True)]
+    return Context.parse("\n".join(only), operations)
 
 
 def default_of(policy: str, space: Space, manual_us: int) -> dict[str, int]:
@@ -317,8 +320,12 @@ def policy_of(config: StudyConfig, space: Space | ConditionalSpace, point: Param
 def _policy_of(config: StudyConfig, policy: str, space: Space, point: Params) -> DamosPolicy | RulePolicy:
     if policy != DAMOS:
         return catalog.rule(policy).at(space.params, point)
-    text = fill_template(space.template, space.texts(point))
-    context = Context.parse(text, config.operations, space.words(point))
+    # Values are as wide as their placeholders, where they are short enough: errors tell the columns of the template.
+    texts = {name: text.ljust(len(name)) for name, text in space.texts(point).items()}
+    try:
+        context = Context.parse(fill_template(space.template, texts), config.operations, space.words(point))
+    except SchemeError as error:
+        raise error.within(space.template) from None
     quotas = space.quotas(point)
     if quotas:
         limits = (quotas.get("time_ms", 0), quotas.get("sz_bytes", 0), QUOTA_RESET_MS)

@@ -55,9 +55,10 @@ def test_what_is_wrong_is_told_in_one_line(
     code = run(shlex.split(case["argv"]), monkeypatch)
     out, err = capsys.readouterr()
     assert (code, out) == (case.get("exit", 2), ""), err
-    (line,) = err.splitlines()
+    line, *shown = err.splitlines()
     assert line.startswith("damoos: ")
     assert case["says"] in line
+    assert shown == case.get("shows", [])
 
 
 def told(argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
