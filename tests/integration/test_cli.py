@@ -78,7 +78,6 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
         ([*RAYTRACE, "--run-limit", "5 parsecs"], "unknown time unit 'parsecs'"),
         ([*RAYTRACE, "--time-limit", "1h"], "may run as itself or as a model"),
         ([*RAYTRACE, "--tune", "min_agee=0s:1s"], "did you mean 'min_age'?"),
-        ([*RAYTRACE, "--scheme", "4K max min min MIN_AGE max pagout"], "did you mean 'pageout'?"),
         (["tune"], "give either a workload, a command or a pid"),
         (["tune", "--command", "'unclosed"], "No closing quotation"),
         ([*RAYTRACE, "--format", "xml"], "unknown format 'xml'"),
@@ -119,6 +118,14 @@ def test_wrong_words_get_one_line_and_exit_code_2(words: list[str], message: str
     assert done.stdout == ""
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert message in done.stderr
+
+
+def test_a_wrong_scheme_is_shown_with_a_mark(tmp_path: Path) -> None:
+    done = damoos(*RAYTRACE, "--scheme", "4K max min min MIN_AGE max pagout", "--results", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    line, *shown = done.stderr.splitlines()
+    assert line == "damoos: line 1, column 28: unknown action 'pagout'; did you mean 'pageout'?"
+    assert shown == ["    4K max min min MIN_AGE max pagout", "                               ^"]
 
 
 @pytest.mark.parametrize(
