@@ -10,9 +10,13 @@ from collections.abc import Iterable
 
 
 class DamoosError(Exception):
-    """Anything that damoos reports in one line. ``exit_code`` is what the command line ends with."""
+    """Anything that damoos reports in one line. ``exit_code`` is what the command line ends with.
+
+    ``shown`` is what the command line prints below that line; mostly nothing.
+    """
 
     exit_code = 1
+    shown = ""
 
 
 class ConfigError(DamoosError):
@@ -38,7 +42,6 @@ class SchemeError(ConfigError):
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(message)
         self.line, self.column = line, column
-        self.shown = ""
 
     def within(self, text: str) -> SchemeError:
         """The same error, which shows the line of a text that it is about, with a mark under the word."""

@@ -387,7 +387,7 @@ def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | Non
     ------
     ConfigError : an unknown name, or nothing to compare
     """
-    known = [folder.name for folder in sweeps.folders(results)]
+    known = sweeps.names(results)
     studies: dict[str, Study] = {}
     for name in names:
         if name in known:

@@ -86,7 +86,7 @@ def main() -> NoReturn:
     except DamoosError as error:
         if "--debug" in sys.argv:
             raise
-        _end(str(error).replace("\n", " "), error.exit_code, getattr(error, "shown", ""))
+        _end(str(error).replace("\n", " "), error.exit_code, error.shown)
     except typer.Abort:
         code = INTERRUPTED
     except BrokenPipeError:

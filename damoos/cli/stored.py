@@ -163,7 +163,7 @@ def show(
     from damoos.sweeps import sweep as sweeps
 
     check_format(form, "csv", "damo")
-    is_sweep = names[0] in [folder.name for folder in sweeps.folders(results)]
+    is_sweep = names[0] in sweeps.names(results)
     if len(names) > 1 or is_sweep:
         if limits or form not in ("text", "json"):
             raise ConfigError(f"--limit and --format {form} are for one study, and {', '.join(names)} is more")

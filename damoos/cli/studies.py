@@ -211,7 +211,7 @@ def resume(
     from damoos import api
     from damoos.sweeps import sweep as sweeps
 
-    if study in [folder.name for folder in sweeps.folders(results)]:
+    if study in sweeps.names(results):
         run(sweeps.load(results, study, storage), ray, form)
         return
     check_format(form)
@@ -312,7 +312,8 @@ def _print_outlines(configs: list[StudyConfig], new: bool, results: Path, storag
     from damoos.store.studies import Store
     from damoos.study.outline import outline
 
-    found = [outline(config, Store.there(results, storage), new) for config in configs]
+    store = Store.there(results, storage)
+    found = [outline(config, store, new) for config in configs]
     if form == "json":
         print(json.dumps([one.to_json() for one in found] if len(found) > 1 else found[0].to_json(), indent=2))
     else:

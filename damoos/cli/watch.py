@@ -40,7 +40,7 @@ def watch(
 
     check_format(form)
     try:
-        if name in [folder.name for folder in sweeps.folders(results)]:
+        if name in sweeps.names(results):
             _watch_sweep(sweeps.load(results, name, storage), form)
         else:
             _watch_study(name, results, storage, form)

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from damoos.common import paths
 from damoos.errors import ConfigError, DamoosError, PluginError, nearest
 
+_T = TypeVar("_T")
 SINGULAR = {"policies": "policy"}
 
 
@@ -99,13 +100,17 @@ def find(group: str, name: str, own: Mapping[str, Any]) -> Any:
     return found
 
 
-def made(group: str, name: str, found: Any, kind: type[Any]) -> Any:
-    """What a plugin's class or function has made, if it is of the right class.
+def make(group: str, name: str, own: Mapping[str, Any], kind: type[_T], *words: Any, **options: Any) -> _T:
+    """What the class or function of a plugin makes of some arguments.
 
     Raises
     ------
-    PluginError : it is not
+    ConfigError : no such name
+    PluginError : it fails, or makes something else than a ``kind``
     """
+    factory = find(group, name, own)
+    with guarded(described(group, name)):
+        found = factory(*words, **options)
     if not isinstance(found, kind):
         needed = f"{kind.__module__}.{kind.__name__}"
         raise PluginError(f"{described(group, name)}: expected an object of class {needed}, got {found!r}")

@@ -183,10 +183,7 @@ def machine(name: str, kernel: str | None = None) -> Machine:
     plugin, colon, which = name.partition(":")
     if colon and not name.endswith(".toml"):
         _refuse_kernel(name, kernel)
-        make = plugins.find("machines", plugin, {})
-        with plugins.guarded(plugins.described("machines", plugin)):
-            found: Machine = plugins.made("machines", plugin, make(which), Machine)
-        return found
+        return plugins.make("machines", plugin, {}, Machine, which)  # type: ignore[type-abstract]
     path, file = find(name)
     return _built(path.stem, file, kernel)
 

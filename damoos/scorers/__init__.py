@@ -67,8 +67,8 @@ def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence
     elif name in SCORERS:
         found = kind(**arguments)
     else:
-        with plugins.guarded(plugins.described("scorers", name)):
-            found = PluginScorer(name, plugins.made("scorers", name, kind(**arguments), Scorer))
+        own = plugins.make("scorers", name, SCORERS, Scorer, **arguments)  # type: ignore[type-abstract]
+        found = PluginScorer(name, own)
     return OtherLimits(found, limits) if limits else found
 
 

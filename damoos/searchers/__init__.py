@@ -37,7 +37,5 @@ def searcher(name: str, space: Space, nr_samples: int, seed: int) -> Searcher:
         return OptunaSearcher(space, nr_samples, seed, name.removeprefix(OPTUNA))
     if name in SEARCHERS:
         return SEARCHERS[name](space, nr_samples, seed)
-    kind = plugins.find("searchers", name, SEARCHERS)
-    with plugins.guarded(plugins.described("searchers", name)):
-        instance = kind(space, nr_samples, seed)
-    return PluginSearcher(name, plugins.made("searchers", name, instance, Searcher))
+    own = plugins.make("searchers", name, SEARCHERS, Searcher, space, nr_samples, seed)  # type: ignore[type-abstract]
+    return PluginSearcher(name, own)

@@ -2,8 +2,8 @@
 
 Optuna's own calls go through its object mapper and look every row up before they write it, because several processes
 may work on one trial. A study of damoos has one writer, and a run that is stored is finished. So plain inserts write
-the same rows, in a quarter of the time. The test tests/unit/store/test_inserts.py
-compares what is read back with what Optuna's own calls write.
+the same rows, in a quarter of the time. The test tests/unit/store/test_inserts.py compares what is read back with what
+Optuna's own calls write.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def insert_trial(engine: sa.Engine, study_id: int, trial: optuna.trial.FrozenTri
     now = datetime.now(UTC).replace(tzinfo=None)
     row = {"number": number, "study_id": study_id, "state": trial.state.name}
     with engine.begin() as connection:
-        made = connection.execute(tables.TRIALS.insert().values(**row, datetime_start=now, datetime_complete=now))
+        made = connection.execute(trials.insert().values(**row, datetime_start=now, datetime_complete=now))
         assert made.inserted_primary_key
         trial_id = made.inserted_primary_key[0]
         if trial.value is not None:

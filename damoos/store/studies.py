@@ -280,11 +280,6 @@ class Store:
                 return None
             return self._record(study) if study.user_attrs.get("damoos") == SCHEMA else None
 
-    def all(self) -> Iterator[StudyRecord]:
-        """Every study that this version can read, newest first."""
-        for study in reversed(self.listed()[0]):
-            yield self._open(study.name)
-
     def _open(self, name: str) -> StudyRecord:
         import optuna
 

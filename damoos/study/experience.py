@@ -10,7 +10,7 @@ from damoos.prediction.transfer import Experience
 from damoos.store.studies import Store
 from damoos.study.config import StudyConfig
 from damoos.study.scoring import is_baseline
-from damoos.study.study import EvaluationStudy, Study, open_study, tuning_study
+from damoos.study.study import Study, tuning_study
 
 # As many finished studies are learned from at most; the newest of each machine and kernel.
 MOST = 3
@@ -48,14 +48,13 @@ def experiences(store: Store, config: StudyConfig) -> list[Experience]:
 
 def _finished(store: Store, config: StudyConfig) -> Iterator[Study]:
     """Finished searches of the same workload for the same parameters, newest first."""
-    for record in store.all():
-        if record.result is None or "configs" in record.config or record.config.get("of") is not None:
+    for listed in reversed(store.listed()[0]):
+        if listed.result is None or "configs" in listed.config or listed.config.get("of") is not None:
             continue
-        study = open_study(record)
-        if isinstance(study, EvaluationStudy) or study.config.pid is not None or study.config.target != config.target:
-            continue
-        if _searched(study.config) == _searched(config):
-            yield study
+        other = StudyConfig(**listed.config)
+        alike = other.pid is None and other.target == config.target and _searched(other) == _searched(config)
+        if alike and (record := store.look(listed.name)):
+            yield Study(record)
 
 
 def _searched(config: StudyConfig) -> tuple[str, str, str, str | None, str | None, Sequence[str]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from damoos.machines import catalog as machines
 from damoos.model.space import Param
+from damoos.scorers.base import Scorer
 from damoos.store.studies import Store
 from damoos.study.config import DAMOS, StudyConfig, space_of
 from damoos.study.plan import plan
@@ -102,6 +103,7 @@ def outline(config: StudyConfig, store: Store | None, new: bool = False) -> Outl
     scorer = config.make_scorer()
     file = workloads.find(config.workload)[1] if config.workload else None
     tuning = file.tune.tuning() if file else Tuning()
+    model = file.model if file and not config.require_real else None
     kinds = [run.kind for run in plan(config.nr_trials)]
     unfinished = None if new or store is None else store.unfinished(plain(config))
     machine = machines.machine(config.machine, config.kernel)
@@ -111,42 +113,48 @@ def outline(config: StudyConfig, store: Store | None, new: bool = False) -> Outl
         machine=described + (f"; kernel {config.kernel}" if config.kernel else ""),
         policy=config.scheme if config.policy == DAMOS else ", ".join(config.policies),
         params=space_of(config, tuning).params,
-        time_scale=file.model.time_scale if file and file.model and not config.require_real else 1,
+        time_scale=model.time_scale if model else 1,
         score=f"{config.scorer} ({scorer.unit}; {scorer.direction})",
-        limits=_limits(config),
+        limits=_limits(config, scorer),
         searcher=config.searcher,
         baselines=kinds.count("baseline"),
         trials=config.nr_trials,
         least_runs=config.nr_runs,
         most_runs=min(config.runs or math.inf, len(kinds) + config.repeats * config.nr_arms),  # type: ignore[arg-type]
-        run_times=_run_times(config, store, file),
+        run_times=_measured(config, store) or _expected(config, file, model),
         goes_on=unfinished.name if unfinished else None,
         done=len(unfinished.runs()) if unfinished else 0,
     )
 
 
-def _limits(config: StudyConfig) -> tuple[str, ...]:
+def _limits(config: StudyConfig, scorer: Scorer) -> tuple[str, ...]:
     """Limits that the user gave, else that on the slowdown which the score has by itself."""
     given = tuple(config.limits) or tuple(config.scorer_options.get("limits", ()))
-    most = config.make_scorer().max_slowdown
+    most = scorer.max_slowdown
     return given or (() if math.isinf(most) else (f"slowdown<={most:g}",))
 
 
-def _run_times(config: StudyConfig, store: Store | None, file: workloads.WorkloadFile | None) -> tuple[RunTime, ...]:
-    """From the newest study of the workload on this machine; else what the workload's file says."""
-    for listed in reversed(store.listed()[0] if store else []):
+def _measured(config: StudyConfig, store: Store | None) -> tuple[RunTime, ...]:
+    """Of the newest study of the workload on this machine; empty where there is none."""
+    if store is None or config.pid is not None:
+        return ()
+    for listed in reversed(store.listed()[0]):
         same = all(listed.config.get(name) == getattr(config, name) for name in ("workload", "command", "machine"))
-        if same and config.pid is None and listed.nr_done:
-            assert store
+        if same and listed.nr_done:
             runs = open_study(store.load(listed.name)).runs()
             took = [run.measurement.metric("runtime_s") for run in runs if run.kind == "baseline" and run.measurement]
             if took:
                 return (RunTime(listed.name, float(np.mean(took))),)
+    return ()
+
+
+def _expected(
+    config: StudyConfig, file: workloads.WorkloadFile | None, model: workloads.Model | None
+) -> tuple[RunTime, ...]:
+    """What the workload's file says, or the windows of a running process; empty for a command."""
     if config.pid is not None:
         return (RunTime("a window", config.unit_work_s + config.settle_s),)
     if file is None:
         return ()
-    times = [RunTime("itself", file.tune.tuning().unit_work_s)]
-    if file.model and not config.require_real:
-        times.append(RunTime("its model", file.tune.tuning(file.model.time_scale).unit_work_s))
-    return tuple(times)
+    itself = RunTime("itself", file.tune.tuning().unit_work_s)
+    return (itself, RunTime("its model", file.tune.tuning(model.time_scale).unit_work_s)) if model else (itself,)

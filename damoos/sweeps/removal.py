@@ -19,7 +19,7 @@ def named(store: Store, results: Path, names: Sequence[str]) -> list[str]:
     ------
     ConfigError : there is no such study or sweep, or a study belongs to a sweep that stays
     """
-    known, folders = _studies(store), [folder.name for folder in sweeps.folders(results)]
+    known, folders = _studies(store), sweeps.names(results)
     chosen = list(dict.fromkeys(names))
     for name in chosen:
         if name not in known and name not in folders:
@@ -34,7 +34,7 @@ def named(store: Store, results: Path, names: Sequence[str]) -> list[str]:
 
 def unfinished(store: Store, results: Path) -> list[str]:
     """The studies without a result that belong to no sweep, oldest first."""
-    folders = [folder.name for folder in sweeps.folders(results)]
+    folders = sweeps.names(results)
     found, broken = store.listed()
     return [study.name for study in found if study.result is None and not _sweep_of(study.name, folders)] + broken
 
@@ -46,14 +46,11 @@ def delete(store: Store, results: Path, name: str) -> None:
     ------
     StoreError : another process runs it
     """
-    folder = Artifacts(results / name)
-    if folder.in_use():
-        with folder.held(f"'{name}' is being run by another damoos process; nothing of it is deleted"):
-            pass
-    if name in _studies(store):
-        store.discard(name)
-    else:
-        shutil.rmtree(results / name)
+    with Artifacts(results / name).held(f"'{name}' is being run by another damoos process; nothing of it is deleted"):
+        if name in sweeps.names(results):
+            shutil.rmtree(results / name)
+        else:
+            store.discard(name)
 
 
 def _studies(store: Store) -> list[str]:

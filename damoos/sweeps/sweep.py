@@ -106,6 +106,11 @@ def folders(results: Path) -> list[Path]:
     return sorted((one for one in found if one.name.removeprefix(PREFIX).isdigit()), key=_number)
 
 
+def names(results: Path) -> list[str]:
+    """Names of the sweeps in a results folder, oldest first."""
+    return [folder.name for folder in folders(results)]
+
+
 def _number(folder: Path) -> int:
     return int(folder.name.removeprefix(PREFIX))
 
@@ -117,7 +122,7 @@ def load(results: Path, name: str, url: str | None = None) -> Sweep:
     ------
     ConfigError : no such sweep
     """
-    known = [one.name for one in folders(results)]
+    known = names(results)
     if name not in known:
         hint = nearest(name, known) if known else "; there are no sweeps yet"
         raise ConfigError(f"unknown sweep '{name}'{hint}")

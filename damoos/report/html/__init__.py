@@ -48,7 +48,7 @@ def write(
     store = Store(results, storage)
     if record := store.look(name):
         return study.write(tuning_study(record), path)
-    known = [folder.name for folder in sweeps.folders(results)]
+    known = sweeps.names(results)
     if name in known:
         return sweep.write(sweeps.load(results, name, storage), path, prices)
     names = [*store.names(), *known]

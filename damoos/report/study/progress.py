@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from damoos.model.trial import Run, Score, best_of
-from damoos.report.study.rows import outcome, point
+from damoos.report.study.rows import outcome, point, scored
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
 from damoos.units import format_us, show_bytes, show_clock
@@ -61,9 +61,7 @@ class TableWatcher(Watcher):
         """Show the table, with what an earlier go has finished."""
         self.study = study
         self._lines.begin(study, total, done)
-        runs = study.runs()
-        scores = {trial.number: trial.score for trial in study.trials_of(runs)}
-        self._rows = {run.key: (run, scores.get(run.number) if run.kind == "trial" else None) for run in runs}
+        self._rows = {run.key: (run, score) for run, score in scored(study)}
         self._live.start()
 
     def started(self, run: Run, left_s: float | None) -> None:

@@ -13,12 +13,7 @@ HEAD = ("run", "parameter", "runtime", "RSS", "score")
 
 def table(study: Study | EvaluationStudy) -> str:
     """All finished runs of a study, a line each; empty where there is none."""
-    runs = study.runs()
-    scores = {trial.number: trial.score for trial in study.trials_of(runs)}
-    rows = [
-        (run.key, point(run, study), *outcome(run, scores.get(run.number) if run.kind == "trial" else None))
-        for run in runs
-    ]
+    rows = [(run.key, point(run, study), *outcome(run, score)) for run, score in scored(study)]
     if not rows:
         return ""
     widths = [max(len(row[column]) for row in (HEAD, *rows)) for column in range(len(HEAD))]
@@ -31,6 +26,13 @@ def table(study: Study | EvaluationStudy) -> str:
         return f"{run}  {parameter}  {runtime}  {rss}  {score}".rstrip()
 
     return "\n".join(map(line, (HEAD, *rows)))
+
+
+def scored(study: Study | EvaluationStudy) -> list[tuple[Run, Score | None]]:
+    """Finished runs in order; trials with their scores."""
+    runs = study.runs()
+    scores = {trial.number: trial.score for trial in study.trials_of(runs)}
+    return [(run, scores.get(run.number) if run.kind == "trial" else None) for run in runs]
 
 
 def point(run: Run, study: Study | EvaluationStudy | None) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from damoos.cli import main
 from damoos.model.space import Param
 from damoos.model.trial import Measurement, Run
 from damoos.store import tables
@@ -18,6 +17,7 @@ from damoos.study.config import StudyConfig
 from damoos.study.run_config import plain
 from damoos.study.study import Setting
 from damoos.sweeps import removal
+from tests.unit.cli.test_corpus import run
 
 MEASURED = Measurement({"runtime_s": 45_700_000.0, "rss_avg_bytes": 3 << 20})
 MIN_AGE = Param("min_age", "us", 0, 60_000_000, 100_000)
@@ -41,18 +41,15 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    """Exit code and both outputs of a command line, in this process."""
-    monkeypatch.setattr("sys.argv", ["damoos", *map(str, words)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    out, err = capsys.readouterr()
-    return int(ended.value.code or 0), out, err
-
-
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
-    return lambda *words: run(monkeypatch, capsys, *words, "--results", tmp_path)
+    """Exit code and both outputs of a command line, in this process."""
+
+    def ended(*words: str) -> tuple[int, str, str]:
+        code = run([*words, "--results", str(tmp_path)], monkeypatch)
+        return code, *capsys.readouterr()
+
+    return ended
 
 
 def test_the_list_tells_what_is_done(store: Store, command: Any) -> None:
