@@ -11,6 +11,7 @@ from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
 
 FILE = "study.log"
+_TOLD = ("runtime_s", "elapsed_s", "rss_avg_bytes")
 # As libraries do: without it, Python prints warnings of loggers that nobody has set up.
 logging.getLogger("damoos").addHandler(logging.NullHandler())
 
@@ -61,9 +62,7 @@ class Logged(Watcher):
             self._write(logging.WARNING, f"{run.key} failed: {run.error}")
         else:
             metrics = run.measurement.metrics
-            said = [
-                f"{name}={metrics[name]:g}" for name in ("runtime_s", "elapsed_s", "rss_avg_bytes") if name in metrics
-            ]
+            said = [f"{name}={metrics[name]:g}" for name in _TOLD if name in metrics]
             if score is not None:
                 said += [f"score={'none' if score.value is None else format(score.value, '+.4f')}"]
                 said += [] if score.feasible else ["a limit is broken"]

@@ -20,7 +20,7 @@ def test_every_run_and_the_end_are_in_it(fake, tmp_path: Path, caplog: pytest.Lo
     lines = (tmp_path / found.name / FILE).read_text().splitlines()
     said = [line.split(maxsplit=2)[2] for line in lines]
     assert [record.getMessage() for record in caplog.records if record.name == f"damoos.study.{found.name}"] == said
-    assert said[0].startswith("true (command) on guest, Linux ")
+    assert said[0].startswith("true (real) on guest, Linux ")
     for run in found.runs_df.itertuples():
         assert sum(line.startswith(f"{run.run} ended: ") for line in said) == (run.error == "")
     assert sum(line.endswith("failed: it crashed") for line in said) == 1
