@@ -18,6 +18,7 @@ from damoos.cli import (
     recordings,
     report_html,
     reports,
+    settings,
     setup,
     stored,
     studies,
@@ -45,6 +46,7 @@ for part in (studies, stored, recordings, sweeps, watch, comparisons, machines, 
 app.add_typer(stored.studies, name="studies")
 app.add_typer(machines.machines, name="machines")
 app.add_typer(sweeps.cluster, name="cluster")
+app.add_typer(settings.config, name="config")
 app.add_typer(workloads.workloads, name="workloads")
 app.add_typer(bench.bench, name="bench")
 app.add_typer(kernels.kernel, name="kernel")
@@ -80,7 +82,8 @@ def main() -> NoReturn:
     if sys.argv[1:2] == ["help"]:  # as other tools have it: damoos help tune
         sys.argv[1:] = [*sys.argv[2:], "--help"]
     try:
-        code = app(standalone_mode=False)
+        command = typer.main.get_command(app)
+        code = command(standalone_mode=False, default_map=settings.default_map(command))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except DamoosError as error:

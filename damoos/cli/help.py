@@ -59,7 +59,7 @@ TASKS = (
     ),
     Task(
         "Machines and kernels",
-        ("doctor", "look", "machines", "kernel", "setup"),
+        ("doctor", "look", "machines", "kernel", "setup", "config"),
         "damoos doctor guest",
     ),
     Task(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.cli import complete
+from damoos.cli import complete, settings
 from damoos.cli.common import RESULTS, Format, Results, check_format, say, size_bytes, time_us
 from damoos.errors import ConfigError
 
@@ -239,7 +239,7 @@ def _proved(proof: dict[str, Any], allowed: float) -> str:
 
 def _where(machine: str | None, pid: int | None) -> str:
     """A process runs on this machine, unless it is said to run on another."""
-    return machine or ("guest" if pid is None else "local")
+    return machine or settings.machine(pid)
 
 
 def _recording(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.cli import complete, options
+from damoos.cli import complete, options, settings
 from damoos.cli.common import (
     RESULTS,
     Format,
@@ -142,8 +142,8 @@ def tune(
     if scorer is None:
         scorer = "daos" if pid is None else "sla" if limits else "psi"
     if machine is None:
-        machine = "guest" if pid is None else "local"
-    settings: dict[str, Any] = {
+        machine = settings.machine(pid)
+    words: dict[str, Any] = {
         "scheme": PRCL if scheme is None else scheme_text(scheme),
         "policy": policy,
         "tune": tunables or [],
@@ -166,14 +166,14 @@ def tune(
         "settle_s": time_us(settle, "--settle") / 1e6,
     }
     if pid is not None and unit_work is not None:
-        settings["unit_work_s"] = time_us(unit_work, "--unit-work") / 1e6
+        words["unit_work_s"] = time_us(unit_work, "--unit-work") / 1e6
     number = _nr_trials(workload, trials, time_limit, unit_work)
     names = [None] if kernels is None else comma_separated(kernels, "--kernels")
     for name in names:
         machines.machine(machine, name)  # the last wrong word is found before the first study
     if dry_run:
         configs = [
-            api.study_config(workload, command=command, machine=machine, trials=number, kernel=name, **settings)
+            api.study_config(workload, command=command, machine=machine, trials=number, kernel=name, **words)
             for name in names
         ]
         _print_outlines(configs, new, results, storage, form)
@@ -183,7 +183,7 @@ def tune(
         with Watching() as watcher:
             study = api.tune(
                 workload, command=command, machine=machine, trials=number, results=results, storage=storage,
-                watcher=watcher, kernel=name, new=new, **settings,
+                watcher=watcher, kernel=name, new=new, **words,
             )  # fmt: skip
         tuned[name or ""] = study
         if len(names) == 1 or form == "text":

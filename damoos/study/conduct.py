@@ -6,15 +6,16 @@ What is stored decides what is next, so an interrupted study goes on where it st
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from damoos.dispatch.lease import Lease
-from damoos.errors import DamoosError
+from damoos.errors import DamoosError, StoreError
 from damoos.study.configurations import Listing
+from damoos.study.log import Logged
 from damoos.study.search import Search
 from damoos.study.steps import Step, Steps, Watcher
 from damoos.study.study import EvaluationStudy, Study
@@ -102,6 +103,13 @@ class _Turn:
 
 def steps(study: Study | EvaluationStudy, watcher: Watcher) -> Steps:
     """Everything that is left of a study, job by job; its result is stored before it is returned."""
-    if isinstance(study, EvaluationStudy):
-        return Listing(study, watcher).whole()
-    return Search(study, watcher).whole()
+    logged = Logged(study, watcher)
+    kind = Listing(study, logged) if isinstance(study, EvaluationStudy) else Search(study, logged)
+    try:
+        result = yield from kind.whole()
+    except BaseException as error:
+        with suppress(StoreError):  # that the log cannot be written matters less than what has ended the study
+            logged.ended(error)
+        raise
+    logged.ended(None)
+    return result
