@@ -114,6 +114,13 @@ def show_score(score: float) -> str:
     return f"{score:+.3f}" if abs(score) < 1000 else f"{score:+.4g}"
 
 
+def show_count(number: int, noun: str) -> str:
+    """Number and noun: ``1 machine``, ``3 machines``, ``2 studies``."""
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
+
+
 def show_clock(seconds: float) -> str:
     """Time for people's eyes as a clock shows it: ``4:05``, or ``2:04:05`` with hours."""
     minutes, left = divmod(int(seconds), 60)

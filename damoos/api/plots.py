@@ -22,6 +22,7 @@ from damoos.report.recording import charts, forecasts
 from damoos.report.study import memory, tuning
 from damoos.report.sweep import overview
 from damoos.study.study import Study
+from damoos.units import show_count
 
 Studies: TypeAlias = TunedSweep | Sequence[TunedStudy]
 
@@ -184,4 +185,4 @@ def _studies(some: Studies) -> list[Study]:
 
 
 def _name(some: Studies) -> str:
-    return some.name if isinstance(some, TunedSweep) else f"{len(some)} studies"
+    return some.name if isinstance(some, TunedSweep) else show_count(len(some), "study")

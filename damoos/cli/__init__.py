@@ -12,6 +12,7 @@ import typer
 
 from damoos.cli import (
     bench,
+    cache,
     comparisons,
     kernels,
     machines,
@@ -26,6 +27,7 @@ from damoos.cli import (
     watch,
     workloads,
 )
+from damoos.cli.common import Loudness, loudness
 from damoos.cli.help import TasksHelp, lay_out
 from damoos.errors import DamoosError
 
@@ -46,6 +48,7 @@ for part in (studies, stored, recordings, sweeps, watch, comparisons, machines, 
 app.add_typer(stored.studies, name="studies")
 app.add_typer(machines.machines, name="machines")
 app.add_typer(sweeps.cluster, name="cluster")
+app.add_typer(cache.cache, name="cache")
 app.add_typer(settings.config, name="config")
 app.add_typer(workloads.workloads, name="workloads")
 app.add_typer(bench.bench, name="bench")
@@ -59,7 +62,6 @@ lay_out(app)
 @app.callback()
 def options(
     context: typer.Context,
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback for errors.")] = False,
     version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
 ) -> None:
     """Take the options that all commands share."""
@@ -79,6 +81,7 @@ def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
 def main() -> NoReturn:
     """Run a command; errors become one line and an exit code."""
     signal.signal(signal.SIGTERM, _on_sigterm)
+    loudness.set(Loudness.NORMAL)
     if sys.argv[1:2] == ["help"]:  # as other tools have it: damoos help tune
         sys.argv[1:] = [*sys.argv[2:], "--help"]
     try:

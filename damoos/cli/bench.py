@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from damoos.cli import complete, options
-from damoos.cli.common import RESULTS, Format, Results, check_format, number, positive, say
+from damoos.cli.common import OUTPUT, RESULTS, SEARCH, WHAT, Format, Results, check_format, number, positive, say
 from damoos.errors import ConfigError
 from damoos.policies.documents import scheme_text
+from damoos.units import show_count
 
 if TYPE_CHECKING:
     from damoos.bench.surfaces import Surface
@@ -26,35 +27,60 @@ bench = typer.Typer(
 @bench.command("searchers")
 def bench_searchers(
     curves: Annotated[
-        Path | None, typer.Option(help="Folder of measured curves; without it, curves are generated.")
+        Path | None,
+        typer.Option(help="Folder of measured curves; without it, curves are generated.", rich_help_panel=WHAT),
     ] = None,
     searchers: Annotated[
-        str, typer.Option(help="Comma-separated names, or all.", autocompletion=complete.several(complete.searchers))
+        str,
+        typer.Option(
+            help="Comma-separated names, or all.",
+            autocompletion=complete.several(complete.searchers),
+            rich_help_panel=SEARCH,
+        ),
     ] = "all",
-    trials: Annotated[str, typer.Option(help="Comma-separated numbers of trials.")] = "5,10,20",
-    seeds: Annotated[int, typer.Option(help="Seeds for each curve; deterministic searchers run once.")] = 100,
-    generate: Annotated[int, typer.Option(help="How many curves to generate; the six shapes take turns.")] = 60,
-    curve_seed: Annotated[int, typer.Option(help="Seed of the curves.")] = 0,
+    trials: Annotated[str, typer.Option(help="Comma-separated numbers of trials.", rich_help_panel=SEARCH)] = "5,10,20",
+    seeds: Annotated[
+        int, typer.Option(help="Seeds for each curve; deterministic searchers run once.", rich_help_panel=SEARCH)
+    ] = 100,
+    generate: Annotated[
+        int, typer.Option(help="How many curves to generate; the six shapes take turns.", rich_help_panel=WHAT)
+    ] = 60,
+    curve_seed: Annotated[int, typer.Option(help="Seed of the curves.", rich_help_panel=WHAT)] = 0,
     noise: Annotated[
-        str, typer.Option(help="Noise of generated curves, LOW:HIGH in units of their range.")
+        str, typer.Option(help="Noise of generated curves, LOW:HIGH in units of their range.", rich_help_panel=WHAT)
     ] = "0.005:0.05",
-    cliffs: Annotated[float, typer.Option(help="Share of generated curves whose small ages break the limits.")] = 0.6,
-    plateaus: Annotated[float, typer.Option(help="Share of generated curves that are flat at the top.")] = 0.3,
+    cliffs: Annotated[
+        float, typer.Option(help="Share of generated curves whose small ages break the limits.", rich_help_panel=WHAT)
+    ] = 0.6,
+    plateaus: Annotated[
+        float, typer.Option(help="Share of generated curves that are flat at the top.", rich_help_panel=WHAT)
+    ] = 0.3,
     surfaces: Annotated[
-        int | None, typer.Option(help="Whole studies instead, on so many made workloads: what is put into service.")
+        int | None,
+        typer.Option(
+            help="Whole studies instead, on so many made workloads: what is put into service.", rich_help_panel=WHAT
+        ),
     ] = None,
-    params: Annotated[int, typer.Option(help="How many parameters are tuned: 1 to 6, of a recording 1 to 4.")] = 1,
+    params: Annotated[
+        int, typer.Option(help="How many parameters are tuned: 1 to 6, of a recording 1 to 4.", rich_help_panel=WHAT)
+    ] = 1,
     surface: Annotated[
         str | None,
         typer.Option(
-            help="Whole studies on a simulator of your own, FILE.py:FUNCTION (with --tune), or on a recording."
+            help="Whole studies on a simulator of your own, FILE.py:FUNCTION (with --tune), or on a recording.",
+            rich_help_panel=WHAT,
         ),
     ] = None,
     tunables: options.Tunables = None,
     scheme: options.SchemeText = None,
     scorer: options.Scorer = "daos",
     results: Results = RESULTS,
-    form: Annotated[str, typer.Option("--format", help="table or json.")] = "table",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="table or json.", autocompletion=complete.choices("table", "json"), rich_help_panel=OUTPUT
+        ),
+    ] = "table",
 ) -> None:
     """Race searchers on curves whose best point is known: regret, broken limits, time per ask.
 
@@ -81,7 +107,11 @@ def bench_searchers(
     if form == "json":
         print(json.dumps(rows, indent=2))
         return
-    print(f"{len(pool)} curves" + (f" of {curves}" if curves else f" made with seed {curve_seed}") + f", {seeds} seeds")
+    print(
+        show_count(len(pool), "curve")
+        + (f" of {curves}" if curves else f" made with seed {curve_seed}")
+        + f", {show_count(seeds, 'seed')}"
+    )
     print(f"{'searcher':<16} {'trials':>6} {'regret':>8} {'95 % interval':>18} {'limit broken':>13} {'ms/ask':>7}")
     for row in rows:
         interval = "[{:.4f}, {:.4f}]".format(*row["regret_ci95"])
@@ -111,7 +141,7 @@ def _surfaces(
                 "--surface RECORDING takes neither --tune nor --scheme; give the number of parameters by --params"
             )
         one, what = recorded.surface(name, results, params), f"{name}, what it lets one expect, as a model"
-    return [one] * positive(seeds, "--seeds"), f"{what}, {seeds} seeds"
+    return [one] * positive(seeds, "--seeds"), f"{what}, {show_count(seeds, 'seed')}"
 
 
 def _whole_studies(pool: list[Surface], what: str, scorer: str, searchers: str, trials: str, form: str) -> None:
@@ -170,7 +200,10 @@ def bench_aa(
     if form == "json":
         print(json.dumps(rates, indent=2))
         return
-    print(f"{what}: {rates['runs']} runs, {rates['studies']} studies drawn from them, at most {repeats} rounds each")
+    print(
+        f"{what}: {show_count(rates['runs'], 'run')}, {show_count(rates['studies'], 'study')} drawn from them,"
+        f" at most {show_count(repeats, 'round')} each"
+    )
     for question, says in (("schemes", "arms of one scheme"), ("baselines", "baselines")):
         low, high = rates[question]["ci95"]
         print(f"false winners among {says}: {rates[question]['false_winners']:.2%} [{low:.2%}, {high:.2%}]  (bar: 5 %)")
@@ -211,7 +244,9 @@ def bench_monitor(
 
 @plugin.command("new")
 def plugin_new(
-    kind: Annotated[str, typer.Argument(help="scorer or searcher.")],
+    kind: Annotated[
+        str, typer.Argument(help="scorer or searcher.", autocompletion=complete.choices("scorer", "searcher"))
+    ],
     name: Annotated[str, typer.Argument(help="Short name: lower-case letters, digits, underscores.")],
     into: Annotated[Path, typer.Option(help="Folder in which the package's folder is made.")] = Path(),
 ) -> None:

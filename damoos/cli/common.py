@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,14 +16,45 @@ from damoos.cli import complete
 from damoos.errors import ConfigError, nearest
 from damoos.units import parse_bytes, parse_time
 
-Results = Annotated[Path, typer.Option(help="Folder of studies and raw data.")]
-Storage = Annotated[str | None, typer.Option(help="Optuna storage URL; default: SQLite in the results folder.")]
-Format = Annotated[str, typer.Option("--format", help="text or json (one object on stdout, logs on stderr).")]
+# Sections of a command's help, in this order. MOST_USED is made of the other ones.
+MOST_USED = "Most used"
+WHAT, WHERE, MONITORING, POLICY, SEARCH, SCORE, OUTPUT = (
+    "What", "Where", "Monitoring", "Policy", "Search", "Score", "Output",
+)  # fmt: skip
+SECTIONS = (MOST_USED, WHAT, WHERE, MONITORING, POLICY, SEARCH, SCORE, OUTPUT)
+GENERAL = "General"
+
+Results = Annotated[Path, typer.Option(help="Folder of studies and raw data.", rich_help_panel=OUTPUT)]
+Storage = Annotated[
+    str | None,
+    typer.Option(help="Optuna storage URL; default: SQLite in the results folder.", rich_help_panel=OUTPUT),
+]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="text or json (one object on stdout, logs on stderr).",
+        autocompletion=complete.formats,
+        rich_help_panel=OUTPUT,
+    ),
+]
 StudyName = Annotated[
     str, typer.Argument(help="Name of a study; 'damoos studies' lists them.", autocompletion=complete.studies)
 ]
 
 RESULTS = Path("results")
+
+
+class Loudness(Enum):
+    """How much a command says on standard error while it works."""
+
+    QUIET = "quiet"
+    NORMAL = "normal"
+    VERBOSE = "verbose"
+
+
+loudness: ContextVar[Loudness] = ContextVar("loudness", default=Loudness.NORMAL)
+
 # Exit code of a command that did its work and found what it was to watch for.
 FAILED = 1
 
@@ -29,6 +62,12 @@ FAILED = 1
 def say(text: str) -> None:
     """Tell people something, beside what the command prints."""
     print(f"damoos: {text}", file=sys.stderr)
+
+
+def progress(text: str) -> None:
+    """Tell what is under way, unless nobody wants to know."""
+    if loudness.get() is not Loudness.QUIET:
+        say(text)
 
 
 def check_format(form: str, *more: str) -> None:
@@ -45,6 +84,13 @@ def print_rows(rows: list[dict[str, str]], form: str) -> None:
         return
     for row in rows:
         print(f"{row['name']:<24} {row['description']}")
+
+
+def confirm(question: str) -> None:
+    """Ask before something is lost; where nobody can answer, it has to be said beforehand."""
+    if not sys.stdin.isatty():
+        raise ConfigError("nothing is deleted without being asked; give --yes")
+    typer.confirm(question, abort=True, err=True)
 
 
 def number(word: str) -> float:

@@ -9,14 +9,19 @@ import typer
 
 from damoos.cli import complete, options
 from damoos.cli.common import (
+    POLICY,
     RESULTS,
+    SCORE,
+    SEARCH,
+    WHAT,
+    WHERE,
     Format,
     Results,
     Storage,
     check_format,
     comma_separated,
 )
-from damoos.cli.sweeps import RayAddress, SweepFormat, begin
+from damoos.cli.sweeps import RayAddress, SweepDryRun, SweepFormat, begin
 from damoos.errors import ConfigError
 
 MACHINE = "guest"
@@ -32,6 +37,7 @@ def evaluate(
             "--workloads",
             help="Names, files, patterns: 'parsec3/*,splash2x/fft'.",
             autocompletion=complete.several(complete.workloads),
+            rich_help_panel=WHAT,
         ),
     ] = None,
     machine_names: Annotated[
@@ -40,6 +46,7 @@ def evaluate(
             "--machines",
             help="Names, files, patterns: i3,m5d (default: guest).",
             autocompletion=complete.several(complete.machines),
+            rich_help_panel=WHERE,
         ),
     ] = None,
     configs: Annotated[
@@ -47,31 +54,36 @@ def evaluate(
         typer.Option(
             help="Configurations, comma-separated: baseline, rec, prec, thp, ethp, prcl (these six are the default),"
             " listing1-ethp, listing1-prcl, v8-ethp, v8-prcl, v8-plans, FILE.damos, senpai, or protect:RECORDING. The"
-            " baseline always runs."
+            " baseline always runs.",
+            autocompletion=complete.several(complete.configurations),
+            rich_help_panel=POLICY,
         ),
     ] = None,
-    operations: Annotated[str, typer.Option(help="Of schemes: vaddr (the process tree) or paddr.")] = "vaddr",
+    operations: options.Operations = "vaddr",
     memory: Annotated[
         str | None,
         typer.Option(
             help="Limits of memory, comma-separated: 512M, or shares of the baseline's peak (100%,80%,60%);"
             " high:60% throttles and never kills. Each configuration runs under each limit, and the baseline"
-            " without one, too."
+            " without one, too.",
+            rich_help_panel=WHERE,
         ),
     ] = None,
     write_limit: Annotated[
         str | None,
         typer.Option(
-            help="What may be written to swap, bytes a second: 1M. Each configuration runs without and with it."
+            help="What may be written to swap, bytes a second: 1M. Each configuration runs without and with it.",
+            rich_help_panel=WHERE,
         ),
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Blocks; each holds every configuration once, in a shuffled order.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the order in blocks.")] = 0,
-    require_real: Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.")] = False,
+    repeats: Annotated[
+        int,
+        typer.Option(help="Blocks; each holds every configuration once, in a shuffled order.", rich_help_panel=SEARCH),
+    ] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the order in blocks.", rich_help_panel=SEARCH)] = 0,
+    require_real: options.RequireReal = False,
     ray: RayAddress = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what it would take (runs, hours) and run nothing.")
-    ] = False,
+    dry_run: SweepDryRun = False,
     results: Results = RESULTS,
     storage: Storage = None,
     form: SweepFormat = "text",
@@ -106,6 +118,7 @@ def league(
             "--workloads",
             help="Names, files, patterns: 'redis/*,splash2x/fft'.",
             autocompletion=complete.several(complete.workloads),
+            rich_help_panel=WHAT,
         ),
     ],
     machine_names: Annotated[
@@ -114,6 +127,7 @@ def league(
             "--machines",
             help="Names, files, patterns: guest,guest-ssd-fast.",
             autocompletion=complete.several(complete.machines),
+            rich_help_panel=WHERE,
         ),
     ] = MACHINE,
     policies: Annotated[
@@ -121,20 +135,24 @@ def league(
         typer.Option(
             help="Policies, comma-separated (docs/policies.md), or any for all there are.",
             autocompletion=complete.several(complete.policies),
+            rich_help_panel=POLICY,
         ),
     ] = "any",
     limits: Annotated[
         list[str] | None,
-        typer.Option("--limit", help="What each is tuned under (default 'slowdown<=0.05'); several times."),
+        typer.Option(
+            "--limit", help="What each is tuned under (default 'slowdown<=0.05'); several times.", rich_help_panel=SCORE
+        ),
     ] = None,
-    trials: Annotated[int, typer.Option(help="Trials of each policy on each workload; its defaults come first.")] = 4,
+    trials: Annotated[
+        int,
+        typer.Option(help="Trials of each policy on each workload; its defaults come first.", rich_help_panel=SEARCH),
+    ] = 4,
     repeats: options.Repeats = 6,
     seed: options.Seed = 0,
     require_real: options.RequireReal = False,
     ray: RayAddress = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what it would take (runs, hours) and run nothing.")
-    ] = False,
+    dry_run: SweepDryRun = False,
     results: Results = RESULTS,
     storage: Storage = None,
     form: SweepFormat = "text",

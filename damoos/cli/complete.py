@@ -20,6 +20,35 @@ POLICIES = (
 )  # fmt: skip
 
 
+def choices(*words: str) -> Names:
+    """For an option that takes one of a few words."""
+
+    def fitting(context: typer.Context, incomplete: str) -> list[str]:
+        return _fitting(words, incomplete)
+
+    return fitting
+
+
+formats = choices("text", "json")
+# As in damoos.workloads.suites and damoos.policies.named.
+SUITES = ("cassandra", "duckdb", "parsec3", "spark", "splash2x", "splash3", "ycsb")
+CONFIGS = (
+    "baseline", "rec", "prec", "thp", "ethp", "prcl", "listing1-ethp", "listing1-prcl", "v8-ethp", "v8-prcl",
+    "v8-plans",
+)  # fmt: skip
+
+
+def configurations(context: typer.Context, incomplete: str) -> list[str]:
+    """Configurations of an evaluation that have a name."""
+    return _fitting((*CONFIGS, *POLICIES), incomplete)
+
+
+def kernels(context: typer.Context, incomplete: str) -> list[str]:
+    """Kernels that are in the cache, and those that can be fetched."""
+    names = (file.name for file in (paths.cache() / "kernels/names").glob("*") if not file.name.startswith("."))
+    return _fitting(("debian", "debian-newest", *names), incomplete)
+
+
 def workloads(context: typer.Context, incomplete: str) -> list[str]:
     """Workloads of the catalogue."""
     folder = paths.data("workloads")

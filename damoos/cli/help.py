@@ -9,7 +9,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from damoos.cli.options import SECTIONS
+from damoos.cli.common import GENERAL, MOST_USED, SECTIONS
+from damoos.cli.general import OPTIONS
 
 _EXAMPLE = re.compile(r"^Example: (.*)$", re.MULTILINE)
 
@@ -59,7 +60,7 @@ TASKS = (
     ),
     Task(
         "Machines and kernels",
-        ("doctor", "look", "machines", "kernel", "setup", "config"),
+        ("doctor", "look", "machines", "kernel", "setup", "cache", "config"),
         "damoos doctor guest",
     ),
     Task(
@@ -91,10 +92,26 @@ def summary(help: str | None) -> str:
     return re.split(r"[:;] |\.$|\. ", paragraph)[0]
 
 
-class _WithExamples:
-    """Help that ends with its examples, each on a line of its own, so that it can be copied."""
+# With more options than this, help has sections; with more than that, the ten that matter most come first.
+_SECTIONS_ABOVE = 12
+_MOST_USED_ABOVE = 24
+_FIRST = (
+    "named", "workload_names", "command", "pid", "machine", "machine_names", "memory", "policy", "scorer", "limits",
+    "trials", "dry_run",
+)  # fmt: skip
+
+
+class _General:
+    """A command that takes the options that all take, and whose help ends with its examples, so that each is a line of
+    its own and can be copied.
+    """
 
     help: str | None
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its own options, then those that every command takes, then ``--help``."""
+        own = super().get_params(ctx)  # type: ignore[misc]
+        return [*own[:-1], *OPTIONS, own[-1]]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         """Without the examples, which come last."""
@@ -108,24 +125,32 @@ class _WithExamples:
             _write_examples(formatter, lines)
 
 
-class CommandHelp(_WithExamples, TyperCommand):
+class CommandHelp(_General, TyperCommand):
     """A command's help."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The options by section."""
-        rows: dict[str, list[tuple[str, str]]] = {name: [] for name in (*SECTIONS, "")}
-        for param in self.get_params(ctx):
-            if record := param.get_help_record(ctx):
-                section = "Arguments" if param.param_type_name == "argument" else getattr(param, "rich_help_panel", "")
-                rows.setdefault(section or "", []).append(record)
-        has_sections = any(rows[name] for name in SECTIONS)
-        for name in ("Arguments", *SECTIONS, ""):
-            if rows.get(name):
-                with formatter.section(name or ("Other options" if has_sections else "Options")):
-                    formatter.write_dl(rows[name])
+        shown = [(param, record) for param in self.get_params(ctx) if (record := param.get_help_record(ctx))]
+        nr_own = len(shown) - len(OPTIONS) - 1
+        has_sections, has_first = nr_own > _SECTIONS_ABOVE, nr_own > _MOST_USED_ABOVE
+        rows: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", "Options", *SECTIONS, GENERAL)}
+        for param, record in shown:
+            if param in OPTIONS or param.name == "help":
+                section = GENERAL
+            elif has_first and param.name in _FIRST:
+                section = MOST_USED
+            elif param.param_type_name == "argument":
+                section = "Arguments"
+            else:
+                section = (has_sections and getattr(param, "rich_help_panel", None)) or "Options"
+            rows[section].append(record)
+        for name, found in rows.items():
+            if found:
+                with formatter.section(name):
+                    formatter.write_dl(found)
 
 
-class GroupHelp(_WithExamples, TyperGroup):
+class GroupHelp(_General, TyperGroup):
     """The help of a command that has commands."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -9,10 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from damoos.cli import complete
+from damoos.cli import complete, options
 from damoos.cli.common import (
     FAILED,
+    OUTPUT,
+    POLICY,
     RESULTS,
+    SCORE,
+    SEARCH,
+    WHERE,
     Format,
     Results,
     Storage,
@@ -22,6 +27,7 @@ from damoos.cli.common import (
 )
 from damoos.errors import ConfigError
 from damoos.policies.documents import scheme_text
+from damoos.units import show_count
 
 kernel = typer.Typer(
     help="Kernels that guests can boot: Debian's, damoos's own, yours.\n\nExample: damoos kernel list",
@@ -66,7 +72,11 @@ def kernel_add(
 @kernel.command("fetch")
 def kernel_fetch(
     name: Annotated[
-        str, typer.Argument(help="debian (its 6.12), debian-newest, or debian-VERSION, such as debian-6.18.")
+        str,
+        typer.Argument(
+            help="debian (its 6.12), debian-newest, or debian-VERSION, such as debian-6.18.",
+            autocompletion=complete.choices("debian", "debian-newest"),
+        ),
     ],
 ) -> None:
     """Fetch the newest of one of Debian's kernels; the one before is kept under the name of its version.
@@ -81,7 +91,15 @@ def kernel_fetch(
 
 @kernel.command("list")
 def kernel_list(
-    form: Annotated[str, typer.Option("--format", help="text, json or markdown.")] = "text",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="text, json or markdown.",
+            autocompletion=complete.choices("text", "json", "markdown"),
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "text",
 ) -> None:
     """List the kernels and their features; a kernel is booted the first time, which takes about 20 s.
 
@@ -106,7 +124,9 @@ def kernel_list(
 
 @kernel.command("test")
 def kernel_test(
-    name: Annotated[str, typer.Argument(help="A name that 'damoos kernel list' shows.")] = "damoos",
+    name: Annotated[
+        str, typer.Argument(help="A name that 'damoos kernel list' shows.", autocompletion=complete.kernels)
+    ] = "damoos",
     form: Format = "text",
 ) -> None:
     """Run DAMON's KUnit tests and kselftests on a kernel, print one line for each; exit with 1 if one has failed.
@@ -123,13 +143,17 @@ def kernel_test(
     else:
         print("\n".join(map(str, tests)))
         skipped = sum(test.state == "skip" for test in tests)
-        print(f"{len(tests)} tests, {len(failed)} failed, {skipped} skipped")
+        print(f"{show_count(len(tests), 'test')}, {len(failed)} failed, {skipped} skipped")
     if failed:
         raise typer.Exit(FAILED)
 
 
 @kernel.command("remove")
-def kernel_remove(name: Annotated[str, typer.Argument(help="A name that 'damoos kernel list' shows.")]) -> None:
+def kernel_remove(
+    name: Annotated[
+        str, typer.Argument(help="A name that 'damoos kernel list' shows.", autocompletion=complete.kernels)
+    ],
+) -> None:
     """Remove a kernel from the cache.
 
     Example: damoos kernel remove mine
@@ -142,20 +166,33 @@ def kernel_remove(name: Annotated[str, typer.Argument(help="A name that 'damoos 
 @kernel.command("compare")
 def kernel_compare(
     names: Annotated[
-        str, typer.Option("--kernels", help="Comma-separated; the first is the one that the others are compared with.")
+        str,
+        typer.Option(
+            "--kernels",
+            help="Comma-separated; the first is the one that the others are compared with.",
+            autocompletion=complete.several(complete.kernels),
+            rich_help_panel=WHERE,
+        ),
     ],
-    workload: Annotated[
-        str | None, typer.Option(help="Workload name or TOML file.", autocompletion=complete.workloads)
+    workload: options.Workload = None,
+    command: options.CommandLine = None,
+    machine: options.Guest = "guest",
+    scheme: Annotated[
+        str | None,
+        typer.Option(help="Scheme text or file (default: the manual scheme, prcl).", rich_help_panel=POLICY),
     ] = None,
-    command: Annotated[str | None, typer.Option(help="Run this command line instead.")] = None,
-    machine: Annotated[str, typer.Option(help="Guest name or TOML file.", autocompletion=complete.machines)] = "guest",
-    scheme: Annotated[str | None, typer.Option(help="Scheme text or file (default: the manual scheme, prcl).")] = None,
-    operations: Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).")] = "vaddr",
-    repeats: Annotated[int, typer.Option(help="Rounds; each runs every kernel without and under the scheme.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the order in rounds.")] = 0,
+    operations: options.Operations = "vaddr",
+    repeats: Annotated[
+        int,
+        typer.Option(help="Rounds; each runs every kernel without and under the scheme.", rich_help_panel=SEARCH),
+    ] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the order in rounds.", rich_help_panel=SEARCH)] = 0,
     tolerance: Annotated[
         str | None,
-        typer.Option(help="Exit with 1 if the last kernel is slower than the first by more than this, e.g. 2%."),
+        typer.Option(
+            help="Exit with 1 if the last kernel is slower than the first by more than this, e.g. 2%.",
+            rich_help_panel=SCORE,
+        ),
     ] = None,
     results: Results = RESULTS,
     storage: Storage = None,

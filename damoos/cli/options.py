@@ -1,4 +1,4 @@
-"""Options that several commands share, with the section of the help that each stands in."""
+"""Options that several of the long commands share."""
 
 from __future__ import annotations
 
@@ -7,29 +7,50 @@ from typing import Annotated, Any
 import typer
 
 from damoos.cli import complete
-
-# Sections of a command's help, in this order; options of no section come last.
-RUNS, TUNED, SCORE, SEARCH, VALIDATION = "What runs", "What is tuned", "Score", "Search", "Validation"
-SECTIONS = (RUNS, TUNED, SCORE, SEARCH, VALIDATION)
+from damoos.cli.common import POLICY, SCORE, SEARCH, WHAT, WHERE
 
 Workload = Annotated[
     str | None,
     typer.Option(
         help="Workload name or TOML file; see 'damoos workloads'.",
         autocompletion=complete.workloads,
-        rich_help_panel=RUNS,
+        rich_help_panel=WHAT,
     ),
 ]
-CommandLine = Annotated[str | None, typer.Option(help="Run this command line instead.", rich_help_panel=RUNS)]
-RequireReal = Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.", rich_help_panel=RUNS)]
-Operations = Annotated[str, typer.Option(help="vaddr (the process tree) or paddr (all memory).", rich_help_panel=TUNED)]
+Machine = Annotated[
+    str | None,
+    typer.Option(
+        help="Machine name or TOML file (default: guest; with --pid local).",
+        autocompletion=complete.machines,
+        rich_help_panel=WHERE,
+    ),
+]
+Guest = Annotated[
+    str, typer.Option(help="Guest name or TOML file.", autocompletion=complete.machines, rich_help_panel=WHERE)
+]
+Kernel = Annotated[
+    str | None,
+    typer.Option(
+        help="Kernel of a guest; see 'damoos kernel list'.", autocompletion=complete.kernels, rich_help_panel=WHERE
+    ),
+]
+CommandLine = Annotated[str | None, typer.Option(help="Run this command line instead.", rich_help_panel=WHAT)]
+RequireReal = Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.", rich_help_panel=WHAT)]
+Operations = Annotated[
+    str,
+    typer.Option(
+        help="vaddr (the process tree) or paddr (all memory).",
+        autocompletion=complete.choices("vaddr", "paddr"),
+        rich_help_panel=POLICY,
+    ),
+]
 SchemeText = Annotated[
-    str | None, typer.Option(help="Scheme text or file; MIN_AGE is tuned (default: prcl).", rich_help_panel=TUNED)
+    str | None, typer.Option(help="Scheme text or file; MIN_AGE is tuned (default: prcl).", rich_help_panel=POLICY)
 ]
 Tunables = Annotated[
     list[str] | None,
     typer.Option(
-        "--tune", help="Range or choice, several times: min_age=0s:60s, max_freq=0:20.", rich_help_panel=TUNED
+        "--tune", help="Range or choice, several times: min_age=0s:60s, max_freq=0:20.", rich_help_panel=POLICY
     ),
 ]
 Policy = Annotated[
@@ -38,21 +59,21 @@ Policy = Annotated[
         help="damos (a scheme is tuned), or one whose parameters are: senpai, mglru and others (docs/policies.md);"
         " several with commas, or any, to search for the best of them.",
         autocompletion=complete.policies,
-        rich_help_panel=TUNED,
+        rich_help_panel=POLICY,
     ),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
         help="Limit of each run's memory, baselines too: 512M, or 60% of the peak; high:60% throttles, never kills.",
-        rich_help_panel=RUNS,
+        rich_help_panel=WHERE,
     ),
 ]
 WriteLimit = Annotated[
     str | None,
     typer.Option(
         help="What a run under a policy may write to swap, bytes a second: 1M. Baselines have no limit.",
-        rich_help_panel=RUNS,
+        rich_help_panel=WHERE,
     ),
 ]
 Scorer = Annotated[
@@ -89,6 +110,7 @@ Prior = Annotated[
     str,
     typer.Option(
         help="What to expect: auto (of finished studies of the workload; else of a recording), record, or none.",
+        autocompletion=complete.choices("auto", "record", "none"),
         rich_help_panel=SEARCH,
     ),
 ]
@@ -103,17 +125,17 @@ Like = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of the searcher.", rich_help_panel=SEARCH)]
 Repeats = Annotated[
     int,
-    typer.Option(help="The most rounds of validation; a clear verdict ends it after 2.", rich_help_panel=VALIDATION),
+    typer.Option(help="The most rounds of validation; a clear verdict ends it after 2.", rich_help_panel=SEARCH),
 ]
 Candidates = Annotated[
     int,
     typer.Option(
-        help="The most points that are validated: the next one where one breaks the limits.", rich_help_panel=VALIDATION
+        help="The most points that are validated: the next one where one breaks the limits.", rich_help_panel=SEARCH
     ),
 ]
 Runs = Annotated[
     int | None,
-    typer.Option(help="The most runs of all kinds; trials give way to the validation.", rich_help_panel=VALIDATION),
+    typer.Option(help="The most runs of all kinds; trials give way to the validation.", rich_help_panel=SEARCH),
 ]
 
 

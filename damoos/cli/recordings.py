@@ -11,9 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.cli import complete, settings
-from damoos.cli.common import RESULTS, Format, Results, check_format, say, size_bytes, time_us
+from damoos.cli import complete, options, settings
+from damoos.cli.common import (
+    MONITORING,
+    OUTPUT,
+    RESULTS,
+    SCORE,
+    WHAT,
+    Format,
+    Results,
+    check_format,
+    progress,
+    size_bytes,
+    time_us,
+)
 from damoos.errors import ConfigError
+from damoos.units import show_count
 
 if TYPE_CHECKING:
     from damoos.recordings.recording import Recording
@@ -28,41 +41,50 @@ _Recording = Annotated[
         autocompletion=complete.recordings,
     ),
 ]
-_Workload = Annotated[
-    str | None,
-    typer.Option(help="Workload name or TOML file; see 'damoos workloads'.", autocompletion=complete.workloads),
+_Pid = Annotated[
+    int | None, typer.Option(help="Watch a running process instead; it is not restarted.", rich_help_panel=WHAT)
 ]
-_Command = Annotated[str | None, typer.Option(help="Run this command line instead.")]
-_Pid = Annotated[int | None, typer.Option(help="Watch a running process instead; it is not restarted.")]
-_For = Annotated[str, typer.Option("--for", help="--pid: how long to watch it.")]
-_Machine = Annotated[
-    str | None,
-    typer.Option(
-        help="Machine name or TOML file (default: guest; with --pid local).", autocompletion=complete.machines
-    ),
-]
-_Kernel = Annotated[str | None, typer.Option(help="Kernel of a guest; see 'damoos kernel list'.")]
+_For = Annotated[str, typer.Option("--for", help="--pid: how long to watch it.", rich_help_panel=WHAT)]
 
 
 @app.command()
 def record(
-    workload: _Workload = None,
-    command: _Command = None,
+    workload: options.Workload = None,
+    command: options.CommandLine = None,
     pid: _Pid = None,
     duration: _For = "30s",
-    machine: _Machine = None,
-    kernel: _Kernel = None,
-    config: Annotated[str, typer.Option(help="rec (the process tree, vaddr) or prec (all memory, paddr).")] = "rec",
-    sample: Annotated[str, typer.Option(help="Sampling interval.")] = "5ms",
-    aggregation: Annotated[str, typer.Option(help="Aggregation interval: one snapshot each.")] = "100ms",
-    update: Annotated[str, typer.Option(help="Interval between two looks for new memory.")] = "1s",
-    min_regions: Annotated[int, typer.Option(help="Least number of regions.")] = 10,
-    max_regions: Annotated[int, typer.Option(help="Largest number of regions.")] = 1000,
+    machine: options.Machine = None,
+    kernel: options.Kernel = None,
+    config: Annotated[
+        str,
+        typer.Option(
+            help="rec (the process tree, vaddr) or prec (all memory, paddr).",
+            autocompletion=complete.choices("rec", "prec"),
+            rich_help_panel=MONITORING,
+        ),
+    ] = "rec",
+    sample: Annotated[str, typer.Option(help="Sampling interval.", rich_help_panel=MONITORING)] = "5ms",
+    aggregation: Annotated[
+        str, typer.Option(help="Aggregation interval: one snapshot each.", rich_help_panel=MONITORING)
+    ] = "100ms",
+    update: Annotated[
+        str, typer.Option(help="Interval between two looks for new memory.", rich_help_panel=MONITORING)
+    ] = "1s",
+    min_regions: Annotated[int, typer.Option(help="Least number of regions.", rich_help_panel=MONITORING)] = 10,
+    max_regions: Annotated[int, typer.Option(help="Largest number of regions.", rich_help_panel=MONITORING)] = 1000,
     auto_intervals: Annotated[
-        bool, typer.Option("--auto-intervals", help="Let the kernel tune the intervals (Linux 6.15 and later).")
+        bool,
+        typer.Option(
+            "--auto-intervals",
+            help="Let the kernel tune the intervals (Linux 6.15 and later).",
+            rich_help_panel=MONITORING,
+        ),
     ] = False,
     size: Annotated[
-        str, typer.Option(help="Largest size of the recording; the run continues after it is reached.")
+        str,
+        typer.Option(
+            help="Largest size of the recording; the run continues after it is reached.", rich_help_panel=OUTPUT
+        ),
     ] = "64M",
     results: Results = RESULTS,
     form: Format = "text",
@@ -82,7 +104,7 @@ def record(
     )  # fmt: skip
     recording = api.record(
         workload, command=command, pid=pid, machine=_where(machine, pid), kernel=kernel, config=config, attrs=attrs,
-        duration_s=time_us(duration, "--for") / 1e6, sz_bytes=size_bytes(size, "--size"), results=results, say=say,
+        duration_s=time_us(duration, "--for") / 1e6, sz_bytes=size_bytes(size, "--size"), results=results, say=progress,
     )  # fmt: skip
     assert recording.path
     folder, (begun, ended) = recording.path.parent, recording.span_s
@@ -97,23 +119,29 @@ def record(
     if form == "json":
         print(json.dumps(facts))
         return
-    print(f"{facts['snapshots']} snapshots in {facts['seconds']:.1f} s, up to {facts['regions_max']} regions: {folder}")
+    print(
+        f"{show_count(facts['snapshots'], 'snapshot')} in {facts['seconds']:.1f} s,"
+        f" up to {show_count(facts['regions_max'], 'region')}: {folder}"
+    )
     print(f"next: damoos report heatmap {folder.name}")
 
 
 @app.command()
 def predict(
     name: _Recording = None,
-    workload: _Workload = None,
-    command: _Command = None,
-    machine: _Machine = None,
-    kernel: _Kernel = None,
+    workload: options.Workload = None,
+    command: options.CommandLine = None,
+    machine: options.Machine = None,
+    kernel: options.Kernel = None,
     scorer: Annotated[
         str, typer.Option("--score", help="daos, weighted or sla, of runtime and RSS.", autocompletion=complete.scorers)
     ] = "daos",
     policy: Annotated[
         str | None,
-        typer.Option(help="gswap, or with values gswap:interval=2s: what its rule would have done, in place of that."),
+        typer.Option(
+            help="gswap, or with values gswap:interval=2s: what its rule would have done, in place of that.",
+            autocompletion=complete.choices("gswap"),
+        ),
     ] = None,
     results: Results = RESULTS,
     form: Format = "text",
@@ -168,15 +196,18 @@ def _or_none(number: float) -> float | None:
 @app.command()
 def rightsize(
     name: _Recording = None,
-    workload: _Workload = None,
-    command: _Command = None,
+    workload: options.Workload = None,
+    command: options.CommandLine = None,
     pid: _Pid = None,
     duration: _For = "30s",
-    machine: _Machine = None,
-    kernel: _Kernel = None,
-    slowdown: Annotated[str, typer.Option(help="Allowed slowdown.")] = "5%",
+    machine: options.Machine = None,
+    kernel: options.Kernel = None,
+    slowdown: Annotated[str, typer.Option(help="Allowed slowdown.", rich_help_panel=SCORE)] = "5%",
     repeats: Annotated[
-        int, typer.Option(help="--workload: rounds that prove the suggestion, 3 or more; 0 for none.")
+        int,
+        typer.Option(
+            help="--workload: rounds that prove the suggestion, 3 or more; 0 for none.", rich_help_panel=SCORE
+        ),
     ] = 3,
     results: Results = RESULTS,
     form: Format = "text",
@@ -201,7 +232,9 @@ def rightsize(
         from damoos.api.comparisons import prove_size
 
         assert recording.path
-        say(f"proving it: {repeats} rounds without a limit and under {show_bytes(limit.limit_bytes)} and the scheme")
+        progress(
+            f"proving it: {repeats} rounds without a limit and under {show_bytes(limit.limit_bytes)} and the scheme"
+        )
         more: dict[str, Any] = {"kernel": kernel} if kernel else {}
         where = _where(machine, pid)
         proof = prove_size(limit, recording.path.parent, workload, where, repeats=repeats, results=results, **more)
@@ -261,10 +294,10 @@ def _recording(
         return api.load_recording(name, results=results)
     recording = api.record(
         workload, command=command, pid=pid, machine=_where(machine, pid), kernel=kernel,
-        duration_s=time_us(duration, "--for") / 1e6, results=results, say=say,
+        duration_s=time_us(duration, "--for") / 1e6, results=results, say=progress,
     )  # fmt: skip
     assert recording.path
-    say(f"recorded: {recording.path.parent}")
+    progress(f"recorded: {recording.path.parent}")
     return recording
 
 

@@ -11,6 +11,7 @@ import typer
 from damoos.cli import complete
 from damoos.cli.common import RESULTS, Format, Results, Storage, check_format
 from damoos.errors import ConfigError
+from damoos.units import show_count
 
 app = typer.Typer()
 
@@ -62,4 +63,4 @@ def html(
         return
     print(f"written: {page} ({page.stat().st_size / 1e6:.1f} MB)")
     if figures:
-        print(f"figures: {figures[0].parent}/ ({len(figures)} files, SVG and CSV)")
+        print(f"figures: {figures[0].parent}/ ({show_count(len(figures), 'file')}, SVG and CSV)")

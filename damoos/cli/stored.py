@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from damoos.cli import complete
-from damoos.cli.common import RESULTS, Format, Results, Storage, check_format, say
+from damoos.cli.common import RESULTS, Format, Results, Storage, check_format, confirm, say
 from damoos.errors import ConfigError, NothingFeasible
 
 if TYPE_CHECKING:
@@ -83,17 +82,10 @@ def delete(
     if (served := (keeper.read_state(results) or {}).get("study")) in found:
         raise ConfigError(f"study '{served}' is in service; end that with 'damoos stop'")
     if not yes:
-        _confirm(f"delete {', '.join(found)} with all raw data in {results}?")
+        confirm(f"delete {', '.join(found)} with all raw data in {results}?")
     for name in found:
         removal.delete(store, results, name)
         print(f"deleted: {name}")
-
-
-def _confirm(question: str) -> None:
-    """Ask before something is lost; where nobody can answer, it has to be said beforehand."""
-    if not sys.stdin.isatty():
-        raise ConfigError("nothing is deleted without being asked; give --yes")
-    typer.confirm(question, abort=True, err=True)
 
 
 def _print_all(unfinished: bool, results: Path, storage: str | None, form: str) -> None:
@@ -150,7 +142,12 @@ def show(
     results: Results = RESULTS,
     storage: Storage = None,
     form: Annotated[
-        str, typer.Option("--format", help="text, json, csv (a row for each run), or damo (for 'damo start').")
+        str,
+        typer.Option(
+            "--format",
+            help="text, json, csv (a row for each run), or damo (for 'damo start').",
+            autocompletion=complete.choices("text", "json", "csv", "damo"),
+        ),
     ] = "text",
 ) -> None:
     """Show one study: its runs, the recommended scheme, the validation.

@@ -10,13 +10,20 @@ import typer
 
 from damoos.cli import complete, options, settings
 from damoos.cli.common import (
+    OUTPUT,
     RESULTS,
+    SCORE,
+    SEARCH,
+    WHAT,
+    WHERE,
     Format,
+    Loudness,
     Results,
     Storage,
     StudyName,
     check_format,
     comma_separated,
+    loudness,
     say,
     time_us,
 )
@@ -36,42 +43,40 @@ def tune(
     named: Annotated[
         str | None,
         typer.Argument(
-            metavar="[WORKLOAD]", help="The same as --workload.", autocompletion=complete.workloads, show_default=False
+            metavar="WORKLOAD",
+            help="Workload name or TOML file; 'damoos workloads' lists the names.",
+            autocompletion=complete.workloads,
+            show_default=False,
         ),
     ] = None,
     workload: options.Workload = None,
     command: options.CommandLine = None,
     pid: Annotated[
         int | None,
-        typer.Option(help="Tune a running process instead; it is not restarted.", rich_help_panel=options.RUNS),
+        typer.Option(help="Tune a running process instead; it is not restarted.", rich_help_panel=WHAT),
     ] = None,
     metrics: Annotated[
         list[str] | None,
         typer.Option(
             "--metric",
             help="--pid: 'qps=cmd:PROGRAM ARGS', 'qps=file:PATH', 'qps=http://HOST/#json.path'; several times.",
-            rich_help_panel=options.RUNS,
+            rich_help_panel=WHAT,
         ),
     ] = None,
     settle: Annotated[
-        str, typer.Option(help="--pid: time that is discarded after each change.", rich_help_panel=options.RUNS)
+        str, typer.Option(help="--pid: time that is discarded after each change.", rich_help_panel=WHAT)
     ] = "2s",
-    machine: Annotated[
-        str | None,
-        typer.Option(
-            help="Machine name or TOML file (default: guest; with --pid local).",
-            autocompletion=complete.machines,
-            rich_help_panel=options.RUNS,
-        ),
-    ] = None,
+    machine: options.Machine = None,
     kernels: Annotated[
         str | None,
         typer.Option(
-            help="Kernels to tune on, comma-separated; several are compared at the end.", rich_help_panel=options.RUNS
+            help="Kernels to tune on, comma-separated; several are compared at the end.",
+            autocompletion=complete.several(complete.kernels),
+            rich_help_panel=WHERE,
         ),
     ] = None,
     run_limit: Annotated[
-        str | None, typer.Option(help="A run that takes longer hangs, e.g. 5m.", rich_help_panel=options.RUNS)
+        str | None, typer.Option(help="A run that takes longer hangs, e.g. 5m.", rich_help_panel=WHAT)
     ] = None,
     require_real: options.RequireReal = False,
     memory: options.Memory = None,
@@ -87,7 +92,7 @@ def tune(
             help="daos, sla, weighted, cost, psi, FILE.py:FUNCTION, or a program (a path). Default: daos;"
             " with --pid sla where there is a --limit, else psi.",
             autocompletion=complete.scorers,
-            rich_help_panel=options.SCORE,
+            rich_help_panel=SCORE,
         ),
     ] = None,
     maximize: options.Maximize = None,
@@ -95,18 +100,16 @@ def tune(
     limits: options.Limits = None,
     weights: options.Weights = None,
     prices: options.Prices = None,
-    trials: Annotated[
-        int | None, typer.Option(help="The most trials (default 10).", rich_help_panel=options.SEARCH)
-    ] = None,
+    trials: Annotated[int | None, typer.Option(help="The most trials (default 10).", rich_help_panel=SEARCH)] = None,
     time_limit: Annotated[
         str | None,
-        typer.Option(help="Time for all trials, e.g. 1h; trials = limit / unit work.", rich_help_panel=options.SEARCH),
+        typer.Option(help="Time for all trials, e.g. 1h; trials = limit / unit work.", rich_help_panel=SEARCH),
     ] = None,
     unit_work: Annotated[
         str | None,
         typer.Option(
             help="Time of one run, for --time-limit; with --pid, time of each window (default 10s).",
-            rich_help_panel=options.SEARCH,
+            rich_help_panel=SEARCH,
         ),
     ] = None,
     searcher: options.Searcher = "auto",
@@ -117,11 +120,20 @@ def tune(
     candidates: options.Candidates = 3,
     runs: options.Runs = None,
     new: Annotated[
-        bool, typer.Option("--new", help="Begin a new study, also where an unfinished one of the same words is there.")
+        bool,
+        typer.Option(
+            "--new",
+            help="Begin a new study, also where an unfinished one of the same words is there.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show what would run, what is searched and for how long; run nothing."),
+        typer.Option(
+            "--dry-run",
+            help="Show what would run, what is searched and for how long; run nothing.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     results: Results = RESULTS,
     storage: Storage = None,
@@ -254,20 +266,36 @@ def validate(
 @app.command()
 def apply(
     study: StudyName,
-    arm: Annotated[str, typer.Option(help="tuned, or manual where the validation found that better.")] = "tuned",
-    pid: Annotated[int | None, typer.Option(help="Put the scheme on this running process.")] = None,
+    arm: Annotated[
+        str,
+        typer.Option(
+            help="tuned, or manual where the validation found that better.",
+            autocompletion=complete.choices("tuned", "manual"),
+            rich_help_panel=WHAT,
+        ),
+    ] = "tuned",
+    pid: Annotated[
+        int | None, typer.Option(help="Put the scheme on this running process.", rich_help_panel=WHAT)
+    ] = None,
     pid_file: Annotated[
-        str | None, typer.Option(help="Put it on the process whose id this file of the machine holds.")
+        str | None,
+        typer.Option(help="Put it on the process whose id this file of the machine holds.", rich_help_panel=WHAT),
     ] = None,
     machine: Annotated[
         str | None,
         typer.Option(
             help="Machine name or TOML file (default: the study's machine; with --pid or --pid-file local).",
             autocompletion=complete.machines,
+            rich_help_panel=WHERE,
         ),
     ] = None,
     unit: Annotated[
-        bool, typer.Option("--unit", help="Print a systemd unit that does this after each boot, and do nothing.")
+        bool,
+        typer.Option(
+            "--unit",
+            help="Print a systemd unit that does this after each boot, and do nothing.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = False,
     results: Results = RESULTS,
     storage: Storage = None,
@@ -358,7 +386,8 @@ class Watching:
     def __enter__(self) -> Any:
         from damoos.report.study.progress import watcher
 
-        self._watcher = watcher()
+        said = loudness.get()
+        self._watcher = watcher(quiet=said is Loudness.QUIET, verbose=said is Loudness.VERBOSE)
         return self._watcher
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

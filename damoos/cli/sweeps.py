@@ -12,9 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from damoos.cli import complete, options
-from damoos.cli.common import RESULTS, Results, Storage, check_format, comma_separated, say
+from damoos.cli.common import (
+    OUTPUT,
+    RESULTS,
+    SEARCH,
+    WHAT,
+    WHERE,
+    Format,
+    Loudness,
+    Results,
+    Storage,
+    check_format,
+    comma_separated,
+    loudness,
+    say,
+)
 from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 from damoos.policies.documents import scheme_text
+from damoos.units import show_count
 
 if TYPE_CHECKING:
     from damoos.api.comparisons import Evaluated, League
@@ -28,10 +43,26 @@ cluster = typer.Typer(
 
 RayAddress = Annotated[
     str | None,
-    typer.Option("--ray", help="Ray cluster: auto, or HOST:PORT; without it, all work is done in this process."),
+    typer.Option(
+        "--ray",
+        help="Ray cluster: auto, or HOST:PORT; without it, all work is done in this process.",
+        rich_help_panel=WHERE,
+    ),
 ]
 SweepFormat = Annotated[
-    str, typer.Option("--format", help="text, json (one object at the end), or jsonl (one event on each line).")
+    str,
+    typer.Option(
+        "--format",
+        help="text, json (one object at the end), or jsonl (one event on each line).",
+        autocompletion=complete.choices("text", "json", "jsonl"),
+        rich_help_panel=OUTPUT,
+    ),
+]
+SweepDryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Show what it would take (runs, hours, money) and run nothing.", rich_help_panel=OUTPUT
+    ),
 ]
 
 
@@ -43,7 +74,7 @@ def sweep(
             "--workloads",
             help="Names, files, patterns: 'splash2x/*,redis/*'.",
             autocompletion=complete.several(complete.workloads),
-            rich_help_panel=options.RUNS,
+            rich_help_panel=WHAT,
         ),
     ],
     machine_names: Annotated[
@@ -52,7 +83,7 @@ def sweep(
             "--machines",
             help="Names, files, patterns: i3,m5d,z1d.",
             autocompletion=complete.several(complete.machines),
-            rich_help_panel=options.RUNS,
+            rich_help_panel=WHERE,
         ),
     ],
     require_real: options.RequireReal = False,
@@ -67,7 +98,7 @@ def sweep(
     limits: options.Limits = None,
     weights: options.Weights = None,
     prices: options.Prices = None,
-    trials: Annotated[int, typer.Option(help="Number of trials of each study.", rich_help_panel=options.SEARCH)] = 10,
+    trials: Annotated[int, typer.Option(help="Number of trials of each study.", rich_help_panel=SEARCH)] = 10,
     searcher: options.Searcher = "auto",
     prior: options.Prior = "auto",
     seed: options.Seed = 0,
@@ -75,9 +106,7 @@ def sweep(
     candidates: options.Candidates = 3,
     runs: options.Runs = None,
     ray: RayAddress = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what it would take (runs, hours, money) and run nothing.")
-    ] = False,
+    dry_run: SweepDryRun = False,
     results: Results = RESULTS,
     storage: Storage = None,
     form: SweepFormat = "text",
@@ -166,7 +195,7 @@ def status(
         str | None, typer.Argument(help="Sweep; default: the newest one.", autocompletion=complete.sweeps)
     ] = None,
     results: Results = RESULTS,
-    form: Annotated[str, typer.Option("--format", help="text or json.")] = "text",
+    form: Format = "text",
 ) -> None:
     """Show the progress of a sweep that another process drives.
 
@@ -183,7 +212,7 @@ def status(
         return
     done = sum(row["state"] == "done" for row in status["studies"])
     state = "a process drives it" if status["driven"] else "nobody drives it"
-    print(f"sweep {sweep.name}: {done} of {len(status['studies'])} studies done; {state}")
+    print(f"sweep {sweep.name}: {done} of {show_count(len(status['studies']), 'study')} done; {state}")
     if status["studies"]:
         print(plain(status["studies"]))
     if not status["driven"] and sweep.result is None:
@@ -232,13 +261,17 @@ def watched(form: str) -> Iterator[Any]:
     """What is told how a sweep goes: a table, lines, or JSON lines."""
     from rich.console import Console
 
-    from damoos.report.sweep.progress import JsonLines, Lines, LiveTable
+    from damoos.report.sweep.progress import JsonLines, Lines, LiveTable, Silent
 
     console = Console(stderr=True)
     if form == "jsonl":
         display: Any = JsonLines(sys.stdout)
+    elif loudness.get() is Loudness.QUIET:
+        display = Silent()
+    elif console.is_terminal and loudness.get() is not Loudness.VERBOSE:
+        display = LiveTable(console)
     else:
-        display = LiveTable(console) if console.is_terminal else Lines(console)
+        display = Lines(console)
     try:
         yield display
     finally:
@@ -255,7 +288,8 @@ def _print_estimate(config: Any, form: str) -> None:
     for row in rows:
         money = "" if row["usd"] is None else f", {_money(row['usd'], row['usd_real'])} USD"
         print(
-            f"{row['machine']:<12} {row['studies']} studies, {row['trials']} trials, {row['runs']} runs,"
+            f"{row['machine']:<12} {show_count(row['studies'], 'study')}, {show_count(row['trials'], 'trial')},"
+            f" {show_count(row['runs'], 'run')},"
             f" about {_hours(row['hours'], row['hours_real'])} h{money}"
         )
     total = sum(row["hours"] for row in rows), sum(row["hours_real"] for row in rows)
@@ -287,8 +321,8 @@ def check(said: dict[str, Any], listed: bool) -> None:
 
 
 def _failed(said: dict[str, Any]) -> str:
-    failures = said["failures"]
+    failures, count = said["failures"], show_count(len(said["studies"]), "study")
     return (
-        f"sweep '{said['sweep']}': {len(failures)} of {len(said['studies'])} studies failed, the first one:"
+        f"sweep '{said['sweep']}': {len(failures)} of {count} failed, the first one:"
         f" {failures[0]['error']}; 'damoos resume {said['sweep']}' tries them again"
     )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from damoos.cli import complete
-from damoos.cli.common import Format, check_format, comma_separated, print_rows, say
+from damoos.cli.common import OUTPUT, Format, check_format, comma_separated, print_rows, say
 
 FAILED = 1
 
@@ -88,7 +88,13 @@ def new(path: Annotated[Path, typer.Argument(help="File to write, such as mine.t
 
 @workloads.command()
 def install(
-    suite: Annotated[str, typer.Argument(help="parsec3, splash2x, splash3, cassandra, ycsb, spark or duckdb.")],
+    suite: Annotated[
+        str,
+        typer.Argument(
+            help="parsec3, splash2x, splash3, cassandra, ycsb, spark or duckdb.",
+            autocompletion=complete.choices(*complete.SUITES),
+        ),
+    ],
     source: Annotated[str, typer.Option("--from", help="Folder with the suite, or a URL that git can clone.")],
     machine: Annotated[
         str, typer.Option(help="Guest in which each program is tried once.", autocompletion=complete.machines)
@@ -157,7 +163,15 @@ def check_models(
 def measure_workloads(
     names: _Names,
     machine: _Machine = "guest",
-    form: Annotated[str, typer.Option("--format", help="text, json or markdown.")] = "text",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="text, json or markdown.",
+            autocompletion=complete.choices("text", "json", "markdown"),
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "text",
 ) -> None:
     """Run workloads without a scheme and under the manual one: time, memory, their own metrics.
 

@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 from damoos.common import atomic_file, paths
+from damoos.common.cache import mark_used
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _PARTS = ("__init__.py", "errors.py", "units.py", "damon/**/*.py", "agent/**/*.py")
@@ -36,6 +37,7 @@ def agent_bundle() -> Path:
     path = paths.cache() / "agent" / f"damoos-agent-{hashed.hexdigest()[:16]}.pyz"
     if not path.exists():
         atomic_file.fill(path, [_zipped(sources)], mode=0o666)
+    mark_used(path)
     return path
 
 

@@ -14,7 +14,7 @@ from damoos.errors import ConfigError, nearest
 from damoos.machines.base import Conditions, Machine
 from damoos.machines.ssh import SshEndpoint, SshMachine
 from damoos.model.quantities import SomeSize, checked
-from damoos.units import format_bytes, parse_bytes
+from damoos.units import format_bytes, parse_bytes, show_count
 
 KERNEL = "DAMOOS_KERNEL"
 """Environment variable with the kernel of guests for which neither the command nor the machine file names one."""
@@ -235,9 +235,9 @@ def _description(file: MachineFile) -> str:
     paper = file.paper_guest
     vcpus, mem_bytes = paper.scaled()
     if paper.scale == 1:
-        return f"{file.description}: {vcpus} vCPUs, {mem_bytes >> 30} GiB"
+        return f"{file.description}: {show_count(vcpus, 'vCPU')}, {mem_bytes >> 30} GiB"
     return (
         f"{file.description}, scaled 1/{paper.scale}: {vcpus} vCPU, {mem_bytes >> 20} MiB"
-        f" (the paper's guest on {paper.instance}: {paper.host_vcpus // 2} vCPUs,"
+        f" (the paper's guest on {paper.instance}: {show_count(paper.host_vcpus // 2, 'vCPU')},"
         f" {parse_bytes(paper.host_memory) >> 32} GiB)"
     )

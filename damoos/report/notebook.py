@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from damoos.common import html
 from damoos.model.trial import Run, Score, best_of
 from damoos.study.steps import Watcher
-from damoos.units import show_clock, show_score
+from damoos.units import show_clock, show_count, show_score
 
 if TYPE_CHECKING:
     from damoos.study.study import EvaluationStudy, Study
@@ -138,7 +138,7 @@ class BarWatcher(Watcher):
     def _draw(self) -> None:
         best = "" if self._best is None else f", best score {show_score(self._best)}"
         left = f", about {show_clock(self._left_s)} left" if self._left_s else ""
-        text = f"{self._name}: {self._done} of {self._total} runs{best}{left}"
+        text = f"{self._name}: {self._done} of {show_count(self._total, 'run')}{best}{left}"
         self._show(text, self._done, self._total, self._news)
 
 
@@ -169,5 +169,5 @@ class BarEvents:
         total = sum(row["nr_samples"] for row in rows)
         trials = sum(row["nr_samples"] if row["state"] in ("done", "failed") else row["trials"] for row in rows)
         done = sum(row["state"] == "done" for row in rows)
-        text = f"{self._name}: {done} of {len(rows)} studies, {trials} of {total} trials"
+        text = f"{self._name}: {done} of {show_count(len(rows), 'study')}, {trials} of {show_count(total, 'trial')}"
         self._show(text, trials if total else None, max(total, 1), self._news)

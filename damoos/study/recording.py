@@ -17,6 +17,7 @@ from damoos.recordings.recording import Recording
 from damoos.store.artifacts import Artifacts
 from damoos.study import jobs
 from damoos.study.run_config import RunConfig
+from damoos.units import show_count
 
 Say = Callable[[str], None]
 
@@ -54,5 +55,5 @@ def record(config: RunConfig, policy: RecordPolicy, results: Path, say: Say) -> 
     if measurement.provenance["record"]["full"]:
         say(f"the recording reached its largest size, {policy.sz_bytes >> 20} MiB (--size), before the run ended")
     if lost := measurement.provenance["record"]["lost_events"]:
-        say(f"the kernel overwrote {lost} events before they were read; their snapshots are left out")
+        say(f"the kernel overwrote {show_count(lost, 'event')} before they were read; their snapshots are left out")
     return replace(recording, path=path)

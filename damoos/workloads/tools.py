@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from damoos.common import paths
+from damoos.common.cache import mark_used
 from damoos.errors import MachineError, UnsupportedError, nearest
 
 TOOLS = ("mempat", "kvload")
@@ -45,6 +46,7 @@ def tool(name: str, arch: str = "") -> Path:
     program = paths.cache() / "programs" / key / name
     if not program.is_file():
         _compile(source, program, arch, flags)
+    mark_used(program.parent)
     return program
 
 

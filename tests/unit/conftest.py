@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +65,17 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMachine]:
     )
     monkeypatch.setattr("damoos.report.study.tuning.draw", lambda *_: [])
     return made
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeMachine], FakeMachine]:
+    """Every name is that of the machine that is given."""
+
+    def use(machine: FakeMachine) -> FakeMachine:
+        monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: machine)
+        return machine
+
+    return use
 
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from damoos.common import paths
+from damoos.common.cache import mark_used
 from damoos.errors import MachineError, UnsupportedError
 from damoos.machines.guest.architecture import Architecture, host
 
@@ -148,6 +149,7 @@ def image(
                 having += f" for {chosen.name}" if foreign else ""
                 say(f"building the guest image, a small Debian{having}: once, about a minute")
                 _build(target, more, chosen)
+    mark_used(target)
     return Image(target)
 
 

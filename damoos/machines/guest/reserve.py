@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from damoos.machines.guest import locks, memory
+from damoos.units import show_count
 
 SAY_AFTER_S = 1.0
 _POLL_S = 0.05
@@ -86,7 +87,9 @@ class Reservation:
 
     def take(self) -> None:
         """Wait for CPUs, and run on them only."""
-        notice = _Notice(self._say, f"waiting until {self._wanted()} CPUs of this host are free of other guests")
+        wanted = self._wanted()
+        waited = f"{show_count(wanted, 'CPU')} of this host {'is' if wanted == 1 else 'are'} free of other guests"
+        notice = _Notice(self._say, f"waiting until {waited}")
         gate = self._at_the_gate(notice)
         try:
             while not (cpus := self._collected()):

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from damoos.units import show_count
+
 
 def text(result: Mapping[str, Any]) -> str:
     """What `damoos.comparison.kernels.KernelComparison.conduct` returns, for a terminal."""
-    lines = [f"{result['workload']} ({result['variant']}) on {result['machine']}, {result['rounds']} rounds"]
+    lines = [
+        f"{result['workload']} ({result['variant']}) on {result['machine']}, {show_count(result['rounds'], 'round')}"
+    ]
     if result["note"]:
         lines.append(result["note"])
     for kernel in result["kernels"]:

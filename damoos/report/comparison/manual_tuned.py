@@ -18,7 +18,7 @@ from damoos.statistics.arms import MANUAL, TUNED
 from damoos.statistics.limits import Standing
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import slug
-from damoos.units import show_score
+from damoos.units import show_count, show_score
 
 Machine = Mapping[str, Any]
 _TITLES = {"slowdown": "slowdown", "saving": "RSS saving", "score": "score"}
@@ -64,7 +64,8 @@ def _section(machine: Machine) -> str:
 
 def _machine(machine: Machine) -> Iterator[str]:
     good = [pair for pair in machine["studies"] if not pair["error"]]
-    yield f"{machine['machine']}: {len(good)} of {len(machine['studies'])} studies have both schemes validated"
+    count = show_count(len(machine["studies"]), "study")
+    yield f"{machine['machine']}: {len(good)} of {count} with both schemes validated"
     width = max((len(_name(pair)) for pair in good), default=0)
     if good:
         yield f"  {'workload':<{width}}  {'scheme':<6}  {'slowdown':<22}  {'RSS saving':<22}  score"

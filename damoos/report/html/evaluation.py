@@ -14,6 +14,7 @@ from damoos.report.html import document, fleet, shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.store.studies import slug
 from damoos.sweeps.sweep import Sweep
+from damoos.units import show_count
 
 Machine = Mapping[str, Any]
 _LIMITS = (
@@ -60,12 +61,12 @@ def context(found: fleet.Fleet, machines: Sequence[Machine]) -> dict[str, Any]:
     """What the template shows beside the figures."""
     results = list(found.results.values())
     sweep = found.sweep
-    workloads = shown.counted(len(sweep.config.workloads), "workload")
+    workloads = show_count(len(sweep.config.workloads), "workload")
     return {
         "name": sweep.name,
-        "heading": f"{len(results[0]['configs'])} configurations on {workloads}",
-        "under": f"{shown.counted(len(sweep.config.machines), 'machine')}, {results[0]['repeats']} blocks each;"
-        f" begun {found.created[:10]}",
+        "heading": f"{show_count(len(results[0]['configs']), 'configuration')} on {workloads}",
+        "under": f"{show_count(len(sweep.config.machines), 'machine')},"
+        f" {show_count(results[0]['repeats'], 'block')} each; begun {found.created[:10]}",
         **_verdict(found, machines),
         "averages": _averages(machines),
         "averages_say": _AVERAGES,

@@ -16,6 +16,7 @@ from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.statistics.limits import Standing
 from damoos.study.study import EvaluationStudy, Study, open_study
 from damoos.sweeps.sweep import Sweep
+from damoos.units import show_count
 
 Result = Mapping[str, Any]
 
@@ -162,7 +163,7 @@ def machines_say(found: Fleet) -> str:
     out = {name: about["error"] for name, about in found.said.get("machines", {}).items() if about.get("error")}
     words = [f"{name} was given up ({error})" for name, error in out.items()]
     words += [
-        f"runs were repeated on {name} ({shown.counted(number, 'time')})"
+        f"runs were repeated on {name} ({show_count(number, 'time')})"
         for name, number in retries.items()
         if name not in out
     ]

@@ -14,6 +14,7 @@ from damoos.report.html import document, fleet, shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
 from damoos.store.studies import slug
 from damoos.sweeps.sweep import Sweep
+from damoos.units import show_count
 
 
 def write(sweep: Sweep, path: Path) -> list[Path]:
@@ -45,14 +46,14 @@ _SAVED = (
 
 def _context(found: fleet.Fleet, entries: Sequence[Entry], machines: Sequence[dict[str, Any]]) -> dict[str, Any]:
     sweep = found.sweep
-    count = shown.counted(len({one["workload"] for one in entries}), "workload")
+    count = show_count(len({one["workload"] for one in entries}), "workload")
     left = len(sweep.config.configs()) - len(entries)
     return {
         "name": sweep.name,
-        "heading": f"{len(entries[0]['policies'])} policies on {count}",
-        "under": f"{shown.counted(len(machines), 'machine')}; begun {found.created[:10]}",
+        "heading": f"{show_count(len(entries[0]['policies']), 'policy')} on {count}",
+        "under": f"{show_count(len(machines), 'machine')}; begun {found.created[:10]}",
         "verdict": " ".join(map(_verdict, machines)),
-        "caution": f"{shown.counted(left, 'study')} of it are not finished yet." if left else "",
+        "caution": f"{show_count(left, 'study')} of it are not finished yet." if left else "",
         "whole": [(league.title(machine), league.says(machine), _whole(machine)) for machine in machines],
         "each": [(league.title(machine), _each(machine, entries)) for machine in machines],
         "arms": _arms(entries),

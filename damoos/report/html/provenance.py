@@ -12,6 +12,7 @@ from damoos.model.trial import Run
 from damoos.report.html import shown
 from damoos.study.config import StudyConfig
 from damoos.study.study import EvaluationStudy, Study
+from damoos.units import show_count
 
 Result = Mapping[str, Any]
 
@@ -33,7 +34,7 @@ def cost(study: Study, result: Result, runs: Sequence[Run]) -> dict[str, str]:
     stopped = result["early_abort"]
     if stopped["runs"]:
         entries["Saved by stopping early"] = (
-            f"about {shown.duration(stopped['saved_s'])} of workload time, by {shown.counted(stopped['runs'], 'trial')}"
+            f"about {shown.duration(stopped['saved_s'])} of workload time, by {show_count(stopped['runs'], 'trial')}"
         )
     usd_hour = prices.price_hour(study.config.machine)
     price = "nobody has said one"

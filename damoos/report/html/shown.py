@@ -104,13 +104,6 @@ def duration(value_s: float) -> str:
     return f"{minutes} min {left:02d} s" if minutes else f"{left} s"
 
 
-def counted(number: int, noun: str) -> str:
-    """``1 machine``, ``3 machines``, ``2 studies``."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun[:-1]}ies" if noun.endswith("y") else f"{number} {noun}s"
-
-
 def listed(words: Iterable[str]) -> str:
     """Words with commas, and an "and" before the last."""
     all_words = list(words)

@@ -19,7 +19,7 @@ from damoos.scorers.cost import Prices
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.store.studies import slug
 from damoos.sweeps.sweep import Sweep
-from damoos.units import show_bytes
+from damoos.units import show_bytes, show_count
 
 # The verdicts in the words of a table.
 VERDICTS = {TUNED: "tuned is best", MANUAL: "manual is best", BASELINE: "leave it alone"}
@@ -100,8 +100,9 @@ def context(found: fleet.Fleet, prices: Prices | None) -> dict[str, Any]:
     nr_workloads, nr_machines = len(sweep.config.workloads), len(sweep.config.machines)
     return {
         "name": sweep.name,
-        "heading": f"{shown.counted(nr_workloads, 'workload')} on {shown.counted(nr_machines, 'machine')}",
-        "under": f"{len(found.rows)} studies, {len(found.results)} of them finished; begun {found.created[:10]}",
+        "heading": f"{show_count(nr_workloads, 'workload')} on {show_count(nr_machines, 'machine')}",
+        "under": f"{show_count(len(found.rows), 'study')}, {len(found.results)} of them finished;"
+        f" begun {found.created[:10]}",
         **_verdict(found, totals),
         **_tiles(found, totals, prices),
         "machines": fleet.machines(found),
@@ -122,7 +123,7 @@ def _verdict(found: fleet.Fleet, totals: Totals) -> dict[str, str]:
     }
     parts = [f"{words} in {number} of {len(verdicts)}" for words, number in counts.items() if number]
     failed = len(found.failures)
-    caution = f"{shown.counted(failed, 'study')} failed; the table has the reasons." if failed else ""
+    caution = f"{show_count(failed, 'study')} failed; the table has the reasons." if failed else ""
     text = shown.listed(parts)
     left = len(found.rows) - len(found.results) - failed
     caution += f" {left} are not finished; damoos resume {found.sweep.name} goes on with them." if left > 0 else ""
@@ -148,7 +149,7 @@ def _tiles(found: fleet.Fleet, totals: Totals, prices: Prices | None) -> dict[st
     tiles.append(Tile("Limits broken", f"{totals.broken_tuned} of {totals.judged}", broken))
     hours, usd = found.spent
     tiles.append(Tile("Machine time", shown.duration(hours * 3600), "" if usd is None else f"{usd:,.2f} USD"))
-    kept = shown.counted(totals.counted, "tuned scheme")
+    kept = show_count(totals.counted, "tuned scheme")
     says = f"Totals count {kept} that kept the limits of the score on fresh runs, one process each."
     if totals.models:
         says += f" {totals.models} of them ran models of their workloads, whose memory is scaled down."

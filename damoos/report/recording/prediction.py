@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from damoos.common import html
 from damoos.recordings.recording import Recording
-from damoos.units import show_score
+from damoos.units import show_count, show_score
 
 if TYPE_CHECKING:
     from damoos.prediction.forecast import Forecast
@@ -24,7 +24,7 @@ def heading(recording: Recording) -> str:
     about = recording.about
     return (
         f"{about.get('workload')} ({about.get('variant')}) on {about.get('machine')}: Linux {about.get('kernel')},"
-        f" {about.get('emulation') or about.get('accel')}; {recording.nr_snapshots} snapshots"
+        f" {about.get('emulation') or about.get('accel')}; {show_count(recording.nr_snapshots, 'snapshot')}"
     )
 
 

@@ -9,7 +9,7 @@ from damoos.report.charts.style import BLUE
 from damoos.report.study.tuning import title
 from damoos.study.frontier import Expected, Prospect
 from damoos.study.study import Study
-from damoos.units import show_score
+from damoos.units import show_count, show_score
 
 # The slowdown that somebody allows who would rather lose nothing.
 CAREFUL = 0.02
@@ -50,7 +50,7 @@ def single(study: Study, limits: Sequence[str], prospect: Prospect | None) -> st
             " alone, or search under this limit in a study of its own"
         )
     score = f"{show_score(prospect.score.mean)} [{show_score(prospect.score.low)}, {show_score(prospect.score.high)}]"
-    tried = f"tried in {prospect.runs} runs" if prospect.runs else "never tried itself"
+    tried = f"tried in {show_count(prospect.runs, 'run')}" if prospect.runs else "never tried itself"
     words = " ".join(f"--limit '{limit}'" for limit in limits)
     return "\n".join(
         [

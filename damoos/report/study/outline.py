@@ -5,7 +5,7 @@ from __future__ import annotations
 from damoos.model.conditional import POLICY
 from damoos.model.space import Param
 from damoos.study.outline import Outline
-from damoos.units import show_clock
+from damoos.units import show_clock, show_count
 
 
 def text(found: Outline) -> str:
@@ -23,7 +23,7 @@ def text(found: Outline) -> str:
         *((("space" if number == 0 else ""), line) for number, line in enumerate(space)),
         ("score", ", ".join([found.score, *found.limits])),
         ("searcher", found.searcher),
-        ("runs", f"{rounds}: {found.baselines} baselines, {found.trials} trials, then the validation"),
+        ("runs", f"{rounds}: {show_count(found.baselines, 'baseline')}, {found.trials} trials, then the validation"),
         *((("time" if number == 0 else ""), line) for number, line in enumerate(_times(found))),
         ("study", _study(found)),
     ]
@@ -53,4 +53,4 @@ def _times(found: Outline) -> list[str]:
 def _study(found: Outline) -> str:
     if found.goes_on is None:
         return "a new one"
-    return f"{found.goes_on} continues, {found.done} runs are done; --new begins another one"
+    return f"{found.goes_on} continues, {show_count(found.done, 'run')} of it done; --new begins another one"

@@ -16,11 +16,51 @@ from damoos.study.study import EvaluationStudy, Study
 from damoos.units import format_us, show_bytes, show_clock
 
 
-class LineWatcher(Watcher):
-    """One line for each event."""
+class Count:
+    """How many runs have ended, of how many that are expected: of one study, or of several that take turns."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self) -> None:
+        self._done, self._total = 0, 0
+
+    def begin(self, total: int, done: int) -> None:
+        """A study begins or goes on."""
+        self._done += done
+        self._total += total
+
+    def end(self) -> str:
+        """A run has ended; tells which one that was."""
+        self._done += 1
+        return self._text(self._done)
+
+    def running(self) -> str:
+        """Which one runs."""
+        return self._text(self._done + 1)
+
+    def _text(self, number: int) -> str:
+        # A verdict that is not clear after two rounds takes more runs than were counted on.
+        return f"run {number} of about {max(number, self._total)}"
+
+
+def _left(seconds: float | None) -> str:
+    return "" if not seconds else f", about {show_clock(seconds)} left"
+
+
+class LineWatcher(Watcher):
+    """One line for each run that ends.
+
+    Parameters
+    ----------
+    console : rich.console.Console
+    verbose : bool
+        A line for each that begins, too, and all that it has measured.
+    """
+
+    def __init__(self, console: Console, verbose: bool = False) -> None:
         self._console = console
+        self._verbose = verbose
+        self._count = Count()
+        self._left_s: float | None = None
+        self._since = 0.0
         self.study: Study | EvaluationStudy | None = None
 
     def say(self, text: str) -> None:
@@ -30,14 +70,26 @@ class LineWatcher(Watcher):
     def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """Say what is going to happen, models and scales first."""
         self.study = study
+        self._count.begin(total, done)
         for line in _banner(study):
             self.say(line)
-        self.say(f"study {study.name}: {total} runs" + (f", {done} of them done already" if done else ""))
+        self.say(f"study {study.name}: about {total} runs" + (f", {done} of them done already" if done else ""))
+
+    def started(self, run: Run, left_s: float | None) -> None:
+        """Keep the time."""
+        self._left_s, self._since = left_s, time.monotonic()
+        if self._verbose:
+            self.say(f"{self._count.running()} begins: {run.key}, {point(run, self.study)}{_left(left_s)}")
 
     def finished(self, run: Run, score: Score | None) -> None:
-        """Print the run's numbers."""
+        """Print the run's numbers, and how far the study is."""
         runtime, rss, word = outcome(run, score)
-        self.say(f"{run.key:<26} {point(run, self.study):<18} {runtime:>9} {rss:>9}  {word}".rstrip())
+        numbers = f"{run.key:<26} {point(run, self.study):<18} {runtime:>9} {rss:>9}  {word}".rstrip()
+        left_s = None if self._left_s is None else self._left_s - (time.monotonic() - self._since)
+        self.say(f"{numbers}  ({self._count.end()}{_left(left_s and max(0.0, left_s))})")
+        if self._verbose and run.measurement:
+            for name, value in sorted(run.measurement.metrics.items()):
+                self.say(f"    {name} = {value:g}")
 
 
 class TableWatcher(Watcher):
@@ -46,6 +98,7 @@ class TableWatcher(Watcher):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._lines = LineWatcher(console)
+        self._count = Count()
         self.study: Study | EvaluationStudy | None = None
         self._rows: dict[str, tuple[Run, Score | None]] = {}
         self._running: Run | None = None
@@ -61,6 +114,7 @@ class TableWatcher(Watcher):
         """Show the table, with what an earlier go has finished."""
         self.study = study
         self._lines.begin(study, total, done)
+        self._count.begin(total, done)
         self._rows = {run.key: (run, score) for run, score in scored(study)}
         self._live.start()
 
@@ -71,6 +125,7 @@ class TableWatcher(Watcher):
     def finished(self, run: Run, score: Score | None) -> None:
         """Add a row."""
         self._rows[run.key] = run, score
+        self._count.end()
         self._running = None
 
     def stop(self) -> None:
@@ -95,14 +150,27 @@ class TableWatcher(Watcher):
         if self._running is None:
             return ""
         passed = time.monotonic() - self._since
-        left = "" if self._left_s is None else f", about {show_clock(max(0.0, self._left_s - passed))} left"
-        return f"running {self._running.key} ({point(self._running, self.study)}) for {show_clock(passed)}{left}"
+        left = _left(None if self._left_s is None else max(0.0, self._left_s - passed))
+        what = f"{self._running.key} ({point(self._running, self.study)})"
+        return f"{self._count.running()}: {what} for {show_clock(passed)}{left}"
 
 
-def watcher() -> LineWatcher | TableWatcher:
-    """The one that fits standard error."""
+class QuietWatcher(Watcher):
+    """Tells nothing, and knows the study."""
+
+    study: Study | EvaluationStudy | None = None
+
+    def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
+        """Keep it."""
+        self.study = study
+
+
+def watcher(quiet: bool = False, verbose: bool = False) -> QuietWatcher | LineWatcher | TableWatcher:
+    """The one that fits standard error, and what its reader asked for."""
+    if quiet:
+        return QuietWatcher()
     console = Console(stderr=True)
-    return TableWatcher(console) if console.is_terminal else LineWatcher(console)
+    return TableWatcher(console) if console.is_terminal and not verbose else LineWatcher(console, verbose)
 
 
 def _banner(study: Study | EvaluationStudy) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from damoos.common import html
 from damoos.report.tables import STANDINGS
-from damoos.units import show_bytes, show_score
+from damoos.units import show_bytes, show_count, show_score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,19 +48,20 @@ def summary(result: dict[str, Any]) -> str:
     if result.get("of"):
         limits = " and ".join(result["score"]["limits"])
         lines.append(
-            f"its trials and {len(result['baselines'])} baselines are those of {result['of']}, now under {limits}"
+            f"its trials and {show_count(len(result['baselines']), 'baseline')} are those of {result['of']},"
+            f" now under {limits}"
         )
     if memory := result.get("memory_limits"):
         lines.append("each run was limited: " + ", ".join(f"{file} {show_bytes(sz)}" for file, sz in memory.items()))
     drift = result["drift"]
     lines.append(
-        f"{len(result['trials'])} trials, {len(result['baselines'])} interleaved baselines"
+        f"{show_count(len(result['trials']), 'trial')}, {show_count(len(result['baselines']), 'interleaved baseline')}"
         f" (drift: runtime {drift['runtime_s']:.2%}, RSS {drift['rss_avg_bytes']:.2%}), {result['elapsed_s']:.0f} s"
     )
     stopped = result["early_abort"]
     if stopped["runs"]:
         lines.append(
-            f"{stopped['runs']} trials stopped early, as they had certainly broken the limit:"
+            f"{show_count(stopped['runs'], 'trial')} stopped early, as they had certainly broken the limit:"
             f" about {stopped['saved_s']:.0f} s of workload saved"
         )
     lines += _transfer(result.get("transfer"))
@@ -72,7 +73,7 @@ def summary(result: dict[str, Any]) -> str:
         limit = STANDINGS[arm["limits"]]
         lines.append(
             f"  {name:<10} score {score}  runtime {arm['runtime_s']:.2f} s  RSS {show_bytes(arm['rss_avg_bytes'])}"
-            f"  net {show_bytes(arm['net_avg_bytes'])}  ({arm['repeats']} runs)  {limit}".rstrip()
+            f"  net {show_bytes(arm['net_avg_bytes'])}  ({show_count(arm['repeats'], 'run')})  {limit}".rstrip()
         )
         reported = arm.get("reports", {})
         if set(reported) - {"ops", "ops_per_s"}:  # a fixed number of operations says no more than the runtime
@@ -104,7 +105,7 @@ def to_html(result: dict[str, Any], trials: pd.DataFrame) -> str:
     columns = ("", "score", "95 %", "runtime", "RSS", "runs", "")
     parts = [html.pairs(about), html.table(columns, (_arm(name, arm) for name, arm in arms.items()))]
     shown = html.Html(trials.to_html(index=False, border=0, na_rep="", float_format="{:.4g}".format))
-    return html.section(f"study {result['study']}", *parts, html.folded(f"{len(trials)} trials", shown))
+    return html.section(f"study {result['study']}", *parts, html.folded(show_count(len(trials), "trial"), shown))
 
 
 def _arm(name: str, arm: dict[str, Any]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, RED
 from damoos.report.tables import STANDINGS
 from damoos.searchers.base import feasible, value
 from damoos.study.study import Study
-from damoos.units import MIB
+from damoos.units import MIB, show_count
 
 Result = Mapping[str, Any]
 # What an axis shows: how many of a parameter's units make one of it, and its name.
@@ -46,7 +46,7 @@ def chart(study: Study) -> Chart:
         ],
         columns=min(2, len(params)),
         panel_name="param",
-        text=[result["verdict_text"]] if result else [f"{len(trials)} trials so far"],
+        text=[result["verdict_text"]] if result else [f"{show_count(len(trials), 'trial')} so far"],
     )
 
 
@@ -208,6 +208,6 @@ def _validated(study: Study, param: Param, chosen: Params, result: Result) -> li
             layers.append(Points(words, at, score, colour=RED, marker="x-thick"))
             continue
         low, high = validated["score_ci95"] or NONE
-        words = f"{arm}, validated ({validated['repeats']} runs, 95 %)"
+        words = f"{arm}, validated ({show_count(validated['repeats'], 'run')}, 95 %)"
         layers.append(Points(words, at, score, [low], [high], colour, marker))
     return layers

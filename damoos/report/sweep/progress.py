@@ -13,7 +13,7 @@ from rich.table import Table
 
 from damoos.common import html
 from damoos.report.tables import percent
-from damoos.units import show_clock, show_score
+from damoos.units import show_clock, show_count, show_score
 
 Row = Mapping[str, Any]
 _COLUMNS = (
@@ -33,6 +33,16 @@ class JsonLines:
         if kind == "rows":
             return  # for those who draw them all again and again
         print(json.dumps({"event": kind, "t": round(time.time(), 3), **said}), file=self._out, flush=True)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Silent:
+    """Nothing of it."""
+
+    def __call__(self, kind: str, said: dict[str, Any]) -> None:
+        """Take an event."""
 
     def close(self) -> None:
         """Nothing is held."""
@@ -144,7 +154,7 @@ def _line(kind: str, said: Mapping[str, Any]) -> str:
     if kind == "say":
         return f"{said['study']}: {said['text']}" if said["study"] else said["text"]
     if kind == "sweep":
-        return f"sweep {said['sweep']}: {said['studies']} studies, {said['left']} of them to do"
+        return f"sweep {said['sweep']}: {show_count(said['studies'], 'study')}, {said['left']} of them to do"
     if kind == "machine":
         return f"machine {said['machine']} is " + ("fit" if said["fit"] else said.get("error", "unfit"))
     if kind == "retry":

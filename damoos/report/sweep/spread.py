@@ -17,6 +17,7 @@ from damoos.searchers.base import feasible, value
 from damoos.statistics.arms import MANUAL, TUNED
 from damoos.statistics.limits import Standing
 from damoos.study.study import Study
+from damoos.units import show_count
 
 Machine = Mapping[str, Any]
 # Points of a curve, and the quantiles between which its band lies.
@@ -81,5 +82,5 @@ def averages(found: Sequence[Machine], direction: str) -> list[dict[str, Any]]:
             for arm in (MANUAL, TUNED)
         }
         studies.append({"study": None, "workload": name, "variant": group[0]["variant"], "error": "", **arms})
-    title = f"means over {len(found)} machines" if by_workload else f"means over {len(workloads)} workloads"
+    title = f"means over {show_count(len(found), 'machine') if by_workload else show_count(len(workloads), 'workload')}"
     return [{"machine": title, "studies": studies, "average": manual_tuned.summary(studies, direction), "paper": None}]

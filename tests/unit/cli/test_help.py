@@ -135,3 +135,58 @@ def test_neither_help_nor_completion_imports_what_is_heavy() -> None:
     code = f"import sys, damoos.cli, damoos.cli.complete; print({heavy!r} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def sections(words: tuple[str, ...]) -> dict[str, int]:
+    """The sections of a command's help, with how many options each has."""
+    command = ALL[words]
+    shown = command.get_help(command.make_context(words[-1], [], resilient_parsing=True))
+    found: dict[str, int] = {}
+    title = ""
+    for line in shown.splitlines():
+        if re.fullmatch(r"[A-Z][A-Za-z ]*:", line):
+            title = line[:-1]
+            found[title] = 0
+        elif re.match(r"  (-|[A-Z]+ <)", line) and title:
+            found[title] += 1
+    return found
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_help_that_is_longer_than_a_screen_has_sections(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert sections(words).get("Options", 0) <= 12
+
+
+def test_the_help_of_tune_begins_with_the_ten_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found = sections(("damoos", "tune"))
+    assert found["Most used"] == 10
+    assert list(found) == ["Most used", "What", "Where", "Policy", "Search", "Score", "Output", "General", "Example"]
+
+
+# What people type as they like: names, paths, numbers, times, sizes, expressions.
+FREE = {
+    "address", "aggregation", "bzimage", "candidates", "cliffs", "command", "curve_seed", "curves", "duration",
+    "generate", "intervals", "into", "like", "limits", "maximize", "max_freq", "max_regions", "memory", "metrics",
+    "min_accesses", "min_regions", "minimize", "modules", "new", "noise", "output", "packages", "params", "path",
+    "pid", "pid_file", "plateaus", "port", "prices", "ray", "repeats", "results", "rounds", "run_limit", "runs",
+    "sample", "scheme", "seed", "seeds", "settle", "size", "sizes", "slowdown", "source", "storage", "surface",
+    "surfaces", "target", "time", "time_limit", "tolerance", "trials", "tunables", "unit_work", "unused", "update",
+    "weights", "write_limit", "fd",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_every_closed_choice_is_completed(words: tuple[str, ...]) -> None:
+    missing = {
+        param.name
+        for param in ALL[words].params
+        if not getattr(param, "is_flag", False)
+        and param.name not in FREE
+        and param._custom_shell_complete is None
+        and param.name not in ("install_completion", "show_completion")
+    }
+    assert missing == (set() if words[-2:] not in (("kernel", "add"), ("plugin", "new")) else {"name"})

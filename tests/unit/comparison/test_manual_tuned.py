@@ -96,7 +96,7 @@ def test_a_study_without_a_tuned_scheme_is_left_out_and_named(fleet, tmp_path: P
     assert b["average"] is None
     assert b["studies"][0]["error"] == "no trial kept the limits of its score"
     found = comparisons.compare([other.name], results=tmp_path)
-    assert "0 of 1 studies have both schemes validated" in repr(found)
+    assert "0 of 1 study with both schemes validated" in repr(found)
     assert len(found.write(tmp_path / "here")) == 2  # no figure of nothing
 
 

@@ -49,7 +49,7 @@ def test_an_unfinished_study_goes_on(fake, tmp_path: Path) -> None:  # type: ign
     found = outline(config, store)
     assert (found.goes_on, found.done) == (store.names()[0], 4)
     assert [known.source for known in found.run_times] == store.names()
-    assert f"{found.goes_on} continues, 4 runs are done" in text(found)
+    assert f"{found.goes_on} continues, 4 runs of it done" in text(found)
     assert outline(config, store, new=True).goes_on is None
 
 

@@ -126,7 +126,7 @@ def test_of_three_damoos_on_two_cpus_one_waits_and_says_so(other) -> None:
     theirs = [first.says(), second.says()]
     assert sorted(theirs) == [str(cpu) for cpu in CPUS]
     third.tell()
-    assert third.says() == "waiting until 1 CPUs of this host are free of other guests"
+    assert third.says() == "waiting until 1 CPU of this host is free of other guests"
     second.tell()
     assert third.says() == theirs[1]
 
