@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from damoos.common import user_file
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Space
 from damoos.model.trial import Score
@@ -94,7 +95,7 @@ def load(folder: Path) -> list[Curve]:
 
 def _read(file: Path) -> Curve:
     try:
-        raw = json.loads(file.read_text())
+        raw = json.loads(user_file.read_bytes(file))
         ages = np.array(raw["values"], dtype=np.int64)
         score = np.array([np.nan if value is None else value for value in raw["score"]], dtype=np.float64)
         unit, name = raw["unit"], str(raw["workload"])

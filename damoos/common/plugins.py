@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import queue
 import sysconfig
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -57,6 +59,33 @@ def _place(error: BaseException) -> str:
     folder = Path(foreign[0].filename).parent
     last = [frame for frame in foreign if Path(frame.filename).is_relative_to(folder)][-1]
     return f" ({Path(last.filename).name}:{last.lineno})"
+
+
+def answer(what: str, limit_s: float, function: Callable[..., _T], *words: Any) -> _T:
+    """What a function of others returns; one that does not return is given up.
+
+    Its thread cannot be ended and may take a CPU until this process ends, so nothing must be measured beside it.
+
+    Raises
+    ------
+    PluginError : it took longer than that, in seconds
+    """
+    answers: queue.SimpleQueue[tuple[_T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def call() -> None:
+        try:
+            answers.put((function(*words), None))
+        except BaseException as error:
+            answers.put((None, error))
+
+    threading.Thread(target=call, daemon=True, name=what).start()
+    try:
+        found, error = answers.get(timeout=limit_s)
+    except queue.Empty:
+        raise PluginError(f"{what} did not return within {limit_s:g} s") from None
+    if error is not None:
+        raise error
+    return found  # type: ignore[return-value]
 
 
 def described(group: str, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from damoos.common import user_file
 from damoos.errors import ConfigError, nearest
 
 
@@ -28,7 +29,7 @@ def load(path: Path, model: type[_T]) -> _T:
     ConfigError : unreadable, not TOML, an unknown key, a value of the wrong kind
     """
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(user_file.read_text(path))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

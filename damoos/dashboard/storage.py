@@ -21,7 +21,8 @@ from sqlalchemy import event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from damoos.errors import ConfigError
-from damoos.store.studies import address, store_errors
+from damoos.store.connection import store_errors
+from damoos.store.studies import address
 from damoos.sweeps.sweep import PREFIX
 
 # Statements after which a session writes nothing any more, by database.
@@ -119,7 +120,7 @@ class SharedStorage(RDBStorage):  # type: ignore[misc]
                 f"a '{kind}' store cannot be opened read-only; give --allow-writes to open it for writing"
             )
         self.files = Files(results)
-        with store_errors():
+        with store_errors(where.render_as_string()):
             super().__init__(where.render_as_string(hide_password=False), skip_table_creation=True)
             if not allow_writes:
                 event.listen(self.engine, "connect", _stating(_READ_ONLY[kind]))

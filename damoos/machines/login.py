@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from fabric import Connection
 
 CONNECT_S = 30
+# What Paramiko logs is told by the exceptions that follow; without a handler, Python prints it with a traceback.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
 _JUMP = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<host>\[[^\]\s]+\]|[^@:\s]+)(?::(?P<port>\d{1,5}))?")
 _FORBIDDEN = 1  # RFC 4254, 5.1: SSH_OPEN_ADMINISTRATIVELY_PROHIBITED
 
@@ -162,6 +165,8 @@ def _told(error: Exception, endpoint: SshEndpoint) -> DamoosError:
         return ConfigError(f"{where}: the jump host does not forward: {error.text}; it needs AllowTcpForwarding")
     if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:
         return ConfigError(f"{where}: no such host name")
+    if re.search("protocol banner|No existing session", str(error)):  # a server that is too busy does the same
+        return MachineTransientError(f"{where}: what answers there speaks no SSH; check [ssh] host and port")
     text = error.text if isinstance(error, paramiko.ChannelException) else error
     return MachineTransientError(f"{where}: {text or 'connection closed'}")
 

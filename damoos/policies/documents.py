@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from damoos.common import user_file
 from damoos.damon.damo_json import context_from_json
 from damoos.errors import ConfigError, SchemeError
 
@@ -26,7 +27,7 @@ def scheme_text(words: str | Path) -> str:
             raise ConfigError(f"scheme '{words}': there is no such file")
         return as_text(words)
     try:
-        return as_text(path.read_text())
+        return as_text(user_file.read_text(path))
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text file") from None
     except OSError as error:
@@ -35,7 +36,7 @@ def scheme_text(words: str | Path) -> str:
 
 def _is_file(path: Path) -> bool:
     try:
-        return path.is_file()
+        return path.exists() and not path.is_dir()  # a pipe of the shell's, too: <(...)
     except OSError:  # a text that is too long for the name of a file
         return False
 

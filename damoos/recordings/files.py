@@ -11,6 +11,7 @@ import zlib
 from dataclasses import replace
 from pathlib import Path
 
+from damoos.common import user_file
 from damoos.common.atomic_file import fill
 from damoos.damon.attrs import Attrs
 from damoos.errors import ConfigError, StoreError
@@ -69,7 +70,7 @@ def _read(path: Path, attrs: Attrs | None) -> Recording:
     if path.name == JOURNAL:
         return journal.read(path)
     try:
-        text = _text(path.read_bytes())
+        text = _text(user_file.read_bytes(path))
         if text.lstrip()[:1] == "[":
             return damo_json.parse(text, attrs)
         if trace.EVENT in text:
@@ -87,7 +88,12 @@ def _text(raw: bytes) -> str:
     if raw.startswith(b"PERFILE2"):
         raise ValueError("it is perf's binary form; convert it to text with 'perf script -i FILE'")
     if raw[:1] == b"\x78":  # the first byte of zlib's header, whatever the window and the level
-        raw = zlib.decompress(raw)
+        unpacking = zlib.decompressobj()
+        raw = unpacking.decompress(raw, user_file.MADE_BYTES)
+        if unpacking.unconsumed_tail:
+            raise ValueError(f"unpacked, it is larger than {user_file.MADE_BYTES >> 20} MiB")
+        if not unpacking.eof:
+            raise zlib.error("decompressing it: incomplete or truncated")
     return raw.decode(errors="strict")
 
 

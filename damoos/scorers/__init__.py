@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +56,9 @@ def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence
     else:
         kind = plugins.find("scorers", name, SCORERS)
     arguments = dict(options or {})
-    takes = [parameter for parameter in inspect.signature(kind).parameters if parameter != "path"]
+    takes = _options(kind)
     for option in arguments:
-        if option not in takes:
+        if takes is not None and option not in takes:
             hint = nearest(option, takes) if takes else "; it takes none"
             raise ConfigError(f"score '{name}' has no option '{option}'{hint}")
     found: Scorer
@@ -70,6 +70,14 @@ def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence
         own = plugins.make("scorers", name, SCORERS, Scorer, **arguments)  # type: ignore[type-abstract]
         found = PluginScorer(name, own)
     return OtherLimits(found, limits) if limits else found
+
+
+def _options(kind: Callable[..., Any]) -> list[str] | None:
+    """What a scorer takes; None where Python cannot tell, as of some that are written in C."""
+    try:
+        return [parameter for parameter in inspect.signature(kind).parameters if parameter != "path"]
+    except (TypeError, ValueError):
+        return None
 
 
 def absolute(name: str) -> str:

@@ -12,6 +12,8 @@ from damoos.model.trial import Measurement, Score
 from damoos.scorers.terms import slowdown_margin
 
 Direction = Literal["maximize", "minimize"]
+# How long code of the user's may take for one score, in seconds.
+LIMIT_S = 30.0
 
 
 class Scorer(ABC):

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from damoos.common import programs
-from damoos.common.plugins import function_of, guarded, python_file
+from damoos.common.plugins import answer, function_of, guarded, python_file
 from damoos.errors import ConfigError, MeasurementError, nearest
 from damoos.model.trial import Measurement, Score
-from damoos.scorers.base import Direction, Scorer, finite, within
+from damoos.scorers.base import LIMIT_S, Direction, Scorer, finite, within
 from damoos.scorers.terms import slowdown_margin
 
 NEEDS = ("runtime_s", "rss_avg_bytes")
-# What a program may take and print.
-LIMIT_S, MOST_BYTES = 30.0, 1 << 20
+# What a program may print.
+MOST_BYTES = 1 << 20
 BROKEN = "infeasible"
 _MARK = "damoos:"
 _ANSWERS = ("value", "margins")
@@ -125,7 +125,7 @@ class FileScorer(ForeignScorer):
 
     def _ask(self, run: dict[str, float], baseline: dict[str, float]) -> Any:
         with guarded(f"score {self.name}", MeasurementError):  # whatever it raises, the run cannot be scored
-            return self._function(run, baseline)
+            return answer(f"score {self.name}", LIMIT_S, self._function, run, baseline)
 
 
 class ProgramScorer(ForeignScorer):

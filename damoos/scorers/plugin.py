@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from damoos.common import plugins
 from damoos.errors import MeasurementError, PluginError
 from damoos.model.trial import Measurement, Score
-from damoos.scorers.base import Direction, Scorer
+from damoos.scorers.base import LIMIT_S, Direction, Scorer
 
 
 class PluginScorer(Scorer):
@@ -40,13 +40,13 @@ class PluginScorer(Scorer):
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
         """Its score of a run; a run that it fails on cannot be scored."""
         with plugins.guarded(self._what, MeasurementError):
-            found = self._own.score(run, baseline, previous)
+            found = plugins.answer(self._what, LIMIT_S, self._own.score, run, baseline, previous)
         return self._checked(found)
 
     def stopped(self, run: Measurement, baseline: Measurement) -> Score:
         """Its score of a run that was stopped."""
         with plugins.guarded(self._what, MeasurementError):
-            found = self._own.stopped(run, baseline)
+            found = plugins.answer(self._what, LIMIT_S, self._own.stopped, run, baseline)
         return self._checked(found)
 
     @property

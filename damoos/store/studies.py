@@ -9,18 +9,17 @@ from __future__ import annotations
 import itertools
 import re
 import shutil
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from damoos.errors import ConfigError, DamoosError, StoreError, nearest
+from damoos.errors import ConfigError, StoreError, nearest
 from damoos.model.space import Param
 from damoos.model.trial import Run, Score
 from damoos.store.artifacts import Artifacts
+from damoos.store.connection import connect, store_errors
 
 if TYPE_CHECKING:
     import optuna
@@ -29,24 +28,29 @@ if TYPE_CHECKING:
 
 SCHEMA = 4
 FILE = "damoos.sqlite"
-LOCK_WAIT_S = 5
 
 
 class StudyRecord:
     """One study as stored: its configuration, its runs, its result."""
 
-    def __init__(self, study: optuna.Study, storage: optuna.storages.RDBStorage, artifacts: Artifacts) -> None:
+    def __init__(
+        self, study: optuna.Study, storage: optuna.storages.RDBStorage, url: str, artifacts: Artifacts
+    ) -> None:
         self._study = study
         self._storage = storage
+        self._url = url
         self.artifacts = artifacts
         self.name = study.study_name
         # The runs, for as long as this process is the one that writes them, or once it is frozen.
         self._kept: dict[str, Run] | None = None
         self._frozen: dict[str, Any] | None = None
 
+    def _errors(self) -> AbstractContextManager[None]:
+        return store_errors(self._url)
+
     def freeze(self) -> StudyRecord:
         """Read all of it once and answer from that, for those who ask a thousand studies much; returns itself."""
-        with store_errors():
+        with self._errors():
             self._frozen = self._study.user_attrs
         self._kept = self.runs()
         return self
@@ -54,7 +58,7 @@ class StudyRecord:
     @property
     def _attrs(self) -> dict[str, Any]:
         """The study's words."""
-        with store_errors():
+        with self._errors():
             attrs: dict[str, Any] = self._study.user_attrs if self._frozen is None else self._frozen
         return attrs
 
@@ -71,7 +75,7 @@ class StudyRecord:
 
     def set(self, name: str, value: Any) -> None:
         """Store a word of the study."""
-        with store_errors():
+        with self._errors():
             self._study.set_user_attr(name, value)
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -82,7 +86,7 @@ class StudyRecord:
         """Every finished run by its key."""
         if self._kept is not None:
             return dict(self._kept)
-        with store_errors():
+        with self._errors():
             stored = [t.user_attrs["run"] for t in self._study.get_trials(deepcopy=False) if "run" in t.user_attrs]
         stored += [value for name, value in self._attrs.items() if name.startswith("run:")]
         runs = (Run.from_json(fields) for fields in stored)
@@ -97,7 +101,7 @@ class StudyRecord:
         else:  # certainly a new one
             from damoos.store import inserts
 
-            with store_errors():
+            with self._errors():
                 inserts.insert_word(self._storage.engine, self._id, f"run:{run.key}", run.to_json())
         if self._kept is not None:
             self._kept[run.key] = run
@@ -124,7 +128,7 @@ class StudyRecord:
             # In the list form, which Optuna's dashboard reads, too.
             system_attrs={"constraints": constraints(score)} if score else {},
         )
-        with store_errors():
+        with self._errors():
             inserts.insert_trial(self._storage.engine, self._id, trial)
 
     @cached_property
@@ -161,16 +165,13 @@ class Store:
     def __init__(self, results: Path, url: str | None = None) -> None:
         self._results = results
         self.url = url or address(results)
-        with store_errors():
-            optuna = _optuna()
-            optuna.logging.set_verbosity(optuna.logging.ERROR)
-            if url is None:
+        if url is None:
+            with self._errors():
                 results.mkdir(parents=True, exist_ok=True)
-            is_sqlite = self.url.startswith("sqlite")
-            options: dict[str, Any] = {"connect_args": {"timeout": LOCK_WAIT_S}} if is_sqlite else {}
-            self._storage = optuna.storages.RDBStorage(self.url, engine_kwargs=options)
-            if is_sqlite:
-                _write_ahead(self._storage)
+        self._storage = connect(self.url)
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return store_errors(self.url)
 
     @classmethod
     def there(cls, results: Path, url: str | None = None) -> Store | None:
@@ -181,7 +182,7 @@ class Store:
         """The studies that this version can read, oldest first, at a glance; and names of those that are broken."""
         from damoos.store import listing
 
-        with store_errors():
+        with self._errors():
             found, broken = listing.listed(self._storage.engine)
         return [study for study in found if study.schema == SCHEMA], broken
 
@@ -189,7 +190,7 @@ class Store:
         """Names of the studies, oldest first, those of other versions of damoos included."""
         from damoos.store import listing
 
-        with store_errors():
+        with self._errors():
             return [study.name for study in listing.listed(self._storage.engine)[0]]
 
     def create(
@@ -209,7 +210,7 @@ class Store:
         """
         import optuna
 
-        with store_errors():
+        with self._errors():
             taken = {other.study_name for other in self._storage.get_all_studies()}
             # A folder is somebody's results, too, also where another storage holds the study.
             names = (f"{slug(label)}-{number}" for number in itertools.count(1))
@@ -223,7 +224,7 @@ class Store:
         """Delete a study with its folder."""
         import optuna
 
-        with store_errors():
+        with self._errors():
             optuna.delete_study(study_name=name, storage=self._storage)
             shutil.rmtree(self._results / name, ignore_errors=True)
 
@@ -238,7 +239,7 @@ class Store:
         """
         import optuna
 
-        with store_errors():
+        with self._errors():
             study = optuna.create_study(
                 storage=self._storage, study_name=name, direction=direction, load_if_exists=True
             )
@@ -273,7 +274,7 @@ class Store:
         """A study of this version by its name, or None."""
         import optuna
 
-        with store_errors():
+        with self._errors():
             try:
                 study = optuna.load_study(study_name=name, storage=self._storage)
             except KeyError:
@@ -283,7 +284,7 @@ class Store:
     def _open(self, name: str) -> StudyRecord:
         import optuna
 
-        with store_errors():
+        with self._errors():
             study = optuna.load_study(study_name=name, storage=self._storage)
             schema = study.user_attrs["damoos"]
         if schema != SCHEMA:
@@ -298,15 +299,7 @@ class Store:
         return None
 
     def _record(self, study: optuna.Study) -> StudyRecord:
-        return StudyRecord(study, self._storage, Artifacts(self._results / study.study_name))
-
-
-def _optuna() -> ModuleType:
-    """Optuna, without a word on widgets that its progress bar would like in a notebook: damoos has one of its own."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="IProgress not found")
-        import optuna
-    return optuna
+        return StudyRecord(study, self._storage, self.url, Artifacts(self._results / study.study_name))
 
 
 def constraints(score: Score) -> list[float]:
@@ -325,41 +318,3 @@ def address(results: Path) -> str:
 def slug(label: str) -> str:
     """A label as a part of names."""
     return re.sub(r"[^A-Za-z0-9]+", "-", label).strip("-")
-
-
-def _write_ahead(storage: optuna.storages.RDBStorage) -> None:
-    """Have SQLite keep a write-ahead log.
-
-    A finished run is then one append and no rewrite of pages: half of the time, and others can read meanwhile. A kill
-    loses nothing; a power failure may lose the last runs, which are then done again.
-    """
-    from sqlalchemy import event
-
-    def begin(connection: Any, _: Any) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    event.listen(storage.engine, "connect", begin)
-    storage.engine.dispose()  # the connections that the storage has made already lack it
-
-
-@contextmanager
-def store_errors() -> Iterator[None]:
-    """Everything that a store can fail with, in one line."""
-    import sqlalchemy.exc
-
-    try:
-        yield
-    except DamoosError:
-        raise
-    except sqlalchemy.exc.SQLAlchemyError as error:
-        raise StoreError(f"study store: {str(getattr(error, 'orig', error)).splitlines()[0]}") from None
-    except OSError as error:
-        raise StoreError(f"study store: {error.strerror or error}") from None
-    except (RuntimeError, ImportError) as error:
-        raise StoreError(f"study store: {str(error).splitlines()[0]}") from None
-    except Exception as error:
-        if type(error).__module__.startswith("optuna"):
-            cause = getattr(error.__cause__, "orig", error)  # what the database said, not what Optuna guesses
-            raise StoreError(f"study store: {str(cause).splitlines()[0]}") from None
-        raise

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from damoos.common import paths, toml_file
+from damoos.common import paths, toml_file, user_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, UnsupportedError, nearest
 from damoos.model.memory_limits import MemoryLimits
@@ -578,7 +578,7 @@ def find(name: str) -> tuple[Path, WorkloadFile]:
 
 def _check_pattern(path: Path, pattern: Path) -> None:
     try:
-        pattern.read_text()
+        user_file.read_text(pattern)
     except OSError as error:
         raise ConfigError(f"{path}: pattern {pattern}: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
+from damoos.common import user_file
 from damoos.errors import ConfigError, MachineError
 from damoos.machines.guest import initrd
 
@@ -24,7 +25,7 @@ def release_of(image: Path) -> str:
     "ARM" and 0x64 at 56
     """
     try:
-        content = image.read_bytes()
+        content = user_file.read_bytes(image)
     except OSError as error:
         raise ConfigError(f"{image}: {error.strerror}") from None
     if content[0x202:0x206] == b"HdrS":

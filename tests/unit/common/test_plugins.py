@@ -133,6 +133,19 @@ def test_a_scorer_that_does_not_say_what_it_is(broken: Broken) -> None:
         scorers.scorer("broken")
 
 
+def test_a_scorer_that_python_wrote_in_c(broken: Broken) -> None:
+    broken("Score", "Score = dict\n")
+    with pytest.raises(PluginError, match=r"scorer plugin 'broken': expected .*scorers\.base\.Scorer, got {}"):
+        scorers.scorer("broken")
+
+
+def test_a_scorer_that_never_returns(broken: Broken, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("damoos.scorers.plugin.LIMIT_S", 0.05)
+    broken("Score", score="__import__('threading').Event().wait()")
+    with pytest.raises(PluginError, match=r"scorer plugin 'broken' did not return within 0\.05 s"):
+        scorers.scorer("broken").score(RUN, RUN, ())
+
+
 def test_a_policy_without_parameters(broken: Broken) -> None:
     broken("Policy")
     with pytest.raises(PluginError, match=r"broken:x=1: policy plugin 'broken' raised AttributeError: .*parameters"):

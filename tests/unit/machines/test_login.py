@@ -51,6 +51,29 @@ def endpoint(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SshEndp
         yield SshEndpoint(host="127.0.0.1", port=port, key=str(tmp_path / "key"), known_hosts=known)
 
 
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00\xff" * 5000 + b"\n", b""])
+def test_a_port_that_speaks_no_ssh_is_told_in_one_line(
+    tmp_path: Path, answer: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "known").touch()
+    (tmp_path / "key").touch()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+
+        def serve() -> None:
+            taken, _ = listening.accept()
+            with taken:
+                taken.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        endpoint = SshEndpoint(
+            host="127.0.0.1", port=port, key=str(tmp_path / "key"), known_hosts=str(tmp_path / "known")
+        )
+        with pytest.raises(MachineTransientError, match=f"127.0.0.1:{port}: what answers there speaks no SSH; check"):
+            log_in(endpoint)
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("endpoint", [("ed25519", False), ("ecdsa", False)], indirect=True)
 def test_a_key_that_is_refused_is_for_its_user_to_mend(endpoint: SshEndpoint) -> None:
     with pytest.raises(ConfigError, match="login refused"):

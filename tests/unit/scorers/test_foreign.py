@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from damoos.errors import ConfigError, MeasurementError
+from damoos import api
+from damoos.errors import ConfigError, MeasurementError, PluginError
 from damoos.scorers import scorer
+from damoos.store.studies import Store
+from damoos.study.study import open_study
+from damoos.testing.fake import FakeMachine
 
 from .conftest import BASELINE, outcome, run
 
@@ -136,3 +141,19 @@ def test_a_program_that_cannot_be_run(tmp_path: Path) -> None:
     file.write_text("#!/bin/sh\n# damoos: max_slowdown=10%\necho 1\n")
     with pytest.raises(ConfigError, match="max_slowdown '10%' is not a number"):
         scorer(str(file))
+
+
+def test_a_function_that_never_returns_ends_the_study_which_goes_on_when_it_is_mended(
+    fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake(FakeMachine())
+    monkeypatch.setattr("damoos.scorers.foreign.LIMIT_S", 0.05)
+    file = tmp_path / "mine.py"
+    file.write_text("import threading\n\ndef score(run, baseline):\n    threading.Event().wait()\n")
+    words = {"command": "true", "scorer": f"{file}:score", "trials": 4, "results": tmp_path}
+    with pytest.raises(PluginError, match=r"mine\.py:score did not return within 0\.05 s"):
+        api.tune(**words)
+    done = open_study(Store(tmp_path).load("true-guest-1")).runs()
+    file.write_text("def score(run, baseline):\n    return 1 - run['rss_avg_bytes'] / baseline['rss_avg_bytes']\n")
+    assert api.tune(**words).name == "true-guest-1"
+    assert open_study(Store(tmp_path).load("true-guest-1")).runs()[: len(done)] == done

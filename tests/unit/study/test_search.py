@@ -399,7 +399,7 @@ def test_a_store_of_another_schema_is_refused(fake, tmp_path: Path) -> None:
 
 def test_a_store_that_is_no_store_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "damoos.sqlite").write_text("this is not a database, it is a text file\n" * 100)
-    with pytest.raises(StoreError, match="study store: file is not a database"):
+    with pytest.raises(StoreError, match=r"store sqlite:///.*damoos\.sqlite: file is not a database; "):
         study_names(tmp_path)
 
 
@@ -408,7 +408,7 @@ def test_a_locked_store_is_one_line(fake, tmp_path: Path, monkeypatch: pytest.Mo
 
     fake(FakeMachine())
     tune(tmp_path, trials=3)
-    monkeypatch.setattr("damoos.store.studies.LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr("damoos.store.connection.LOCK_WAIT_S", 0.1)
     other = sqlite3.connect(tmp_path / "damoos.sqlite")
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match="locked"):

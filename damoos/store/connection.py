@@ -1,0 +1,134 @@
+"""The database of a storage: how it is opened, also where nothing can be written, and what it fails with, in words."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from damoos.errors import DamoosError, StoreError
+
+if TYPE_CHECKING:
+    import optuna
+
+LOCK_WAIT_S = 5
+KINDS = "sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
+_SQLITE = "sqlite:///"
+# What databases and their drivers say, and what to do about it; the first that fits.
+_REMEDIES = (
+    ("unable to open database file", "its folder must be there, and yours to read and write"),
+    ("file is not a database", "it is another file; name one that is not there yet"),
+    ("readonly database", "make it writable, or choose another with --results or --storage"),
+    ("database is locked", f"another process has held it for {LOCK_WAIT_S} s; try again"),
+    ("disk is full", "make room, or choose another place with --results or --storage"),
+    ("password|authentication|role|Access denied", "check user and password"),
+    ("does not exist|Unknown database", "create the database first"),
+    ("Connection refused|timeout|timed out|could not translate|Name or service", "check host and port, and that its"
+     " server is up"),
+    ("access module|No module named 'psycopg", "install its driver: pip install 'damoos[postgresql]'"),
+    ("Can't load plugin|Could not parse", f"a storage is {KINDS}"),
+)  # fmt: skip
+
+
+def connect(url: str) -> optuna.storages.RDBStorage:
+    """Open a storage; makes its tables if they are not there.
+
+    A SQLite file that this user may only read is opened for reading.
+
+    Raises
+    ------
+    StoreError : there is no such database, or it cannot be opened
+    """
+    if re.fullmatch(r"sqlite(\+\w+)?:/{2,3}(:memory:)?(\?.*)?", url):
+        raise StoreError(f"store {url}: names no file, so nothing would be kept; a storage is {KINDS}")
+    with store_errors(url):
+        optuna = _optuna()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        if not url.startswith("sqlite"):
+            return optuna.storages.RDBStorage(url)  # type: ignore[no-any-return]
+        options: dict[str, Any] = {"connect_args": {"timeout": LOCK_WAIT_S}}
+        if only_read := _for_reading(url):
+            return optuna.storages.RDBStorage(  # type: ignore[no-any-return]
+                only_read, engine_kwargs=options, skip_table_creation=True
+            )
+        storage = optuna.storages.RDBStorage(url, engine_kwargs=options)
+        _write_ahead(storage)
+        return storage  # type: ignore[no-any-return]
+
+
+@contextmanager
+def store_errors(url: str) -> Iterator[None]:
+    """Everything that a store can fail with, in one line: which store, what it says, what to do."""
+    import sqlalchemy.exc
+
+    try:
+        yield
+    except DamoosError:
+        raise
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise _told(url, getattr(error, "orig", None) or error) from None
+    except OSError as error:
+        raise _told(url, f"{error.filename}: {error.strerror}" if error.filename else error) from None
+    except (RuntimeError, ImportError) as error:
+        raise _told(url, error) from None
+    except Exception as error:
+        if type(error).__module__.startswith("optuna"):
+            # What the database said, not what Optuna guesses.
+            raise _told(url, getattr(error.__cause__, "orig", None) or error) from None
+        raise
+
+
+def _told(url: str, said: object) -> StoreError:
+    words = str(said).splitlines()[0] if str(said) else type(said).__name__
+    remedy = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, words)), "")
+    return StoreError(f"store {_shown(url)}: {words}" + (f"; {remedy}" if remedy else ""))
+
+
+def _shown(url: str) -> str:
+    """A URL without its password."""
+    return re.sub(r"(?<=://)([^:/@]*):[^@/]*@", r"\1:***@", url)
+
+
+def _for_reading(url: str) -> str | None:
+    """The URL that opens a SQLite file only for reading, where this user cannot write it; else None.
+
+    References
+    ----------
+    sqlite.org/wal.html, "Read-Only Databases"
+    """
+    path = Path(url.removeprefix(_SQLITE).partition("?")[0])
+    if not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        return None
+    log = Path(f"{path}-wal")
+    # Without a log there is no writer, and the index of it, which cannot be made here, is not needed.
+    immutable = "" if log.exists() and log.stat().st_size else "&immutable=1"
+    return f"{_SQLITE}file:{path.resolve()}?mode=ro{immutable}&uri=true"
+
+
+def _optuna() -> ModuleType:
+    """Optuna, without a word on widgets that its progress bar would like in a notebook: damoos has one of its own."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        import optuna
+    return optuna
+
+
+def _write_ahead(storage: optuna.storages.RDBStorage) -> None:
+    """Have SQLite keep a write-ahead log.
+
+    A finished run is then one append and no rewrite of pages: half of the time, and others can read meanwhile. A kill
+    loses nothing; a power failure may lose the last runs, which are then done again.
+    """
+    from sqlalchemy import event
+
+    def begin(connection: Any, _: Any) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    event.listen(storage.engine, "connect", begin)
+    storage.engine.dispose()  # the connections that the storage has made already lack it

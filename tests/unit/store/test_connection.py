@@ -1,0 +1,70 @@
+"""How a storage is opened: for reading where nothing can be written, and what is told where it cannot be opened."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from damoos.errors import StoreError
+from damoos.model.trial import Measurement, Run
+from damoos.store import connection
+from damoos.store.studies import Store, StudyRecord
+
+RUN = Run(0, "baseline", 0, measurement=Measurement({"runtime_s": 1.0}))
+
+
+def begun(folder: Path) -> StudyRecord:
+    record = Store(folder).create("mine", {"nr_samples": 3}, "maximize", "2026-11-27T00:00:00+00:00")
+    record.add(RUN)
+    return record
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """Of the database and its log; root's readers still write into the log's index."""
+    return {file.name: file.read_bytes() for file in folder.glob("damoos.sqlite*") if not file.name.endswith("-shm")}
+
+
+def forbid_writing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As another user has it, or a file system that is mounted for reading; root may write to any folder."""
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and allowed(path, mode))
+
+
+def test_a_store_that_cannot_be_written_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun(tmp_path)
+    forbid_writing(monkeypatch)
+    before = content(tmp_path)
+    store = Store(tmp_path)
+    assert store.load("mine-1").runs() == {RUN.key: RUN}
+    with pytest.raises(StoreError, match="attempt to write a readonly database; make it writable"):
+        store.load("mine-1").add(Run(1, "baseline", 1, error="it crashed"))
+    assert content(tmp_path) == before
+
+
+def test_what_another_process_writes_is_read_from_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = begun(tmp_path)  # its connection stays open
+    assert (tmp_path / "damoos.sqlite-wal").stat().st_size > 0
+    forbid_writing(monkeypatch)
+    assert Store(tmp_path).load("mine-1").runs() == record.runs()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("sqlite:///{here}/no/x.sqlite", "unable to open database file; its folder must be there"),
+        ("sqlite:///{here}/text", "file is not a database; it is another file"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///", "names no file"),
+        ("what", "Could not parse .*; a storage is sqlite:///FILE or"),
+        ("nosuch://x", "Can't load plugin: .*; a storage is sqlite:///FILE or"),
+        ("mysql://a@127.0.0.1/x", "Failed to import DB access module"),
+        ("postgresql+psycopg://me:secret@127.0.0.1:9/team", r"refused; check host and port, and that its server is up"),
+    ],
+)
+def test_each_error_names_the_store_and_what_to_do(tmp_path: Path, url: str, message: str) -> None:
+    (tmp_path / "text").write_text("no database at all, and longer than a header of one\n" * 100)
+    with pytest.raises(StoreError, match=message) as raised:
+        connection.connect(url.format(here=tmp_path))
+    assert str(raised.value).startswith(f"store {url.format(here=tmp_path).replace('me:secret', 'me:***')}: ")
