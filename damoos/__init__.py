@@ -19,6 +19,8 @@ _HOMES = {
     "evaluate": "damoos.api.comparisons",
     "compare": "damoos.api.comparisons",
     "league": "damoos.api.comparisons",
+    "resume": "damoos.api",
+    "Progress": "damoos.study.progress",
     "Scheme": "damoos.damon.scheme",
     "Space": "damoos.model.space",
     "plot_study": "damoos.api.plots",

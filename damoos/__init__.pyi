@@ -4,6 +4,7 @@ from damoos.api import load_study as load_study
 from damoos.api import load_sweep as load_sweep
 from damoos.api import predict as predict
 from damoos.api import record as record
+from damoos.api import resume as resume
 from damoos.api import sweep as sweep
 from damoos.api import tune as tune
 from damoos.api import validate as validate
@@ -25,6 +26,7 @@ from damoos.api.plots import plot_sweep as plot_sweep
 from damoos.api.plots import plot_wss as plot_wss
 from damoos.damon.scheme import Scheme as Scheme
 from damoos.model.space import Space as Space
+from damoos.study.progress import Progress as Progress
 
 __version__: str
 __all__: list[str]

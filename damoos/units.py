@@ -7,6 +7,7 @@ a round trip through text loses nothing. Standard library only.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 from damoos.errors import ConfigError, nearest
@@ -65,6 +66,19 @@ def parse_time(text: str) -> int:
     if number and not unit:
         raise ConfigError(f"'{text}' has no unit; write {text}s, {text}ms, or another of {', '.join(TIME_UNITS_US)}")
     return time_us
+
+
+def of_option(parse: Callable[[str], int], words: str, option: str) -> int:
+    """What a parser of these makes of an option's words; its errors name the option.
+
+    Raises
+    ------
+    ConfigError : as the parser has it
+    """
+    try:
+        return parse(words)
+    except ConfigError as error:
+        raise ConfigError(f"{option}: {error}") from None
 
 
 def parse_percent(text: str) -> Fraction:

@@ -2,7 +2,7 @@
 
 from damoos.api.recordings import Predicted, load_recording, predict, record
 from damoos.api.studies import RESULTS, EvaluatedStudy, TunedStudy, load_study, resume, study_config, tune, validate
-from damoos.api.sweeps import TunedSweep, drive_sweep, load_sweep, sweep, sweep_config
+from damoos.api.sweeps import TunedSweep, drive_sweep, load_sweep, sweep, sweep_config, tuning_config
 
 __all__ = [
     "RESULTS",
@@ -21,5 +21,6 @@ __all__ = [
     "sweep",
     "sweep_config",
     "tune",
+    "tuning_config",
     "validate",
 ]

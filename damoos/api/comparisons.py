@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos.api import RESULTS, drive_sweep, sweep_config
+from damoos.api import words
+from damoos.api.studies import RESULTS
+from damoos.api.sweeps import driven, sweep_config
 from damoos.comparison import league as comparison
 from damoos.comparison import manual_tuned
 from damoos.comparison.configurations import evaluation, rows
@@ -20,13 +22,13 @@ from damoos.study.protection import protecting
 from damoos.study.study import EvaluationStudy, Study
 from damoos.sweeps import sweep as sweeps
 from damoos.sweeps.config import SweepConfig
+from damoos.sweeps.events import Event
 from damoos.sweeps.sweep import Sweep
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from damoos.prediction.forecast import Size
-    from damoos.sweeps.driver import Event
 
 
 class Evaluated:
@@ -140,17 +142,24 @@ class Compared:
         return to_html(self.result)
 
 
+@words.checked
 def evaluate(
     workloads: Sequence[str],
     machines: Sequence[str] = ("guest",),
     configs: Sequence[str] = named.PAPER,
     *,
+    operations: str = "vaddr",
+    memory: Sequence[str] = (),
+    write_limit: str | None = None,
     repeats: int = 5,
+    seed: int = 0,
+    run_limit: str | None = None,
+    require_real: bool = False,
+    kernel: str | None = None,
     ray: str | None = None,
     results: Path = RESULTS,
     storage: str | None = None,
     event: Event | None = None,
-    **settings: Any,
 ) -> Evaluated:
     """Run every workload under every configuration on every machine, the DAOS paper's six by default.
 
@@ -163,27 +172,37 @@ def evaluate(
     configs : sequence of str
         Names (see `damoos.policies.named.names`), scheme files, or ``protect:RECORDING``; the baseline runs also where
         it is not named.
+    operations : {"vaddr", "paddr"}
+        Of scheme files.
+    memory : sequence of str
+        Limits; each configuration runs under each of them: sizes, or shares of the baseline's peak such as ``60%``.
+    write_limit : str or None
+        What may be written to swap, bytes a second (``1M``); each configuration runs without and with it.
     repeats : int
         Blocks; each holds every configuration once, in a shuffled order.
+    seed : int
+        Of the order.
+    run_limit : str or None
+        A run that takes longer hangs: ``5m``.
+    require_real : bool
+        Whether models of workloads are refused.
+    kernel : str or None
+        Of guests; None for the one that the machine's file says.
     ray : str or None
         Address of a Ray cluster, or ``auto``; None for this process alone.
     event : callable or None
         Told of each thing that happens, see `damoos.sweeps.driver.drive`.
-    **settings
-        ``operations`` of scheme files, ``memory`` (limits, each configuration runs under each of them: sizes, or shares
-        of the baseline's peak such as ``60%``), ``write_limit`` (of swap, bytes a second), and further fields of
-        `damoos.study.evaluation_config.EvaluationConfig`: ``seed``, ``require_real``, ``run_limit_s``.
 
     Returns
     -------
     Evaluated
         ``table`` and ``runs`` are tidy frames.
     """
-    config = evaluation_config(workloads, machines, configs, repeats=repeats, results=results, **settings)
-    config.check()
-    sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
-    drive_sweep(sweep, ray, event)
-    return Evaluated(sweep)
+    config = evaluation_config(
+        workloads, machines, configs, operations=operations, memory=memory, write_limit=write_limit, repeats=repeats,
+        seed=seed, run_limit=run_limit, require_real=require_real, kernel=kernel, results=results,
+    )  # fmt: skip
+    return Evaluated(driven(config, ray, results, storage, event))
 
 
 class League:
@@ -232,6 +251,7 @@ class League:
         return report.to_html(self.entries)
 
 
+@words.checked
 def league(
     workloads: Sequence[str],
     policies: Sequence[str],
@@ -239,11 +259,13 @@ def league(
     *,
     limits: Sequence[str] = ("slowdown<=0.05",),
     trials: int = 4,
+    repeats: int = 6,
+    seed: int = 0,
+    require_real: bool = False,
     ray: str | None = None,
     results: Path = RESULTS,
     storage: str | None = None,
     event: Event | None = None,
-    **settings: Any,
 ) -> League:
     """Tune each policy on every workload with the same number of trials, validate all, and tell what each saves.
 
@@ -259,22 +281,22 @@ def league(
         What each policy is tuned under.
     trials : int
         Trials of each policy on each workload; the first one is its defaults.
+    repeats, seed, require_real
+        As for `damoos.tune`.
     ray : str or None
         Address of a Ray cluster, or ``auto``; None for this process alone.
     event : callable or None
         Told of each thing that happens, see `damoos.sweeps.driver.drive`.
-    **settings
-        Further fields of `damoos.study.config.StudyConfig`: ``seed``, ``repeats``, ``require_real``.
 
     Returns
     -------
     League
     """
-    config = league_config(workloads, policies, machines, limits=limits, trials=trials, **settings)
-    config.check()
-    sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
-    drive_sweep(sweep, ray, event)
-    return League(sweep)
+    config = league_config(
+        workloads, policies, machines, limits=limits, trials=trials, repeats=repeats, seed=seed,
+        require_real=require_real,
+    )  # fmt: skip
+    return League(driven(config, ray, results, storage, event))
 
 
 def league_config(
@@ -354,10 +376,16 @@ def evaluation_config(
     operations: str = "vaddr",
     memory: Sequence[str] = (),
     write_limit: str | None = None,
+    run_limit: str | None = None,
+    kernel: str | None = None,
     results: Path = RESULTS,
     **settings: Any,
 ) -> SweepConfig:
-    """What an evaluation is asked to do, with all patterns, names and files resolved."""
+    """What an evaluation is asked to do, with all patterns, names and files resolved; parameters as of `evaluate`."""
+    if run_limit is not None:
+        settings["run_limit_s"] = words.positive_s(run_limit, "--run-limit")
+    if kernel is not None:
+        settings["kernel"] = kernel
     protect = {word: protecting(word, results) for word in configs if word.startswith(named.PROTECT)}
     forms = named.resolve(configs, operations, protect)
     forms = named.limited(forms, memory) if memory else forms
@@ -370,6 +398,7 @@ def is_evaluation(found: Sweep) -> bool:
     return found.config.is_evaluation
 
 
+@words.checked
 def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | None = None) -> Compared:
     """Set the manual and the tuned schemes of finished studies side by side; nothing is run.
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damoos.api import words
 from damoos.api.studies import RESULTS
 from damoos.damon.attrs import Attrs
 from damoos.errors import ConfigError, nearest
@@ -13,13 +14,13 @@ from damoos.policies.base import RecordPolicy
 from damoos.recordings.recording import Recording
 from damoos.report import notebook
 from damoos.report.recording import prediction
+from damoos.study.recording import Say
 from damoos.study.run_config import RunConfig
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from damoos.prediction.forecast import Forecast, Size
-    from damoos.study.recording import Say
 
 _OPERATIONS = {"rec": "vaddr", "prec": "paddr"}
 
@@ -73,6 +74,7 @@ class Predicted:
         return prediction.to_html(self.recording, self.forecasts)
 
 
+@words.checked
 def record(
     workload: str | None = None,
     *,
@@ -130,8 +132,9 @@ def record(
         return recording.record(run_config, policy, results, say or news)
 
 
+@words.checked
 def predict(
-    recording: Recording | str | Path, *, scorer: str = "daos", results: Path = RESULTS, **options: Any
+    recording: Recording | str | Path, *, score: str = "daos", results: Path = RESULTS, **options: Any
 ) -> Predicted:
     """Say from one recording what proactive reclaim would bring, for every ``min_age``.
 
@@ -139,7 +142,7 @@ def predict(
     ----------
     recording : Recording, str or Path
         One of `record`'s, or what `load_recording` finds one by.
-    scorer : str
+    score : str
         ``daos``, ``weighted`` or ``sla``, of runtime and RSS.
     results : Path
         Folder of recordings.
@@ -151,9 +154,10 @@ def predict(
     ConfigError : the recording is not one of damoos's, or the score is of something that cannot be predicted
     """
     recorded = recording if isinstance(recording, Recording) else load_recording(recording, results=results)
-    return Predicted(recorded, scorer, **options)
+    return Predicted(recorded, score, **options)
 
 
+@words.checked
 def load_recording(name: str | Path, *, results: Path = RESULTS) -> Recording:
     """A recording of memory accesses, for the functions of `damoos.recordings`.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos import scorers
+from damoos.api import words
 from damoos.common import html
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.damon.scheme import Context
@@ -21,6 +21,7 @@ from damoos.study.conduct import conduct
 from damoos.study.config import StudyConfig
 from damoos.study.experience import experiences
 from damoos.study.frontier import Prospect, frontier, prospect
+from damoos.study.progress import Progress, Reported
 from damoos.study.proof import proof
 from damoos.study.result import write
 from damoos.study.run_config import plain
@@ -227,45 +228,168 @@ def _damo(context: Context, pid: int | None) -> dict[str, Any]:
     return context_to_json(context, pid)
 
 
+@words.checked
 def tune(
     workload: str | None = None,
     *,
     command: str | None = None,
     pid: int | None = None,
+    metrics: Sequence[str] = (),
     machine: str = "guest",
-    trials: int = 10,
+    kernel: str | None = None,
+    memory: str | None = None,
+    write_limit: str | None = None,
+    policy: str = "damos",
+    scheme: str | None = None,
+    tune: Sequence[str] = (),
+    operations: str = "vaddr",
+    score: str | None = None,
+    maximize: str | None = None,
+    minimize: str | None = None,
+    limits: Sequence[str] = (),
+    weights: Sequence[str] = (),
+    prices: str | None = None,
+    score_options: Mapping[str, Any] | None = None,
+    trials: int | None = None,
+    time_limit: str | None = None,
+    unit_work: str | None = None,
+    searcher: str = "auto",
+    prior: str = "auto",
+    like: Sequence[str] = (),
+    seed: int = 0,
+    repeats: int = 6,
+    candidates: int = 3,
+    runs: int | None = None,
+    run_limit: str | None = None,
+    settle: str | None = None,
+    require_real: bool = False,
+    new: bool = False,
     results: Path = RESULTS,
     storage: str | None = None,
+    progress: Callable[[Progress], object] | None = None,
     watcher: Watcher | None = None,
-    new: bool = False,
-    **settings: Any,
 ) -> TunedStudy:
-    """Tune a scheme for a workload on a machine; goes on with an unfinished study of the same words.
+    """Tune a policy for a workload on a machine; goes on with an unfinished study of the same words.
+
+    The words are those of ``damoos tune``, which explains each of them.
 
     Parameters
     ----------
-    workload, command : str
+    workload, command : str or None
         A catalogue name or file, or a command line.
-    pid : int
-        A process that runs on the machine already and is not restarted; ``metrics`` says how its performance is read.
-    machine : str
-    trials : int
+    pid : int or None
+        A process that runs on the machine already and is not restarted.
+    metrics : sequence of str
+        With ``pid``, how its performance is read: ``qps=cmd:PROGRAM``, ``qps=file:PATH``, ``qps=http://HOST/#json.path``.
+    machine, kernel : str
+        Name or file; name of a guest's kernel.
+    memory : str or None
+        Limit of the memory of each run, baselines too: ``512M``, ``60%`` of the peak, ``high:60%``.
+    write_limit : str or None
+        What a run under a policy may write to swap, bytes a second: ``1M``.
+    policy : str
+        ``damos``, whose scheme is tuned, or a name of docs/policies.md; several with commas, or ``any``.
+    scheme : str or None
+        Scheme text or file with placeholders; None for ``prcl``.
+    tune : sequence of str
+        Ranges and choices: ``min_age=0s:60s``.
+    operations : {"vaddr", "paddr"}
+        The process tree, or all memory.
+    score : str or None
+        ``daos``, ``sla``, ``weighted``, ``cost``, ``psi``, ``FILE.py:FUNCTION`` or a program. None for ``daos``; with
+        ``pid`` for ``sla`` where there are limits, else ``psi``.
+    maximize, minimize, limits, weights, prices
+        What the score takes: ``limits=["slowdown<=0.05"]``, ``weights=["memory_saving=0.7"]``, a file of prices.
+    score_options : mapping or None
+        What a score of a plugin takes besides.
+    trials : int or None
+        The most trials; None for 10.
+    time_limit, unit_work : str or None
+        Time for all trials, and of one run; with ``pid``, of each window (10s).
+    searcher, prior : str
+        Who searches, and what tells it what to expect.
+    like : sequence of str
+        Finished studies that do.
+    seed : int
+        Of the searcher.
+    repeats, candidates : int
+        The most rounds of validation, and the most points that are validated.
+    runs : int or None
+        The most runs of all kinds.
+    run_limit, settle : str or None
+        A run that takes longer hangs (``5m``); with ``pid``, time that is discarded after each change (2s).
+    require_real : bool
+        Whether a model of the workload is refused.
+    new : bool
+        Whether a new study begins where an unfinished one of the same words is there.
     results : Path
         Folder of stores and raw data.
     storage : str or None
         Optuna storage URL.
+    progress : callable or None
+        Called with a `damoos.Progress` at the end of each run.
     watcher : Watcher or None
-        Told how the study goes; None for a progress bar in a notebook.
-    new : bool
-        Whether a new study begins where an unfinished one of the same words is there.
-    **settings
-        Further fields of `damoos.study.config.StudyConfig`.
+        Told all that happens, in the place of ``progress``; None for a progress bar in a notebook. The loggers
+        ``damoos.study.NAME`` tell the same.
+
+    Returns
+    -------
+    TunedStudy
 
     Raises
     ------
+    ConfigError : a word is not valid
     DamoosError : see `damoos.errors`
     """
-    config = study_config(workload, command=command, pid=pid, machine=machine, trials=trials, **settings)
+    # Everything but how the study is conducted is a word of it.
+    given = {name: value for name, value in locals().items() if name not in _CONDUCT}
+    return tuned(study_config(**given), results, storage, _watcher(progress, watcher), new=new)
+
+
+_CONDUCT = ("new", "results", "storage", "progress", "watcher")
+
+
+def study_config(
+    workload: str | None = None,
+    *,
+    pid: int | None = None,
+    scheme: str | None = None,
+    score: str | None = None,
+    maximize: str | None = None,
+    minimize: str | None = None,
+    limits: Sequence[str] = (),
+    weights: Sequence[str] = (),
+    prices: str | None = None,
+    score_options: Mapping[str, Any] | None = None,
+    trials: int | None = None,
+    time_limit: str | None = None,
+    unit_work: str | None = None,
+    run_limit: str | None = None,
+    settle: str | None = None,
+    **more: Any,
+) -> StudyConfig:
+    """What a study is asked to do; parameters as of `tune`."""
+    scored = words.scoring(
+        score,
+        pid,
+        maximize=maximize,
+        minimize=minimize,
+        limits=limits,
+        weights=weights,
+        prices=prices,
+        more=score_options,
+    )
+    timed = words.timing(
+        workload=workload, pid=pid, trials=trials, time_limit=time_limit, unit_work=unit_work, run_limit=run_limit,
+        settle=settle,
+    )  # fmt: skip
+    return StudyConfig(workload=workload, pid=pid, scheme=words.scheme(scheme), **scored, **timed, **more)
+
+
+def tuned(
+    config: StudyConfig, results: Path, storage: str | None = None, watcher: Watcher | None = None, new: bool = False
+) -> TunedStudy:
+    """A new study, or the unfinished one of the same words, when all of it is done; parameters as of `tune`."""
     config.check()
     store = Store(results, storage)
     stored_config = plain(config)
@@ -288,21 +412,15 @@ def tune(
     return TunedStudy(study)
 
 
-def study_config(
-    workload: str | None = None,
-    *,
-    command: str | None = None,
-    pid: int | None = None,
-    machine: str = "guest",
-    trials: int = 10,
-    **settings: Any,
-) -> StudyConfig:
-    """What a study is asked to do; parameters as of `tune`."""
-    if "scorer" in settings:
-        settings["scorer"] = scorers.absolute(settings["scorer"])
-    return StudyConfig(workload=workload, command=command, pid=pid, machine=machine, nr_samples=trials, **settings)
+def _watcher(progress: Callable[[Progress], object] | None, watcher: Watcher | None) -> Watcher | None:
+    if progress is None:
+        return watcher
+    if watcher is not None:
+        raise ConfigError("give either progress or watcher")
+    return Reported(progress)
 
 
+@words.checked
 def validate(
     name: str,
     limits: Sequence[str],
@@ -311,6 +429,7 @@ def validate(
     candidates: int = 3,
     results: Path = RESULTS,
     storage: str | None = None,
+    progress: Callable[[Progress], object] | None = None,
     watcher: Watcher | None = None,
 ) -> TunedStudy:
     """Validate on fresh runs what a finished study tells under other limits; a study of its own.
@@ -321,7 +440,7 @@ def validate(
         Of the finished study.
     limits : sequence of str
         For example ``slowdown<=0.05``; in place of the score's own on the same terms.
-    repeats, candidates : int
+    repeats, candidates, results, storage, progress, watcher
         As for `tune`.
 
     Raises
@@ -329,10 +448,11 @@ def validate(
     DamoosError : see `damoos.errors`
     """
     study = proof(Store(results, storage), name, limits, repeats, candidates)
-    run(study, watcher)
+    run(study, _watcher(progress, watcher))
     return TunedStudy(study)
 
 
+@words.checked
 def load_study(name: str, *, results: Path = RESULTS, storage: str | None = None) -> TunedStudy | EvaluatedStudy:
     """A stored study."""
     return shown(open_study(Store(results, storage).load(name)))
@@ -343,12 +463,18 @@ def shown(study: Study | EvaluationStudy) -> TunedStudy | EvaluatedStudy:
     return TunedStudy(study) if isinstance(study, Study) else EvaluatedStudy(study)
 
 
+@words.checked
 def resume(
-    name: str, *, results: Path = RESULTS, storage: str | None = None, watcher: Watcher | None = None
+    name: str,
+    *,
+    results: Path = RESULTS,
+    storage: str | None = None,
+    progress: Callable[[Progress], object] | None = None,
+    watcher: Watcher | None = None,
 ) -> TunedStudy | EvaluatedStudy:
-    """Do what is left of a stored study."""
+    """Do what is left of a stored study; parameters as of `tune`."""
     study = open_study(Store(results, storage).load(name))
-    run(study, watcher)
+    run(study, _watcher(progress, watcher))
     return shown(study)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damoos.api import words
 from damoos.api.studies import RESULTS, EvaluatedStudy, TunedStudy, shown
 from damoos.common import html
 from damoos.errors import ConfigError, nearest
@@ -14,12 +15,11 @@ from damoos.report import notebook
 from damoos.report.sweep import progress
 from damoos.study.study import open_study
 from damoos.sweeps.config import SweepConfig, expand
+from damoos.sweeps.events import Event
 from damoos.sweeps.sweep import Sweep, load
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from damoos.sweeps.driver import Event
 
 # Columns of `TunedSweep.studies_df`, as a sweep's rows have them; what is only of interest while it runs is left out.
 _ROW = ("study", "workload", "machine", "state", "trials", "runs", "verdict", "score", "slowdown", "saving", "error")
@@ -133,45 +133,72 @@ class TunedSweep:
         )
 
 
+@words.checked
 def sweep(
     workloads: Sequence[str],
     machines: Sequence[str],
     *,
-    trials: int = 10,
+    memory: str | None = None,
+    write_limit: str | None = None,
+    policy: str = "damos",
+    scheme: str | None = None,
+    tune: Sequence[str] = (),
+    operations: str = "vaddr",
+    score: str | None = None,
+    maximize: str | None = None,
+    minimize: str | None = None,
+    limits: Sequence[str] = (),
+    weights: Sequence[str] = (),
+    prices: str | None = None,
+    score_options: Mapping[str, Any] | None = None,
+    trials: int | None = None,
+    searcher: str = "auto",
+    prior: str = "auto",
+    seed: int = 0,
+    repeats: int = 6,
+    candidates: int = 3,
+    runs: int | None = None,
+    run_limit: str | None = None,
+    require_real: bool = False,
     ray: str | None = None,
     results: Path = RESULTS,
     storage: str | None = None,
     event: Event | None = None,
-    **settings: Any,
 ) -> TunedSweep:
     """Tune every workload on every machine, on as many at once as there are.
 
-    Goes on with an unfinished sweep of the same words, and tries again what failed in it.
+    Goes on with an unfinished sweep of the same words, and tries again what failed in it. The words are those of
+    ``damoos sweep``; what is not explained here is as for `damoos.tune`.
 
     Parameters
     ----------
     workloads, machines : sequence of str
         Names, files, or patterns such as ``splash2x/*``.
-    trials : int
-        Trials of each study.
+    trials : int or None
+        The most trials of each study; None for 10.
     ray : str or None
         Address of a Ray cluster, or ``auto``; None for this process alone.
     event : callable or None
         Told of each thing that happens, see `damoos.sweeps.driver.drive`; None for a progress bar in a notebook.
-    **settings
-        Further fields of `damoos.study.config.StudyConfig`.
 
     Returns
     -------
     TunedSweep
+
+    Raises
+    ------
+    ConfigError : a word is not valid
+    DamoosError : see `damoos.errors`
     """
-    config = sweep_config(workloads, machines, nr_samples=trials, **settings)
-    config.check()
-    sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
-    drive_sweep(sweep, ray, event)
-    return TunedSweep(sweep)
+    given = {name: value for name, value in locals().items() if name not in _CONDUCT}
+    config = tuning_config(**given)
+    return TunedSweep(driven(config, ray, results, storage, event))
 
 
+_CONDUCT = ("ray", "results", "storage", "event")
+
+
+@words.checked
 def load_sweep(name: str, *, results: Path = RESULTS, storage: str | None = None) -> TunedSweep:
     """A stored sweep.
 
@@ -182,8 +209,32 @@ def load_sweep(name: str, *, results: Path = RESULTS, storage: str | None = None
     return TunedSweep(load(results, name, storage))
 
 
+def tuning_config(
+    workloads: Sequence[str],
+    machines: Sequence[str],
+    *,
+    scheme: str | None = None,
+    score: str | None = None,
+    maximize: str | None = None,
+    minimize: str | None = None,
+    limits: Sequence[str] = (),
+    weights: Sequence[str] = (),
+    prices: str | None = None,
+    score_options: Mapping[str, Any] | None = None,
+    trials: int | None = None,
+    run_limit: str | None = None,
+    **more: Any,
+) -> SweepConfig:
+    """What a sweep that tunes is asked to do; parameters as of `sweep`."""
+    scored = words.scoring(
+        score, more=score_options, maximize=maximize, minimize=minimize, limits=limits, weights=weights, prices=prices
+    )
+    timed = words.timing(trials=trials, run_limit=run_limit)
+    return sweep_config(workloads, machines, scheme=words.scheme(scheme), **scored, **timed, **more)
+
+
 def sweep_config(workloads: Sequence[str], machines: Sequence[str], **settings: Any) -> SweepConfig:
-    """What a sweep is asked to do, with all patterns resolved."""
+    """What a sweep is asked to do, with all patterns resolved; settings are fields of its studies."""
     from damoos.machines import catalog as known_machines
     from damoos.workloads import catalog as known_workloads
 
@@ -192,6 +243,14 @@ def sweep_config(workloads: Sequence[str], machines: Sequence[str], **settings: 
         expand(machines, known_machines.names(), "--machines"),
         settings,
     )
+
+
+def driven(config: SweepConfig, ray: str | None, results: Path, storage: str | None, event: Event | None) -> Sweep:
+    """A new sweep, or the unfinished one of the same words, when all of it is done that can be."""
+    config.check()
+    found = Sweep.begun(results, config, storage)
+    drive_sweep(found, ray, event)
+    return found
 
 
 def drive_sweep(found: Sweep, ray: str | None = None, event: Event | None = None) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 
 from damoos.cli import complete
 from damoos.errors import ConfigError, nearest
-from damoos.units import parse_bytes, parse_time
+from damoos.units import of_option, parse_bytes, parse_time
 
 # Sections of a command's help, in this order. MOST_USED is made of the other ones.
 MOST_USED = "Most used"
@@ -103,22 +102,15 @@ def number(word: str) -> float:
 
 def time_us(words: str, option: str) -> int:
     """A time of an option, in microseconds; it must have a unit."""
-    return _of_option(parse_time, words, option)
+    return of_option(parse_time, words, option)
 
 
 def size_bytes(words: str, option: str) -> int:
     """A size of an option, in bytes; not 0."""
-    sz_bytes = _of_option(parse_bytes, words, option)
+    sz_bytes = of_option(parse_bytes, words, option)
     if not sz_bytes:
         raise ConfigError(f"{option}: '{words}' is not above 0")
     return sz_bytes
-
-
-def _of_option(parse: Callable[[str], int], words: str, option: str) -> int:
-    try:
-        return parse(words)
-    except ConfigError as error:
-        raise ConfigError(f"{option}: {error}") from None
 
 
 def positive(count: int, name: str) -> int:

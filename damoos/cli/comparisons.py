@@ -81,6 +81,7 @@ def evaluate(
         typer.Option(help="Blocks; each holds every configuration once, in a shuffled order.", rich_help_panel=SEARCH),
     ] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the order in blocks.", rich_help_panel=SEARCH)] = 0,
+    run_limit: options.RunLimit = None,
     require_real: options.RequireReal = False,
     ray: RayAddress = None,
     dry_run: SweepDryRun = False,
@@ -104,7 +105,7 @@ def evaluate(
         comma_separated(workload_names, "--workloads"), comma_separated(machine_names or MACHINE, "--machines"),
         named.PAPER if configs is None else comma_separated(configs, "--configs"),
         operations=operations, memory=comma_separated(memory, "--memory") if memory else (),
-        write_limit=write_limit, repeats=repeats,
+        write_limit=write_limit, repeats=repeats, run_limit=run_limit,
         results=results, seed=seed, require_real=require_real,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)

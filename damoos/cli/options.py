@@ -35,6 +35,7 @@ Kernel = Annotated[
     ),
 ]
 CommandLine = Annotated[str | None, typer.Option(help="Run this command line instead.", rich_help_panel=WHAT)]
+RunLimit = Annotated[str | None, typer.Option(help="A run that takes longer hangs, e.g. 5m.", rich_help_panel=WHAT)]
 RequireReal = Annotated[bool, typer.Option("--require-real", help="Refuse models of workloads.", rich_help_panel=WHAT)]
 Operations = Annotated[
     str,

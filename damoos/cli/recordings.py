@@ -159,7 +159,7 @@ def predict(
         _what_if(policy, lambda: _recording(name, workload, command, None, "30s", machine, kernel, results), form)
         return
     recording = _recording(name, workload, command, None, "30s", machine, kernel, results)
-    predicted = api.predict(recording, scorer=scorer)
+    predicted = api.predict(recording, score=scorer)
     if form == "json":
         print(
             json.dumps({"about": _words(recording), "forecast": [asdict(row) for row in predicted.forecasts]}, indent=2)

@@ -25,11 +25,9 @@ from damoos.cli.common import (
     comma_separated,
     loudness,
     say,
-    time_us,
 )
 from damoos.cli.sweeps import RayAddress, SweepFormat, run
 from damoos.errors import ConfigError, NothingFeasible
-from damoos.policies.documents import scheme_text
 
 if TYPE_CHECKING:
     from damoos.api import EvaluatedStudy, TunedStudy
@@ -75,9 +73,7 @@ def tune(
             rich_help_panel=WHERE,
         ),
     ] = None,
-    run_limit: Annotated[
-        str | None, typer.Option(help="A run that takes longer hangs, e.g. 5m.", rich_help_panel=WHAT)
-    ] = None,
+    run_limit: options.RunLimit = None,
     require_real: options.RequireReal = False,
     memory: options.Memory = None,
     write_limit: options.WriteLimit = None,
@@ -145,23 +141,29 @@ def tune(
     """
     from damoos import api
     from damoos.machines import catalog as machines
-    from damoos.study.config import PRCL
 
     check_format(form)
     if named is not None and workload is not None:
         raise ConfigError(f"two workloads: '{named}' and --workload '{workload}'; give one of them")
     workload = workload or named
-    if scorer is None:
-        scorer = "daos" if pid is None else "sla" if limits else "psi"
     if machine is None:
         machine = settings.machine(pid)
     words: dict[str, Any] = {
-        "scheme": PRCL if scheme is None else scheme_text(scheme),
+        "command": command,
+        "pid": pid,
+        "metrics": metrics or [],
+        "machine": machine,
+        "memory": memory,
+        "write_limit": write_limit,
         "policy": policy,
+        "scheme": scheme,
         "tune": tunables or [],
         "operations": operations,
-        "scorer": scorer,
-        "scorer_options": options.score_options(maximize, minimize, limits, weights, prices),
+        "score": scorer,
+        **options.score_options(maximize, minimize, limits, weights, prices),
+        "trials": trials,
+        "time_limit": time_limit,
+        "unit_work": unit_work,
         "searcher": searcher,
         "prior": prior,
         "like": like or [],
@@ -169,34 +171,21 @@ def tune(
         "repeats": repeats,
         "candidates": candidates,
         "runs": runs,
-        "run_limit_s": None if run_limit is None else _positive_s(run_limit, "--run-limit"),
+        "run_limit": run_limit,
+        "settle": settle,
         "require_real": require_real,
-        "memory": memory,
-        "write_limit": write_limit,
-        "pid": pid,
-        "metrics": metrics or [],
-        "settle_s": time_us(settle, "--settle") / 1e6,
     }
-    if pid is not None and unit_work is not None:
-        words["unit_work_s"] = time_us(unit_work, "--unit-work") / 1e6
-    number = _nr_trials(workload, trials, time_limit, unit_work)
     names = [None] if kernels is None else comma_separated(kernels, "--kernels")
     for name in names:
         machines.machine(machine, name)  # the last wrong word is found before the first study
     if dry_run:
-        configs = [
-            api.study_config(workload, command=command, machine=machine, trials=number, kernel=name, **words)
-            for name in names
-        ]
+        configs = [api.study_config(workload, kernel=name, **words) for name in names]
         _print_outlines(configs, new, results, storage, form)
         return
     tuned: dict[str, TunedStudy] = {}
     for name in names:
         with Watching() as watcher:
-            study = api.tune(
-                workload, command=command, machine=machine, trials=number, results=results, storage=storage,
-                watcher=watcher, kernel=name, new=new, **words,
-            )  # fmt: skip
+            study = api.tune(workload, kernel=name, new=new, results=results, storage=storage, watcher=watcher, **words)
         tuned[name or ""] = study
         if len(names) == 1 or form == "text":
             _print_result(study, form, results)
@@ -346,38 +335,6 @@ def _print_outlines(configs: list[StudyConfig], new: bool, results: Path, storag
         print(json.dumps([one.to_json() for one in found] if len(found) > 1 else found[0].to_json(), indent=2))
     else:
         print("\n\n".join(map(report.text, found)))
-
-
-def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None, unit_work: str | None) -> int:
-    """``nr_samples``: given, or time limit / unit work time (DAOS paper, section 3.5)."""
-    from damoos.workloads import catalog
-
-    if time_limit is None:
-        return 10 if trials is None else trials
-    if trials is not None:
-        raise ConfigError("give either --trials or --time-limit")
-    if unit_work is None:
-        if workload is None:
-            raise ConfigError("--time-limit with --command or --pid needs --unit-work")
-        file = catalog.find(workload)[1]
-        if file.model:
-            short = time_us(file.tune.unit_work, "unit_work") // file.model.time_scale / 1e6
-            raise ConfigError(
-                f"--time-limit: '{workload}' may run as itself or as a model; choose with"
-                f" --unit-work {file.tune.unit_work} (real) or {short:g}s (model)"
-            )
-        unit_work = file.tune.unit_work
-    work_us = time_us(unit_work, "--unit-work")
-    if work_us == 0:
-        raise ConfigError("--unit-work must be more than 0")
-    return time_us(time_limit, "--time-limit") // work_us
-
-
-def _positive_s(words: str, option: str) -> float:
-    """A time of an option, in seconds; not 0."""
-    if not (found_us := time_us(words, option)):
-        raise ConfigError(f"{option}: '{words}' is not above 0")
-    return found_us / 1e6
 
 
 class Watching:

@@ -28,7 +28,6 @@ from damoos.cli.common import (
     say,
 )
 from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
-from damoos.policies.documents import scheme_text
 from damoos.units import show_count
 
 if TYPE_CHECKING:
@@ -86,12 +85,14 @@ def sweep(
             rich_help_panel=WHERE,
         ),
     ],
+    run_limit: options.RunLimit = None,
     require_real: options.RequireReal = False,
     memory: options.Memory = None,
     write_limit: options.WriteLimit = None,
     policy: options.Policy = "damos",
     scheme: options.SchemeText = None,
     tunables: options.Tunables = None,
+    operations: options.Operations = "vaddr",
     scorer: options.Scorer = "daos",
     maximize: options.Maximize = None,
     minimize: options.Minimize = None,
@@ -116,15 +117,14 @@ def sweep(
     Example: damoos sweep --workloads 'splash2x/*' --machines i3,m5d,z1d --trials 10
     """
     from damoos import api
-    from damoos.study.config import PRCL
 
     check_format(form, "jsonl")
-    config = api.sweep_config(
-        comma_separated(workload_names, "--workloads"), comma_separated(machine_names, "--machines"), nr_samples=trials,
-        scheme=PRCL if scheme is None else scheme_text(scheme), policy=policy, tune=tunables or [], scorer=scorer,
-        scorer_options=options.score_options(maximize, minimize, limits, weights, prices), searcher=searcher,
-        prior=prior, seed=seed, repeats=repeats, candidates=candidates, runs=runs, require_real=require_real,
-        memory=memory, write_limit=write_limit,
+    config = api.tuning_config(
+        comma_separated(workload_names, "--workloads"), comma_separated(machine_names, "--machines"), trials=trials,
+        scheme=scheme, policy=policy, tune=tunables or [], operations=operations, run_limit=run_limit, score=scorer,
+        **options.score_options(maximize, minimize, limits, weights, prices), searcher=searcher, prior=prior, seed=seed,
+        repeats=repeats, candidates=candidates, runs=runs, require_real=require_real, memory=memory,
+        write_limit=write_limit,
     )  # fmt: skip
     begin(config, ray, dry_run, results, storage, form)
 
@@ -137,8 +137,7 @@ def begin(config: SweepConfig, ray: str | None, dry_run: bool, results: Path, st
     if dry_run:
         _print_estimate(config, form)
         return
-    sweep = Sweep.unfinished(results, config, storage) or Sweep.create(results, config, storage)
-    run(sweep, ray, form)
+    run(Sweep.begun(results, config, storage), ray, form)
 
 
 def run(found: Sweep, ray: str | None, form: str) -> None:

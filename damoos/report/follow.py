@@ -9,13 +9,12 @@ from typing import Any
 from damoos.model.trial import Run
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
+from damoos.sweeps.events import Event
 from damoos.sweeps.sweep import Sweep
 
 EVERY_S = 1.0
 # A study is locked while it runs; between two of its processes it is nobody's for a moment.
 ALONE_S = 5.0
-
-Event = Callable[[str, dict[str, Any]], None]
 
 
 class _Company:

@@ -18,7 +18,7 @@ from damoos.units import show_clock, show_count, show_score
 
 if TYPE_CHECKING:
     from damoos.study.study import EvaluationStudy, Study
-    from damoos.sweeps.driver import Event
+    from damoos.sweeps.events import Event
 
 
 def in_notebook() -> bool:

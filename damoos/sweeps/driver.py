@@ -33,11 +33,11 @@ from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.result import write
 from damoos.study.steps import Step, Steps, Watcher
 from damoos.study.study import EvaluationStudy, Study
+from damoos.sweeps.events import Event
 from damoos.sweeps.sweep import RESULT, STATUS, Sweep
 
 STATUS_EVERY_S = 2.0
 DONE = "done"
-Event = Callable[[str, dict[str, Any]], None]
 
 
 @dataclass

@@ -59,6 +59,11 @@ class Sweep:
                 return found if found.result is None or found.result["failures"] else None
         return None
 
+    @classmethod
+    def begun(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep:
+        """The unfinished sweep of the same words, or a new one."""
+        return cls.unfinished(results, config, url) or cls.create(results, config, url)
+
     def study_name(self, config: StudyConfig | EvaluationConfig) -> str:
         """Name of one of its studies."""
         return f"{self.name}-{slug(config.label)}"

@@ -32,7 +32,7 @@ def test_a_new_plugin_installs_passes_its_contract_and_is_used(kind: str, tmp_pa
     assert " passed" in tested.stdout
 
     # A study finds it, on the machine that is not there; without the package it is an unknown word.
-    words = {"scorer": ("scorer", "--score"), "searcher": ("searcher", "--searcher")}[kind]
+    words = {"scorer": ("score", "--score"), "searcher": ("searcher", "--searcher")}[kind]
     script = (
         "import sys, pathlib; from damoos import api; from damoos.machines import catalog\n"
         "from damoos.testing.fake import FakeMachine; catalog.machine = lambda name, kernel=None: FakeMachine()\n"

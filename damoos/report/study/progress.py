@@ -11,34 +11,14 @@ from rich.text import Text
 
 from damoos.model.trial import Run, Score, best_of
 from damoos.report.study.rows import outcome, point, scored
+from damoos.study.progress import Count
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
 from damoos.units import format_us, show_bytes, show_clock
 
 
-class Count:
-    """How many runs have ended, of how many that are expected: of one study, or of several that take turns."""
-
-    def __init__(self) -> None:
-        self._done, self._total = 0, 0
-
-    def begin(self, total: int, done: int) -> None:
-        """A study begins or goes on."""
-        self._done += done
-        self._total += total
-
-    def end(self) -> str:
-        """A run has ended; tells which one that was."""
-        self._done += 1
-        return self._text(self._done)
-
-    def running(self) -> str:
-        """Which one runs."""
-        return self._text(self._done + 1)
-
-    def _text(self, number: int) -> str:
-        # A verdict that is not clear after two rounds takes more runs than were counted on.
-        return f"run {number} of about {max(number, self._total)}"
+def _number(count: Count, number: int) -> str:
+    return f"run {number} of about {count.total(number)}"
 
 
 def _left(seconds: float | None) -> str:
@@ -79,14 +59,16 @@ class LineWatcher(Watcher):
         """Keep the time."""
         self._left_s, self._since = left_s, time.monotonic()
         if self._verbose:
-            self.say(f"{self._count.running()} begins: {run.key}, {point(run, self.study)}{_left(left_s)}")
+            number = _number(self._count, self._count.done + 1)
+            self.say(f"{number} begins: {run.key}, {point(run, self.study)}{_left(left_s)}")
 
     def finished(self, run: Run, score: Score | None) -> None:
         """Print the run's numbers, and how far the study is."""
         runtime, rss, word = outcome(run, score)
         numbers = f"{run.key:<26} {point(run, self.study):<18} {runtime:>9} {rss:>9}  {word}".rstrip()
         left_s = None if self._left_s is None else self._left_s - (time.monotonic() - self._since)
-        self.say(f"{numbers}  ({self._count.end()}{_left(left_s and max(0.0, left_s))})")
+        self._count.end()
+        self.say(f"{numbers}  ({_number(self._count, self._count.done)}{_left(left_s and max(0.0, left_s))})")
         if self._verbose and run.measurement:
             for name, value in sorted(run.measurement.metrics.items()):
                 self.say(f"    {name} = {value:g}")
@@ -152,7 +134,7 @@ class TableWatcher(Watcher):
         passed = time.monotonic() - self._since
         left = _left(None if self._left_s is None else max(0.0, self._left_s - passed))
         what = f"{self._running.key} ({point(self._running, self.study)})"
-        return f"{self._count.running()}: {what} for {show_clock(passed)}{left}"
+        return f"{_number(self._count, self._count.done + 1)}: {what} for {show_clock(passed)}{left}"
 
 
 class QuietWatcher(Watcher):

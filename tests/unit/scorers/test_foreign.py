@@ -150,7 +150,7 @@ def test_a_function_that_never_returns_ends_the_study_which_goes_on_when_it_is_m
     monkeypatch.setattr("damoos.scorers.foreign.LIMIT_S", 0.05)
     file = tmp_path / "mine.py"
     file.write_text("import threading\n\ndef score(run, baseline):\n    threading.Event().wait()\n")
-    words = {"command": "true", "scorer": f"{file}:score", "trials": 4, "results": tmp_path}
+    words = {"command": "true", "score": f"{file}:score", "trials": 4, "results": tmp_path}
     with pytest.raises(PluginError, match=r"mine\.py:score did not return within 0\.05 s"):
         api.tune(**words)
     done = open_study(Store(tmp_path).load("true-guest-1")).runs()

@@ -87,7 +87,7 @@ def test_a_study_goes_on_with_what_it_began_with(first: api.TunedStudy, fake: Us
         ({"like": ["true-fake-1"], "prior": "none"}, "--like needs --searcher auto and --prior auto"),
         ({"like": ["true-fake-1"], "searcher": "daos"}, "--like needs --searcher auto and --prior auto"),
         ({"like": ["true-fake-1"], **TWO}, "searched other parameters"),
-        ({"like": ["true-fake-1"], "scorer": "sla", "scorer_options": {"maximize": "p99_ms"}}, "p99_ms"),
+        ({"like": ["true-fake-1"], "score": "sla", "maximize": "p99_ms"}, "p99_ms"),
     ],
 )
 def test_what_cannot_be_learned_from(

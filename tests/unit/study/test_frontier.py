@@ -76,7 +76,7 @@ def test_a_limit_that_nothing_is_known_to_keep(study: api.TunedStudy) -> None:
 
 def test_limits_on_other_terms_stay(fake: Use, tmp_path: Path) -> None:
     fake(FakeMachine(smooth, noise=0.002))
-    words = {"scorer": "sla", "scorer_options": {"limits": ["slowdown<=0.1", "memory_saving<=0.4"]}}
+    words = {"score": "sla", "limits": ["slowdown<=0.1", "memory_saving<=0.4"]}
     found = api.tune(command="true", machine="fake", results=tmp_path, seed=1, tune=["min_age=0s:60s"], **words)
     known = prospect(found.study, ["slowdown<=0.09"])
     assert known

@@ -23,7 +23,8 @@ THREE = "damos,senpai,gswap"
 
 
 def tune(results: Path, policy: str = THREE, trials: int = 12, **words: Any) -> api.TunedStudy:
-    return api.tune(command="true", machine="fake", results=results, policy=policy, trials=trials, **words)
+    config = api.study_config(command="true", machine="fake", policy=policy, trials=trials, **words)
+    return api.studies.tuned(config, results)
 
 
 def policies(found: api.TunedStudy) -> list[str]:

@@ -266,7 +266,7 @@ def test_a_study_whose_score_fails_can_still_be_looked_at(fake, tmp_path: Path) 
     file = tmp_path / "mine.py"
     file.write_text("def score(run, baseline):\n    return run['no_such']\n")
     with pytest.raises(TooManyFailures):
-        tune(tmp_path, scorer=f"{file}:score")
+        tune(tmp_path, score=f"{file}:score")
     (name,) = study_names(tmp_path)
     assert [trial.state for trial in api.load_study(name, results=tmp_path).study.trials()] == ["fail"] * 3
 
@@ -328,14 +328,18 @@ def test_hopeless_trials_are_stopped(fake, tmp_path: Path) -> None:
 
 def test_a_score_to_be_minimised(fake, tmp_path: Path) -> None:
     fake(FakeMachine())
-    words = {"scorer": "sla", "scorer_options": {"minimize": "rss_avg_bytes", "limits": ["slowdown<=0.1"]}}
+    words = {"score": "sla", "minimize": "rss_avg_bytes", "limits": ["slowdown<=0.1"]}
     found = tune(tmp_path, **words)
     scores = [trial["score"] for trial in found.result["trials"] if trial["feasible"]]
     assert 3_000_000 <= found.best["params"]["min_age_us"] <= 3_500_000
     assert found.result["shrinkage"]["searched"] == min(scores)
     assert found.result["verdict"] == "tuned"
-    assert found.result["score"] == {"direction": "minimize", "unit": "rss_avg_bytes: as the run reports it",
-                                     "options": words["scorer_options"], "limits": []}  # fmt: skip
+    assert found.result["score"] == {
+        "direction": "minimize",
+        "unit": "rss_avg_bytes: as the run reports it",
+        "options": {"minimize": "rss_avg_bytes", "limits": ["slowdown<=0.1"]},
+        "limits": [],
+    }
     import optuna
 
     theirs = optuna.load_study(study_name=found.name, storage=f"sqlite:///{tmp_path}/damoos.sqlite")
@@ -344,7 +348,7 @@ def test_a_score_to_be_minimised(fake, tmp_path: Path) -> None:
 
 def test_a_metric_that_nobody_reports_is_found_before_the_first_run(fake, tmp_path: Path) -> None:
     machine = fake(FakeMachine())
-    words = {"scorer": "sla", "scorer_options": {"limits": ["p99_ms<=1.2x"]}}
+    words = {"score": "sla", "limits": ["p99_ms<=1.2x"]}
     with pytest.raises(
         ConfigError, match="needs the metric 'p99_ms', which neither workload 'true' nor machine 'fake'"
     ):
@@ -357,7 +361,7 @@ def test_a_score_that_fails_is_a_failed_trial(fake, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("def score(run, baseline):\n    return run['no_such']\n")
     with pytest.raises(TooManyFailures, match=r"mine\.py:score \(mine\.py:2\) raised KeyError: 'no_such'"):
-        tune(tmp_path, scorer=f"{file}:score")
+        tune(tmp_path, score=f"{file}:score")
 
 
 def test_a_study_stays_on_its_kernel(fake, tmp_path: Path) -> None:
@@ -428,7 +432,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"scorer": "doas"}, "unknown scorer 'doas'; did you mean 'daos'"),
+        ({"score": "doas"}, "unknown scorer 'doas'; did you mean 'daos'"),
         ({"searcher": "randon"}, "unknown searcher 'randon'; did you mean 'random'"),
         ({"scheme": "4K max min min MIN_AGE max pagout"}, "did you mean 'pageout'"),
         ({"scheme": "4K max min min 5s max pageout"}, "MIN_AGE is not in the scheme"),
@@ -455,11 +459,11 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
         ({"tune": ["action=pageout,colt,cold"], "scheme": "4K max min min 5s max ACTION"}, "unknown action 'colt'"),
         ({"searcher": "optuna:tpf"}, "unknown sampler 'optuna:tpf'; did you mean 'tpe'"),
         ({"searcher": "optuna:gp"}, "needs a package that is not installed: torch"),
-        ({"scorer_options": {"limits": ["slowdown<=0.1"]}}, "score 'daos' has no option 'limits'; it takes none"),
-        ({"scorer": "sla", "scorer_options": {"limit": []}}, "no option 'limit'; did you mean 'limits'"),
-        ({"scorer": "sla", "scorer_options": {"limits": ["slowdown=0.1"]}}, "write NAME<=NUMBER"),
-        ({"scorer": "cost"}, "needs --prices FILE"),
-        ({"scorer": "./no-such.sh"}, "there is no such file"),
+        ({"limits": ["slowdown<=0.1"]}, "score 'daos' has no option 'limits'; it takes none"),
+        ({"score": "sla", "score_options": {"limit": []}}, "no option 'limit'; did you mean 'limits'"),
+        ({"score": "sla", "limits": ["slowdown=0.1"]}, "write NAME<=NUMBER"),
+        ({"score": "cost"}, "needs --prices FILE"),
+        ({"score": "./no-such.sh"}, "there is no such file"),
         ({"operations": "padr"}, "did you mean 'paddr'"),
     ],
 )
