@@ -27,7 +27,7 @@ TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
-	bench-published bench-league chaos soak fuzz docs docs-figures clean test-bare bare-setup test-kvm test-arm64 test-big
+	bench-published bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup test-kvm test-arm64 test-big
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -156,6 +156,9 @@ bench-search: setup ## searchers raced: on curves, and by what whole studies com
 
 docs-figures: setup ## the tables and figures of the docs that come from results/curated and from made workloads
 	PYTHONPATH=docs $(BIN)/python -m generate.results
+
+docs-reference: setup ## the parts of docs/reference and docs/policies.md that the code says itself
+	PYTHONPATH=docs $(BIN)/python -m generate.reference
 
 docs: setup ## the site in build/site and the manual page in build/man; warnings and broken links are errors
 	$(BIN)/python -m sphinx -W --keep-going -q -E -d build/doctrees -b html docs build/site

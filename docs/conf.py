@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from generate import api, cli, files, policies  # noqa: E402
+from generate import api, reference  # noqa: E402
 
 from damoos import __version__  # noqa: E402
 
@@ -46,12 +46,15 @@ def _notebooks() -> str:
     )
 
 
-_PAGES = {"cli": cli.page, "files": files.page, "api": api.page, "policies": policies.page, "notebooks": _notebooks}
+# On the site, the Python interface has links: autodoc takes the place of what is written into the page.
+_PAGES = {"notebooks": _notebooks}
 
 
 def _generate(app, docname, source) -> None:
     """Put what the code says in the place of ``<!-- generate: NAME -->``."""
     source[0] = re.sub(r"<!-- generate: (\w+) -->", lambda found: _PAGES[found[1]](), source[0])
+    if docname == "reference/api":
+        source[0] = reference.replaced(source[0], "api", api.page())
 
 
 def _raises(app, what, name, obj, options, lines) -> None:

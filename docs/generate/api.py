@@ -8,16 +8,85 @@ import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import damoos
 from damoos import errors
-
-# What the functions mean by "further fields": its parameters are of interest, its methods are not.
-SETTINGS = "damoos.study.config.StudyConfig"
+from generate import docstrings
 
 
 def page() -> str:
+    """The directives by which Sphinx documents everything, for the site."""
+    return "\n".join(
+        line for title, (directive, names) in _sections().items() for line in _section(title, directive, names)
+    )
+
+
+def markdown() -> str:
+    """The same as plain Markdown, for the repository."""
+    lines: list[str] = []
+    for title, (_, names) in _sections().items():
+        lines += [f"## {title}", ""] if names else []
+        for name in names:
+            lines += _markdown(name, with_members=title != "Errors")
+    return "\n".join(lines)
+
+
+def _markdown(name: str, with_members: bool) -> Iterator[str]:
+    home, _, own = name.rpartition(".")
+    thing = getattr(importlib.import_module(home), own)
+    yield from (f"### {own}", "")
+    if not (inspect.isclass(thing) and issubclass(thing, Exception)):
+        call = _call(own, thing)
+        if len(call) > 100:
+            call = "\n    ".join([f"{own}(", *(f"{word}," for word in _words(thing))]) + "\n)"
+        yield from ("```python", call, "```", "")
+    yield from docstrings.markdown(inspect.getdoc(thing) or "")
+    if inspect.isclass(thing) and with_members:
+        members = [*_members(thing)]
+        yield from ["It has:", "", *members, ""] if members else []
+
+
+def _members(kind: type) -> Iterator[str]:
+    """A line for each public property and method of a class."""
+    for name, member in vars(kind).items():
+        said = docstrings.line(inspect.getdoc(getattr(member, "__func__", member)) or "")
+        if name.startswith("_") or not said:
+            continue
+        if isinstance(member, property | cached_property):
+            yield f"- `{name}`: {said}"
+        elif inspect.isfunction(member) or isinstance(member, classmethod | staticmethod):
+            yield f"- `{_call(name, getattr(kind, name))}`: {said}"
+
+
+def _call(name: str, thing: Any) -> str:
+    """What a call may have, without the kinds, which the docstring says."""
+    return f"{name}({', '.join(_words(thing))})"
+
+
+def _words(thing: Any) -> Iterator[str]:
+    is_named = False
+    for one in inspect.signature(thing).parameters.values():
+        if one.name == "self":
+            continue
+        if one.kind is one.KEYWORD_ONLY and not is_named:
+            is_named = True
+            yield "*"
+        default = "" if one.default is one.empty else f"={_default(one.default)}"
+        stars = "**" if one.kind is one.VAR_KEYWORD else "*" if one.kind is one.VAR_POSITIONAL else ""
+        yield f"{stars}{one.name}{default}"
+
+
+def _default(value: Any) -> str:
+    """A default as people would write it; an object of damoos's own is only told to be there."""
+    if isinstance(value, Path):
+        return repr(str(value))
+    return repr(value) if type(value).__module__ == "builtins" else "..."
+
+
+def _sections() -> dict[str, tuple[str, list[str]]]:
     """Functions, what they return, the classes that people build, what these are made of, pictures."""
     public: dict[str, Any] = {
         name: getattr(damoos, name) for name in sorted(damoos.__all__) if not name.startswith("__")
@@ -28,18 +97,14 @@ def page() -> str:
     returned = _classes((one, inspect.signature(one).return_annotation) for one in functions.values())
     parts = _classes((one, field.type) for one in classes.values() for field in _fields(one))
     own = {*classes.values()}
-    sections = {
+    return {
         "Functions": ("autofunction", [f"damoos.{name}" for name in functions if not name.startswith("plot_")]),
         "Pictures": ("autofunction", plots),
         "What they return": ("autoclass", [name for name, one in returned.items() if one not in own]),
         "Classes": ("autoclass", [*classes]),
         "Their parts": ("autoclass", [name for name, one in parts.items() if one not in own]),
-        "Settings": ("autoclass", [SETTINGS]),
         "Errors": ("autoexception", [f"damoos.errors.{name}" for name in _errors()]),
     }
-    return "\n".join(
-        line for title, (directive, names) in sections.items() for line in _section(title, directive, names)
-    )
 
 
 def _errors() -> list[str]:
@@ -56,9 +121,7 @@ def _section(title: str, directive: str, names: list[str]) -> Iterator[str]:
     yield from (f"## {title}", "") if names else ()
     for name in names:
         yield from (f"### {name.rpartition('.')[2]}", "", "```{eval-rst}", f".. {directive}:: {name}")
-        yield from (
-            ["   :members:", "   :member-order: bysource"] if directive == "autoclass" and name != SETTINGS else []
-        )
+        yield from (["   :members:", "   :member-order: bysource"] if directive == "autoclass" else [])
         yield from ("```", "")
 
 

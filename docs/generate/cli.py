@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from generate.commands import Command, Rows, by_task, root
+from generate.commands import Command, Rows, by_task, general, root
 
 
 def page() -> str:
@@ -15,6 +15,7 @@ def page() -> str:
 
 def _lines() -> Iterator[str]:
     yield from ("## Options of damoos itself", "", *_definitions(root().options))
+    yield from ("## Options of every command", "", *_definitions(general()))
     for task, commands in by_task():
         yield from (f"## {task.title}", "")
         for command in commands:
@@ -30,7 +31,8 @@ def _section(command: Command) -> Iterator[str]:
 
 def _definitions(rows: Rows) -> Iterator[str]:
     for written, means in rows:
-        yield from (f"`{written}`", f": {plain(means) or '-'}", "")
+        yield f"- `{written}`: {plain(means)}".rstrip(": ")
+    yield from [""] if rows else []
 
 
 def plain(words: str) -> str:

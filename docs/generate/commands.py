@@ -9,6 +9,7 @@ from typing import Any
 import typer.main
 
 from damoos.cli import app
+from damoos.cli.general import OPTIONS
 from damoos.cli.help import TASKS, Task, examples, summary, text
 
 Rows = tuple[tuple[str, str], ...]
@@ -47,6 +48,13 @@ def root() -> Command:
     return _command("damoos", group, group.make_context("damoos", [], resilient_parsing=True))
 
 
+def general() -> Rows:
+    """Options that every command takes; they are no rows of each."""
+    group = typer.main.get_command(app)
+    context = group.make_context("damoos", [], resilient_parsing=True)
+    return tuple(record for option in OPTIONS if (record := option.get_help_record(context)))
+
+
 def by_task() -> Iterator[tuple[Task, list[Command]]]:
     """Each task with its commands, those below a command behind it."""
     group: Any = typer.main.get_command(app)
@@ -64,7 +72,8 @@ def _walk(command: Any, name: str, parent: Any) -> Iterator[Command]:
 
 
 def _command(name: str, command: Any, context: Any) -> Command:
-    shown = [(param, param.get_help_record(context)) for param in command.get_params(context) if param.name != "help"]
+    own = [param for param in command.get_params(context) if param.name != "help" and param not in OPTIONS]
+    shown = [(param, param.get_help_record(context)) for param in own]
     rows = [(param.param_type_name, record) for param, record in shown if record is not None]
     return Command(
         name=name,

@@ -1,8 +1,9 @@
-"""NumPy docstrings, as far as the reference of files needs them."""
+"""NumPy docstrings, as far as the reference needs them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -29,6 +30,30 @@ def parameters(docstring: str) -> dict[str, Described]:
         for name in names.split(", "):
             found[name] = Described(kind, " ".join(rest.split()))
     return found
+
+
+def markdown(docstring: str) -> Iterator[str]:
+    """A docstring's paragraphs and sections; a section is a list."""
+    head, *sections = re.split(r"\n\s*(\w+)\n\s*-{3,}\n", f"{docstring}\n")
+    for paragraph in head.strip().split("\n\n"):
+        yield from (line(paragraph), "")
+    for title, body in zip(sections[::2], sections[1::2], strict=True):
+        yield from (f"{title}:", "")
+        for entry in re.split(r"\n(?=\S)", body.strip("\n")):
+            first, _, rest = entry.partition("\n")
+            names, colon, kind = first.partition(" : ")
+            about = line(rest)
+            if title in ("Raises", "Returns", "References", "Yields"):
+                yield f"- {line(first).replace(' : ', ': ')}" + (f": {about}" if about else "")
+            else:
+                yield f"- `{names}`" + (f" ({line(kind)})" if colon else "") + (f": {about}" if about else "")
+        yield ""
+
+
+def line(words: str) -> str:
+    """Words of a docstring in one line of Markdown: code has one backtick, and a star is a star."""
+    text = " ".join(words.split("\n\n")[0].split()) if "\n\n" in words else " ".join(words.split())
+    return text.replace("``", "`").replace("**", "\\*\\*").replace("|", "\\|")
 
 
 def _dedented(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from damoos import __version__
-from generate.commands import Command, Rows, by_task, root
+from generate.commands import Command, Rows, by_task, general, root
 
 EXIT_CODES = (
     ("0", "Done."),
@@ -43,6 +43,7 @@ def _lines() -> Iterator[str]:
     yield ".ad l"
     yield from (".SH NAME", f"damoos \\- {_text(damoos.text.rstrip('.'))}")
     yield from (".SH SYNOPSIS", ".B damoos", _text(damoos.usage), ".SH OPTIONS", *_rows(damoos.options))
+    yield from (".SS Of every command", *_rows(general()))
     for task, commands in by_task():
         yield f".SH {task.title.upper()}"
         for command in commands:

@@ -120,6 +120,14 @@ def test_reference_has_every_command_and_every_public_name(site: Path, pages: di
     assert {f"damoos.{name}" for name in damoos.__all__ if not name.startswith("__")} <= api
 
 
+def test_what_the_code_says_in_the_repository_is_up_to_date() -> None:
+    words = [sys.executable, "-m", "generate.reference", "--check"]
+    done = subprocess.run(
+        words, cwd=DOCS, env={"PYTHONPATH": f"{DOCS}:{ROOT}"}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
 def test_reference_of_files_says_something_of_every_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS))
     from generate import files
