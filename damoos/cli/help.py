@@ -51,7 +51,7 @@ TASKS = (
     Task(
         "Look at memory",
         ("record", "predict", "rightsize"),
-        "damoos record --workload synthetic/stairs",
+        "damoos record synthetic/stairs",
     ),
     Task(
         "Fleet",

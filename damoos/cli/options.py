@@ -8,6 +8,7 @@ import typer
 
 from damoos.cli import complete
 from damoos.cli.common import POLICY, SCORE, SEARCH, WHAT, WHERE
+from damoos.errors import ConfigError
 
 Workload = Annotated[
     str | None,
@@ -32,6 +33,15 @@ Kernel = Annotated[
     str | None,
     typer.Option(
         help="Kernel of a guest; see 'damoos kernel list'.", autocompletion=complete.kernels, rich_help_panel=WHERE
+    ),
+]
+NamedWorkload = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="WORKLOAD",
+        help="Workload name or TOML file; 'damoos workloads' lists the names.",
+        autocompletion=complete.workloads,
+        show_default=False,
     ),
 ]
 CommandLine = Annotated[str | None, typer.Option(help="Run this command line instead.", rich_help_panel=WHAT)]
@@ -138,6 +148,13 @@ Runs = Annotated[
     int | None,
     typer.Option(help="The most runs of all kinds; trials give way to the validation.", rich_help_panel=SEARCH),
 ]
+
+
+def one_workload(named: str | None, workload: str | None) -> str | None:
+    """The workload that is given, as an argument or by ``--workload``."""
+    if named is not None and workload is not None:
+        raise ConfigError(f"two workloads: '{named}' and --workload '{workload}'; give one of them")
+    return workload or named
 
 
 def score_options(

@@ -49,6 +49,7 @@ _For = Annotated[str, typer.Option("--for", help="--pid: how long to watch it.",
 
 @app.command()
 def record(
+    named: options.NamedWorkload = None,
     workload: options.Workload = None,
     command: options.CommandLine = None,
     pid: _Pid = None,
@@ -91,12 +92,13 @@ def record(
 ) -> None:
     """Record what DAMON sees while a workload runs; 'damoos report' shows it, and so does 'damo report'.
 
-    Example: damoos record --workload synthetic/stairs
+    Example: damoos record synthetic/stairs
     """
     from damoos import api
     from damoos.damon.attrs import Attrs, IntervalsGoal
 
     check_format(form)
+    workload = options.one_workload(named, workload)
     goal = IntervalsGoal() if auto_intervals else None
     attrs = Attrs(
         time_us(sample, "--sample"), time_us(aggregation, "--aggregation"), time_us(update, "--update"), min_regions,

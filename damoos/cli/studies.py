@@ -27,7 +27,7 @@ from damoos.cli.common import (
     say,
 )
 from damoos.cli.sweeps import RayAddress, SweepFormat, run
-from damoos.errors import ConfigError, NothingFeasible
+from damoos.errors import NothingFeasible
 
 if TYPE_CHECKING:
     from damoos.api import EvaluatedStudy, TunedStudy
@@ -38,15 +38,7 @@ app = typer.Typer()
 
 @app.command()
 def tune(
-    named: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="WORKLOAD",
-            help="Workload name or TOML file; 'damoos workloads' lists the names.",
-            autocompletion=complete.workloads,
-            show_default=False,
-        ),
-    ] = None,
+    named: options.NamedWorkload = None,
     workload: options.Workload = None,
     command: options.CommandLine = None,
     pid: Annotated[
@@ -143,9 +135,7 @@ def tune(
     from damoos.machines import catalog as machines
 
     check_format(form)
-    if named is not None and workload is not None:
-        raise ConfigError(f"two workloads: '{named}' and --workload '{workload}'; give one of them")
-    workload = workload or named
+    workload = options.one_workload(named, workload)
     if machine is None:
         machine = settings.machine(pid)
     words: dict[str, Any] = {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import queue
+import sys
 import sysconfig
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -25,6 +26,8 @@ SINGULAR = {"policies": "policy"}
 def guarded(what: str, kind: type[DamoosError] = PluginError) -> Iterator[None]:
     """Call code of others in here: whatever it raises becomes one line that says where, such as ``(mine.py:12)``.
 
+    What it prints goes to standard error: standard output is the command's, JSON perhaps.
+
     Parameters
     ----------
     what : str
@@ -33,7 +36,8 @@ def guarded(what: str, kind: type[DamoosError] = PluginError) -> Iterator[None]:
         What is raised in its place. Errors of damoos's own pass as they are.
     """
     try:
-        yield
+        with redirect_stdout(sys.stderr):
+            yield
     except DamoosError:
         raise
     except (Exception, SystemExit) as error:

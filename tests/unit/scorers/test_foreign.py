@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from damoos.scorers import scorer
 from damoos.store.studies import Store
 from damoos.study.study import open_study
 from damoos.testing.fake import FakeMachine
+from tests.unit.cli.test_corpus import run as command
 
 from .conftest import BASELINE, outcome, run
 
@@ -157,3 +159,17 @@ def test_a_function_that_never_returns_ends_the_study_which_goes_on_when_it_is_m
     file.write_text("def score(run, baseline):\n    return 1 - run['rss_avg_bytes'] / baseline['rss_avg_bytes']\n")
     assert api.tune(**words).name == "true-guest-1"
     assert open_study(Store(tmp_path).load("true-guest-1")).runs()[: len(done)] == done
+
+
+def test_what_a_function_prints_is_no_part_of_the_commands_output(
+    fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake(FakeMachine())
+    file = tmp_path / "mine.py"
+    file.write_text("print('loaded')\n\ndef score(run, baseline):\n    print('asked')\n    return -run['runtime_s']\n")
+    argv = ["tune", "--command", "true", "--score", f"{file}:score", "--trials", "4", "--results", str(tmp_path)]
+    assert command([*argv, "--format", "json"], monkeypatch) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["study"] == "true-guest-1"
+    assert "loaded" in err
+    assert "asked" in err
