@@ -195,8 +195,8 @@ def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
     Parameters
     ----------
     time_scale : int
-        By how much a model runs shorter than what it stands for; the ages of scheme texts are divided by it. A
-        context in damo's JSON (``damo``) is taken as it is.
+        By how much a model runs shorter than what it stands for; the ages of scheme texts and the times of policies
+        are divided by it. A context in damo's JSON (``damo``) is taken as it is.
     """
     if "damo" in form:
         return DamosPolicy(context_from_json(form["damo"]))
@@ -205,7 +205,7 @@ def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
         aged = tuple(_aged(scheme, time_scale) for scheme in context.schemes)
         return DamosPolicy(replace(context, schemes=aged), thp=form.get("thp"))
     if "policy" in form:
-        return catalog.parse(form["policy"])
+        return catalog.parse(form["policy"]).shorter(time_scale)
     if "containers" in form:
         return ContainersPolicy()
     if "protect" in form:

@@ -46,6 +46,7 @@ class Setting:
     record: bool = False
     has_runtime: bool = True
     like: tuple[str, ...] = ()
+    time_scale: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""
@@ -155,7 +156,7 @@ class Study(StoredStudy):
 
     def _default(self, policy: str, space: Space) -> Params:
         if policy != DAMOS:
-            return catalog.rule(policy).default_point(space.params)
+            return catalog.rule(policy).default_point(space.params, self.setting.time_scale)
         return {"min_age_us": self.manual_us}
 
     @property
@@ -166,13 +167,13 @@ class Study(StoredStudy):
     def default_policy(self, name: str) -> DamosPolicy | RulePolicy:
         """A policy at its own defaults; of ``damos`` the manual scheme."""
         if name != DAMOS:
-            return catalog.rule(name)()
+            return catalog.rule(name).defaults(self.setting.time_scale)
         return manual_policy(self.manual_us, self.config.operations)
 
     def default_point(self, name: str) -> Params:
         """The point of the space that is nearest to the defaults of one of several policies."""
         assert isinstance(self.space, ConditionalSpace)
-        own = default_of(name, self.space.branches[name], self.manual_us)
+        own = default_of(name, self.space.branches[name], self._tuning)
         return self.space.lifted(name, own)
 
     @property
@@ -181,10 +182,14 @@ class Study(StoredStudy):
         self._searcher.prior = self.prior
         return self._searcher
 
+    @property
+    def _tuning(self) -> Tuning:
+        return Tuning(manual_us=self.manual_us, time_scale=self.setting.time_scale)
+
     @cached_property
     def _searcher(self) -> Searcher | ConditionalSearcher:
         """Kept, because some are quicker when they are asked again."""
-        return searcher_of(self.config, self.space, Tuning(manual_us=self.manual_us))
+        return searcher_of(self.config, self.space, self._tuning)
 
     @property
     def prior(self) -> Prior | None:
@@ -292,7 +297,7 @@ class Study(StoredStudy):
 
     def policy(self, point: Params) -> DamosPolicy | RulePolicy:
         """The policy of one point."""
-        return policy_of(self.config, self.space, point)
+        return policy_of(self.config, self.space, point, self.setting.time_scale)
 
 
 def tuning_study(record: StudyRecord) -> Study:
