@@ -123,6 +123,13 @@ def show_bytes(size: float) -> str:
     return f"{size:.3g} GiB"
 
 
+def show_number(number: float) -> str:
+    """Number for people's eyes: four digits or more, thousands parted, no exponent for what people count."""
+    if not 1e-4 <= abs(number) < 1e12:
+        return f"{number:.4g}"
+    return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
+
+
 def show_score(score: float) -> str:
     """Score for people's eyes: three decimals, or four digits where it is a large number such as bytes."""
     return f"{score:+.3f}" if abs(score) < 1000 else f"{score:+.4g}"

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from damoos.cli.common import GENERAL, MOST_USED, SECTIONS
 from damoos.cli.general import OPTIONS
+from damoos.errors import ConfigError, nearest
 
 _EXAMPLE = re.compile(r"^Example: (.*)$", re.MULTILINE)
 
@@ -152,6 +153,13 @@ class CommandHelp(_General, TyperCommand):
 
 class GroupHelp(_General, TyperGroup):
     """The help of a command that has commands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; of a wrong word the nearest ones are named."""
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            known = [name for name, command in self.commands.items() if not command.hidden]
+            raise ConfigError(f"no command '{ctx.command_path} {args[0]}'{nearest(args[0], known)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List them; none has more than a line or two to say."""

@@ -360,9 +360,11 @@ def check_feasible(found: TunedStudy | EvaluatedStudy) -> None:
     from damoos.api import TunedStudy
 
     if isinstance(found, TunedStudy) and found.best is None:
+        config = found.study.config
+        wider = "--limit" if "limits" in config.scorer_options else "--score weighted --limit 'slowdown<=0.2'"
         raise NothingFeasible(
             f"study '{found.name}': none of its trials kept the limits of the score. Leave the workload without a"
-            " scheme, or start a new study with wider limits (--limit), another range (--tune) or more trials"
+            f" scheme, or start a new study with wider limits ({wider}), another range (--tune) or more trials"
         )
 
 

@@ -315,7 +315,8 @@ def check(said: dict[str, Any], listed: bool) -> None:
     if not listed and all(row["score"] is None for row in said["studies"]):
         raise NothingFeasible(
             f"sweep '{said['sweep']}': no study has a scheme that kept the limits of the score. Leave the workloads"
-            " without a scheme, or start a new sweep with wider limits (--limit), other ranges (--tune) or more trials"
+            " without a scheme, or start a new sweep with wider limits (--limit, or --score weighted --limit"
+            " 'slowdown<=0.2'), other ranges (--tune) or more trials"
         )
 
 

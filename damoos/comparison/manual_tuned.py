@@ -10,7 +10,7 @@ import numpy as np
 
 from damoos.errors import ConfigError
 from damoos.model.trial import orientation
-from damoos.statistics.arms import BASELINE, MANUAL, TUNED
+from damoos.statistics.arms import BASELINE, MANUAL, TUNED, beside, rounds_of
 from damoos.statistics.intervals import interval_of_average
 from damoos.statistics.limits import Standing
 from damoos.statistics.summary import Quantity, told
@@ -65,37 +65,46 @@ def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
     Returns
     -------
     list of dict
-        By machine: ``machine``, ``studies`` (each with ``study, workload, variant, verdict, error``, and ``manual`` and
-        ``tuned``: `KEYS` as quantities, ``feasible``, ``limits``, ``scheme``), ``average`` (`summary` of those without
-        an error), and ``paper``: what the paper reports of a machine of this kind, or null.
+        By machine, and by score where there are several: ``machine``, ``studies`` (each with ``study, workload,
+        variant, verdict, error``, and ``manual`` and ``tuned``: `KEYS` as quantities, ``feasible``, ``limits``,
+        ``scheme``), ``average`` (`summary` of those without an error), and ``paper``: what the paper reports of a
+        machine of this kind, or null.
 
     Raises
     ------
-    ConfigError : no studies, or scores of different kinds, which have no average
+    ConfigError : no studies
     """
     if not studies:
         raise ConfigError("nothing to compare: no study of it has begun")
-    kinds = {(study.config.scorer, str(study.config.scorer_options)) for study in studies}
-    if len(kinds) > 1:
-        raise ConfigError(
-            f"scores of different kinds cannot be averaged: {', '.join(sorted(scorer for scorer, _ in kinds))}"
-        )
-    by_machine: dict[str, list[dict[str, Any]]] = {}
+    kinds = {_kind(study) for study in studies}
+    groups: dict[str, list[Study]] = {}
     for study in studies:
-        by_machine.setdefault(study.config.machine, []).append(_pair(study))
-    return [
-        {
-            "machine": machine,
-            "studies": pairs,
-            "average": summary([pair for pair in pairs if not pair["error"]], studies[0].scorer.direction),
-            "paper": PAPER.get(machine, PAPER.get(f"{machine}.metal")),
-        }
-        for machine, pairs in by_machine.items()
-    ]
+        group = study.config.machine if len(kinds) == 1 else f"{study.config.machine}, score {_kind(study)}"
+        groups.setdefault(group, []).append(study)
+    return [_compared(group, alike) for group, alike in groups.items()]
+
+
+def _kind(study: Study) -> str:
+    """The score of a study, with its options: scores of different kinds have no average."""
+    options = study.config.scorer_options
+    said = ", ".join(f"{name} {' and '.join([value] if isinstance(value, str) else value)}"
+                     for name, value in options.items())  # fmt: skip
+    return f"{study.config.scorer} ({said})" if said else study.config.scorer
+
+
+def _compared(group: str, studies: Sequence[Study]) -> dict[str, Any]:
+    """Studies of one machine and one score."""
+    pairs, machine = [_pair(study) for study in studies], studies[0].config.machine
+    return {
+        "machine": group,
+        "studies": pairs,
+        "average": summary([pair for pair in pairs if not pair["error"]], studies[0].scorer.direction),
+        "paper": PAPER.get(machine, PAPER.get(f"{machine}.metal")),
+    }
 
 
 def _pair(study: Study) -> dict[str, Any]:
-    """One study's two arms, each run against the baseline of its own round."""
+    """One study's two arms, each run against the baseline of its own round, or of those beside it."""
     pair: dict[str, Any] = {"study": study.name, "workload": study.config.target, "variant": None, "error": ""}
     result = study.record.result
     if result is None:
@@ -107,7 +116,7 @@ def _pair(study: Study) -> dict[str, Any]:
     for name in (BASELINE, MANUAL, TUNED):
         if name not in arms:
             return {**pair, "error": f"{name} has no valid runs"}
-    base = arms[BASELINE].runs
+    base = beside(rounds_of(study.runs()))
     for name, key in ((MANUAL, "manual"), (TUNED, "recommended")):
         arm = arms[name]
         pair[name] = {

@@ -144,6 +144,11 @@ class Study(StoredStudy):
         return self.setting.manual_us
 
     @property
+    def time_scale(self) -> int:
+        """By how much a model runs shorter than its program; 1 for a program itself."""
+        return self.setting.time_scale
+
+    @property
     def manual(self) -> Params:
         """``min_age`` of the manual scheme, whatever is tuned here; of another policy the values of its source.
 
@@ -156,7 +161,7 @@ class Study(StoredStudy):
 
     def _default(self, policy: str, space: Space) -> Params:
         if policy != DAMOS:
-            return catalog.rule(policy).default_point(space.params, self.setting.time_scale)
+            return catalog.rule(policy).default_point(space.params, self.time_scale)
         return {"min_age_us": self.manual_us}
 
     @property
@@ -167,7 +172,7 @@ class Study(StoredStudy):
     def default_policy(self, name: str) -> DamosPolicy | RulePolicy:
         """A policy at its own defaults; of ``damos`` the manual scheme."""
         if name != DAMOS:
-            return catalog.rule(name).defaults(self.setting.time_scale)
+            return catalog.rule(name).defaults(self.time_scale)
         return manual_policy(self.manual_us, self.config.operations)
 
     def default_point(self, name: str) -> Params:
@@ -184,7 +189,7 @@ class Study(StoredStudy):
 
     @property
     def _tuning(self) -> Tuning:
-        return Tuning(manual_us=self.manual_us, time_scale=self.setting.time_scale)
+        return Tuning(manual_us=self.manual_us, time_scale=self.time_scale)
 
     @cached_property
     def _searcher(self) -> Searcher | ConditionalSearcher:
@@ -297,7 +302,7 @@ class Study(StoredStudy):
 
     def policy(self, point: Params) -> DamosPolicy | RulePolicy:
         """The policy of one point."""
-        return policy_of(self.config, self.space, point, self.setting.time_scale)
+        return policy_of(self.config, self.space, point, self.time_scale)
 
 
 def tuning_study(record: StudyRecord) -> Study:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from damoos.common import html
 from damoos.report.tables import STANDINGS
-from damoos.units import show_bytes, show_count, show_score
+from damoos.units import show_bytes, show_count, show_number, show_score
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,8 +61,8 @@ def summary(result: dict[str, Any]) -> str:
     stopped = result["early_abort"]
     if stopped["runs"]:
         lines.append(
-            f"{show_count(stopped['runs'], 'trial')} stopped early, as they had certainly broken the limit:"
-            f" about {stopped['saved_s']:.0f} s of workload saved"
+            f"{show_count(stopped['runs'], 'trial')} stopped early, certain to break the limit: about"
+            f" {stopped['saved_s']:.0f} s of workload saved"
         )
     lines += _transfer(result.get("transfer"))
     lines += _prediction(result.get("prediction"))
@@ -77,7 +77,9 @@ def summary(result: dict[str, Any]) -> str:
         )
         reported = arm.get("reports", {})
         if set(reported) - {"ops", "ops_per_s"}:  # a fixed number of operations says no more than the runtime
-            lines.append(f"{'':<12}" + "  ".join(f"{metric} {value:.4g}" for metric, value in reported.items()))
+            lines.append(
+                f"{'':<12}" + "  ".join(f"{metric} {show_number(value)}" for metric, value in reported.items())
+            )
     if result["shrinkage"]:
         lines.append(
             "tuned in the search {searched}, on fresh runs {validated} (shrinkage {shrinkage})".format(
@@ -104,7 +106,7 @@ def to_html(result: dict[str, Any], trials: pd.DataFrame) -> str:
     arms = result["validation"] or {}
     columns = ("", "score", "95 %", "runtime", "RSS", "runs", "")
     parts = [html.pairs(about), html.table(columns, (_arm(name, arm) for name, arm in arms.items()))]
-    shown = html.Html(trials.to_html(index=False, border=0, na_rep="", float_format="{:.4g}".format))
+    shown = html.Html(trials.to_html(index=False, border=0, na_rep="", float_format=show_number))
     return html.section(f"study {result['study']}", *parts, html.folded(show_count(len(trials), "trial"), shown))
 
 

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from damoos import api
 from damoos.api import comparisons
 from damoos.cli import app
 from damoos.comparison import manual_tuned
 from damoos.dispatch.local import LocalDispatcher
 from damoos.errors import ConfigError
 from damoos.machines import catalog
+from damoos.statistics.arms import BASELINE, TUNED, rounds_of
+from damoos.store.studies import Store
 from damoos.sweeps.config import SweepConfig
 from damoos.sweeps.driver import drive
 from damoos.sweeps.sweep import Sweep
@@ -48,6 +51,30 @@ def swept(results: Path, workloads=WORKLOADS, machines=("a", "b"), **words) -> S
     finally:
         dispatcher.close()
     return one
+
+
+def test_rounds_without_a_baseline_are_compared_with_those_beside_them(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(noise=0.03, seed=5))
+    api.tune(command="true", machine="a", trials=6, seed=1, repeats=8, results=tmp_path)
+    study = manual_tuned.load(Store(tmp_path), "true-a-1")
+    rounds = rounds_of(study.runs())
+    assert any(BASELINE not in one and TUNED in study.arms()[0] for one in rounds), "more rounds are needed"
+    (found,) = comparisons.compare([study.name], results=tmp_path).result
+    (pair,) = found["studies"]
+    assert len(pair["manual"]["slowdown"]["values"]) == sum("manual" in one for one in rounds)
+
+
+def test_studies_of_different_scores_are_compared_apart(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(curve, noise=0.001))
+    words = {"command": "true", "machine": "a", "trials": 4, "seed": 1, "results": tmp_path, "tune": ["min_age=8s:10s"]}
+    api.tune(**words)
+    api.tune(**words, score="sla", maximize="net_saving", limits=["slowdown<=0.05"])
+    found = comparisons.compare(["true-a-1", "true-a-2"], results=tmp_path)
+    assert [one["machine"] for one in found.result] == [
+        "a, score daos",
+        "a, score sla (maximize net_saving, limits slowdown<=0.05)",
+    ]
+    assert all(one["average"]["workloads"] == 1 for one in found.result)
 
 
 def test_two_machines_side_by_side(fleet, tmp_path: Path) -> None:
