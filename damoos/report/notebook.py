@@ -114,6 +114,10 @@ class BarWatcher(Watcher):
         self._news = study.setting.note
         self._draw()
 
+    def skipped(self, nr_runs: int) -> None:
+        """Count fewer."""
+        self._total -= nr_runs
+
     def started(self, run: Run, left_s: float | None) -> None:
         """Say how long it will take."""
         self._left_s = left_s

@@ -51,6 +51,10 @@ class Logged(Watcher):
         )
         self._watcher.begin(study, total, done)
 
+    def skipped(self, nr_runs: int) -> None:
+        """Fewer runs are needed."""
+        self._watcher.skipped(nr_runs)
+
     def started(self, run: Run, left_s: float | None) -> None:
         """A run has begun."""
         self._write(logging.INFO, f"{run.key} begins" + (f" {json.dumps(dict(run.params))}" if run.params else ""))

@@ -47,6 +47,10 @@ class Count:
         self.done += done
         self._total += total
 
+    def skip(self, nr_runs: int) -> None:
+        """So many of them are not needed."""
+        self._total -= nr_runs
+
     def end(self) -> None:
         """A run has ended."""
         self.done += 1
@@ -73,6 +77,10 @@ class Reported(Watcher):
         """Take in how far an earlier go has come."""
         self._study = study.name
         self._count.begin(total, done)
+
+    def skipped(self, nr_runs: int) -> None:
+        """Count fewer."""
+        self._count.skip(nr_runs)
 
     def finished(self, run: Run, score: Score | None) -> None:
         """Tell it."""

@@ -163,6 +163,7 @@ class Search(Execution):
             history = study.known(score_trials(earlier, study.scorer))
             if study.searcher.is_done(history):
                 self._watcher.say(f"no further trial is expected to pay, so the search ends after {len(history)}")
+                self._skip(sum(other.index >= step.index for other in self._plan))
                 break
             if step.kind == "baseline":
                 yield from self._execute(step, NonePolicy(), must_succeed=True)

@@ -62,6 +62,9 @@ class Watcher:
     def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """The study starts, or goes on with ``done`` of ``total`` runs finished."""
 
+    def skipped(self, nr_runs: int) -> None:
+        """So many of the runs that ``begin`` has told of are not needed."""
+
     def started(self, run: Run, left_s: float | None) -> None:
         """A run has begun; ``left_s`` is the time until the end of the study, if it can be told."""
 
@@ -190,6 +193,11 @@ class Execution(ABC):
                 f"{began} with {show_bytes(mem_bytes)} of memory, and {here} has {show_bytes(now_bytes)} now; put that"
                 f" back, or {ANEW}"
             )
+
+    def _skip(self, nr_runs: int) -> None:
+        """Expect fewer runs than at the beginning."""
+        self._expected -= nr_runs
+        self._watcher.skipped(nr_runs)
 
     def _left(self, steps: list[Run]) -> list[Run]:
         return [step for step in steps if step.key not in self._done]

@@ -55,6 +55,10 @@ class LineWatcher(Watcher):
             self.say(line)
         self.say(f"study {study.name}: about {total} runs" + (f", {done} of them done already" if done else ""))
 
+    def skipped(self, nr_runs: int) -> None:
+        """Count fewer."""
+        self._count.skip(nr_runs)
+
     def started(self, run: Run, left_s: float | None) -> None:
         """Keep the time."""
         self._left_s, self._since = left_s, time.monotonic()
@@ -99,6 +103,10 @@ class TableWatcher(Watcher):
         self._count.begin(total, done)
         self._rows = {run.key: (run, score) for run, score in scored(study)}
         self._live.start()
+
+    def skipped(self, nr_runs: int) -> None:
+        """Count fewer."""
+        self._count.skip(nr_runs)
 
     def started(self, run: Run, left_s: float | None) -> None:
         """Show what runs now."""

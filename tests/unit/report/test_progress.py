@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,38 @@ from damoos.testing.fake import FakeMachine
 from tests.unit.cli.test_corpus import run
 
 
-def told(tmp_path: Path, verbose: bool = False) -> list[str]:
-    console = Console(record=True, width=200, force_terminal=False, file=open("/dev/null", "w"))  # noqa: SIM115
-    api.tune(command="true", trials=6, results=tmp_path, watcher=progress.LineWatcher(console, verbose))
+def told(tmp_path: Path, verbose: bool = False, trials: int = 6) -> list[str]:
+    with open("/dev/null", "w") as nothing:
+        console = Console(record=True, width=200, force_terminal=False, file=nothing)
+        watcher = progress.LineWatcher(console, verbose)
+        api.tune(command="true", trials=trials, results=tmp_path, watcher=watcher)
     return console.export_text().splitlines()
+
+
+def counts(lines: list[str]) -> list[tuple[int, int]]:
+    """The numbers of "run 5 of about 14", in order."""
+    found = (re.search(r"\(run (\d+) of about (\d+)", line) for line in lines)
+    return [(int(one[1]), int(one[2])) for one in found if one]
 
 
 def test_each_run_says_how_far_the_study_is(fake: Any, tmp_path: Path) -> None:
     fake(FakeMachine())
     lines = told(tmp_path)
-    runs = [line for line in lines if "(run " in line]
     total = int(next(line for line in lines if "study true-guest-1: about" in line).split("about ")[1].split()[0])
-    for number, line in enumerate(runs, 1):
-        assert f"(run {number} of about {max(total, number)}" in line
-    assert len(runs) >= total
-    assert "left" in runs[1]
+    found = counts(lines)
+    assert found == [(number, max(number, total)) for number in range(1, len(found) + 1)]
+    assert len(found) >= total
+    assert "left" in next(line for line in lines if "(run 2 of" in line)
+
+
+def test_a_search_that_ends_early_needs_fewer(fake: Any, tmp_path: Path) -> None:
+    fake(FakeMachine())
+    lines = told(tmp_path, trials=30)
+    ended = next(number for number, line in enumerate(lines) if "so the search ends after" in line)
+    before, after = counts(lines[:ended]), counts(lines[ended:])
+    assert after[0][0] == before[-1][0] + 1
+    assert after[0][1] < before[-1][1]
+    assert after[-1][0] >= after[-1][1]  # no less than the fewest
 
 
 def test_verbose_tells_what_begins_and_all_that_was_measured(fake: Any, tmp_path: Path) -> None:
