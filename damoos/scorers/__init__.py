@@ -59,7 +59,7 @@ def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence
     takes = _options(kind)
     for option in arguments:
         if takes is not None and option not in takes:
-            hint = nearest(option, takes) if takes else "; it takes none"
+            hint = nearest(option, takes) if takes else f"; it takes none{_takers(option)}"
             raise ConfigError(f"score '{name}' has no option '{option}'{hint}")
     found: Scorer
     if is_foreign(name):
@@ -70,6 +70,12 @@ def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence
         own = plugins.make("scorers", name, SCORERS, Scorer, **arguments)  # type: ignore[type-abstract]
         found = PluginScorer(name, own)
     return OtherLimits(found, limits) if limits else found
+
+
+def _takers(option: str) -> str:
+    """Which of damoos's own scorers take an option."""
+    names = sorted(name for name, kind in SCORERS.items() if option in (_options(kind) or ()))
+    return f" ({', '.join(names)} take it)" if names else ""
 
 
 def _options(kind: Callable[..., Any]) -> list[str] | None:

@@ -84,7 +84,7 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
         (["doctor", "gest"], "unknown machine 'gest'; did you mean 'guest'?"),
         (["doctor", "guest", "--format", "jsn"], "unknown format 'jsn'; did you mean 'json'?"),
         (["machines", "show", "i33"], "unknown machine 'i33'; did you mean 'i3'?"),
-        (["machines", "sow"], "Did you mean 'show'"),
+        (["machines", "sow"], "no command 'damoos machines sow'; did you mean 'show'?"),
         (["show", "nothing"], "unknown study 'nothing'; there are no studies yet"),
         (["resume", "nothing"], "unknown study 'nothing'"),
         (["apply", "nothing"], "unknown study 'nothing'"),
@@ -93,7 +93,7 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
         (["stop"], "nothing is in service here"),
         ([*RAYTRACE, "--score", "sla", "--limit", "slowdown"], "write NAME<=NUMBER"),
         ([*RAYTRACE, "--score", "sla", "--maximize", "ops", "--minimize", "ops"], "either --maximize or --minimize"),
-        ([*RAYTRACE, "--limit", "slowdown<=0.1"], "score 'daos' has no option 'limits'"),
+        ([*RAYTRACE, "--limit", "slowdown<=0.1"], "score 'daos' has no option 'limits'; it takes none (cost, sla, weighted take it)"),
         ([*RAYTRACE, "--score", "cost", "--prices", "none.toml"], "--prices none.toml: there is no such file"),
         ([*RAYTRACE, "--score", "none.py:score"], "there is no such file"),
         ([*RAYTRACE, "--searcher", "optuna:tpee"], "did you mean 'tpe'?"),
@@ -185,7 +185,8 @@ def test_a_scheme_that_broke_the_limits_is_not_put_into_service(
     assert "did you mean 'manual'" in damoos("apply", study.name, "--arm", "manul", "--results", tmp_path).stderr
 
 
-def test_debug_shows_the_traceback(tmp_path: Path) -> None:
-    done = damoos("--debug", "show", "nothing", "--results", tmp_path)
+@pytest.mark.parametrize("words", [["--debug", "show", "nothing"], ["show", "nothing", "--debug"]])
+def test_debug_shows_the_traceback(tmp_path: Path, words: list[str]) -> None:
+    done = damoos(*words, "--results", tmp_path)
     assert done.returncode != 0
     assert "Traceback" in done.stderr
