@@ -315,7 +315,9 @@ def league_config(
     ConfigError : fewer than two policies, or fewer than two trials of each
     """
     if trials < 2:
-        raise ConfigError(f"{trials} trials of each policy tune nothing: the first one is its defaults; give 2 or more")
+        raise ConfigError(
+            f"--trials {trials}: the first one of each policy is its defaults, so nothing is tuned; give 2 or more"
+        )
     names = StudyConfig(command="true", machine="guest", nr_samples=1000, policy=",".join(policies)).policies
     return sweep_config(
         workloads, machines, policy=",".join(names), league=True, nr_samples=trials * len(names), scorer="sla",

@@ -193,7 +193,7 @@ def bench_aa(
     config = RunConfig(workload=workload, command=command, machine=machine)
     config.check()
     if repeats < 2:
-        raise ConfigError(f"{repeats} validation repeats give no interval; give 2 or more")
+        raise ConfigError(f"--repeats {repeats}: too few for an interval; give 2 or more")
     aa.check_rounds(rounds, repeats)
     without, under, what = aa.run(config, rounds, say)
     rates = {"what": what, "runs": 2 * rounds, **aa.false_winners(without, under, score, repeats)}

@@ -110,11 +110,11 @@ class StudyConfig(RunConfig):
         super().__post_init__()
         object.__setattr__(self, "operations", _monitoring(self.scheme, self.operations).operations)
         if self.nr_samples > MOST_TRIALS:
-            raise ConfigError(f"{self.nr_samples} trials are more than a study can have; give {MOST_TRIALS} or fewer")
+            raise ConfigError(f"--trials {self.nr_samples}: more than a study can have; give {MOST_TRIALS} or fewer")
         if self.nr_samples < 2:
-            raise ConfigError(f"{self.nr_samples} trials are too few; give 2 or more")
+            raise ConfigError(f"--trials {self.nr_samples}: too few; give 2 or more")
         if self.repeats < 2:
-            raise ConfigError(f"{self.repeats} validation repeats give no interval; give 2 or more")
+            raise ConfigError(f"--repeats {self.repeats}: too few for an interval; give 2 or more")
         if self.prior not in PRIORS:
             raise ConfigError(f"unknown prior '{self.prior}'{nearest(self.prior, PRIORS)}")
         if self.like and (self.prior != "auto" or self.searcher != "auto"):
@@ -129,9 +129,9 @@ class StudyConfig(RunConfig):
         if self.seed < 0:
             raise ConfigError(f"--seed {self.seed}: a seed is 0 or more")
         if self.candidates < 1:
-            raise ConfigError(f"{self.candidates} candidates leave nothing to validate; give 1 or more")
+            raise ConfigError(f"--candidates {self.candidates}: nothing to validate; give 1 or more")
         if self.runs is not None and self.runs < least_runs(2):
-            raise ConfigError(f"{self.runs} runs leave no room for a validation; give {least_runs(2)} or more")
+            raise ConfigError(f"--runs {self.runs}: no room for a validation; give {least_runs(2)} or more")
 
     def _check_policies(self) -> None:
         for name in self.policies:
@@ -153,7 +153,7 @@ class StudyConfig(RunConfig):
             raise ConfigError("--like is for one policy; what finished studies tell is of the parameters of one")
         if self.nr_trials < len(self.policies):
             raise ConfigError(
-                f"{self.nr_trials} trials are too few for {len(self.policies)} policies; give {len(self.policies)} or"
+                f"--trials {self.nr_trials}: too few for {len(self.policies)} policies; give {len(self.policies)} or"
                 " more (and more --runs, if they are limited), or name fewer policies"
             )
 

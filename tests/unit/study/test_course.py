@@ -140,7 +140,7 @@ def test_the_search_ends_where_no_trial_is_expected_to_pay(fake: Use, tmp_path: 
 
 
 def test_too_few_runs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="10 runs leave no room for a validation; give 11 or more"):
+    with pytest.raises(ConfigError, match="--runs 10: no room for a validation; give 11 or more"):
         tune(tmp_path, runs=10)
 
 

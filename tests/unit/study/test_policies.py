@@ -131,10 +131,10 @@ def test_reports_of_several_policies(fake: Use, tmp_path: Path) -> None:
     [
         ({"policy": "damos,senpia"}, "unknown policy 'senpia'; did you mean 'senpai'"),
         ({"policy": "damos,damos"}, "given twice"),
-        ({"policy": "any", "nr_samples": 5}, "5 trials are too few"),
+        ({"policy": "any", "nr_samples": 5}, "--trials 5: too few"),
         ({"policy": THREE, "tune": ["min_age=0s:5s"]}, "--tune is for one policy"),
         ({"policy": "senpai", "league": True}, "a league needs two policies"),
-        ({"policy": THREE, "runs": 12}, "2 trials are too few for 3 policies"),
+        ({"policy": THREE, "runs": 12}, "--trials 2: too few for 3 policies"),
         ({"policy": THREE, "like": ["other-1"]}, "--like is for one policy"),
         ({"policy": THREE, "memory": "60%", "write_limit": "1M"}, "use --memory high:"),
         ({"policy": THREE, "write_limit": "0"}, "is not above 0"),

@@ -440,7 +440,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
         ({"tune": ["min_age=5s:5s"]}, "range 5s:5s is empty"),
         ({"tune": ["min_age"]}, "name=low:high"),
         ({"trials": 1}, "too few"),
-        ({"repeats": 1}, "no interval"),
+        ({"repeats": 1}, "too few for an interval"),
         ({"candidates": 0}, "nothing to validate"),
         ({"policy": "senpay"}, "unknown policy 'senpay'; did you mean 'senpai'"),
         ({"policy": "senpai", "scheme": "min max min max MIN_AGE max cold"}, "not by 'senpai'; leave one of them out"),
