@@ -112,13 +112,21 @@ def fetch(name: str, say: Callable[[str], None] = lambda _: None) -> Kernel:
 
 def _fetch_newest(name: str, say: Callable[[str], None]) -> Kernel:
     """Fetch a kernel of Debian's; the one before it keeps the name of its version, if it has another version."""
-    former = _load(name, (_names() / name).resolve()) if (_names() / name).exists() else None
+    former = _former(name)
     _fetch(name, say)
     stored = _load(name, (_names() / name).resolve())
     if former and former.release != stored.release:
         _, colon, architecture = name.partition(":")
         _link(f"debian-{former.release.split('+')[0]}{colon}{architecture}", former.path)
     return stored
+
+
+def _former(name: str) -> Kernel | None:
+    """What has a name so far; None where nothing has, or what has is broken."""
+    try:
+        return _load(name, (_names() / name).resolve()) if (_names() / name).exists() else None
+    except ConfigError:
+        return None
 
 
 def _is_ready(name: str) -> bool:
@@ -129,8 +137,13 @@ def _is_ready(name: str) -> bool:
     """
     if not (_names() / name).exists():
         return False
-    about = _load(name, (_names() / name).resolve()).about
-    return split(name)[0] not in SERIES or set(initrd.WANTED) <= set(about.get("modules", ()))
+    if split(name)[0] not in SERIES:
+        return True
+    try:
+        about = _load(name, (_names() / name).resolve()).about
+    except ConfigError:  # it is broken, and can be fetched anew
+        return False
+    return set(initrd.WANTED) <= set(about.get("modules", ()))
 
 
 def _make_ready(name: str, say: Callable[[str], None]) -> None:
@@ -175,7 +188,7 @@ def check(name: str) -> None:
 
 def names() -> list[str]:
     """Kernels that can be named, Debian's first, whether fetched already or not."""
-    stored = [path.name for path in _names().iterdir()] if _names().exists() else []
+    stored = [path.name for path in _names().iterdir() if path.exists()] if _names().exists() else []
     return [*SERIES, *sorted(name for name in stored if name not in SERIES)]
 
 
@@ -298,7 +311,13 @@ def _store_tree(tree: KernelTree, about: dict[str, Any], name: str) -> Kernel:
 
 
 def _load(name: str, path: Path) -> Kernel:
-    return Kernel(name, path, **json.loads((path / "kernel.json").read_text()))
+    file = path / "kernel.json"
+    try:
+        return Kernel(name, path, **json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"kernel '{name}' is broken in the cache ({file}: {error}); remove it with 'damoos kernel remove {name}'"
+        ) from None
 
 
 def _link(name: str, target: Path) -> None:

@@ -53,6 +53,21 @@ def test_a_kernel_of_ones_own_is_kept_by_its_content_and_found_by_its_name(tmp_p
     assert kernels.kernel("mine").bootable.exists()
 
 
+def test_one_that_is_broken_in_the_cache_is_named_with_what_to_do(tmp_path: Path) -> None:
+    added = kernels.add(bzimage(tmp_path / "bzImage"), None, "mine")
+    (added.path / "kernel.json").write_text("{broken")
+    with pytest.raises(ConfigError, match=r"kernel 'mine' is broken .*; remove it with 'damoos kernel remove mine'"):
+        kernels.kernel("mine")
+    kernels.remove("mine")
+    assert kernels.names() == ["debian", "debian-newest"]
+
+
+def test_a_name_that_leads_nowhere_is_no_kernel(tmp_path: Path, cache: Path) -> None:
+    kernels.add(bzimage(tmp_path / "bzImage"), None, "mine")
+    (cache / "kernels/names/gone").symlink_to("../nothing")
+    assert kernels.names() == ["debian", "debian-newest", "mine"]
+
+
 def test_the_environment_names_the_kernel_of_guests_for_which_nothing_else_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
