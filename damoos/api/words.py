@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 import pydantic
@@ -105,11 +105,6 @@ def timing(
 def scheme(words: str | None) -> str:
     """Scheme text, the content of a scheme file, or ``prcl`` where nothing is given."""
     return PRCL if words is None else scheme_text(words)
-
-
-def lists(**words: Sequence[str]) -> dict[str, list[str]]:
-    """Sequences as plain lists, as they are stored."""
-    return {name: list(value) for name, value in words.items()}
 
 
 def _s(words: str, option: str) -> float:
