@@ -26,6 +26,9 @@ KEYS = {
     "run_limit": "a run that takes longer hangs",
 }
 
+# Commands whose --trials are something else: those of each policy, of a race on curves.
+_OTHER_TRIALS = ("league", "bench")
+
 config = typer.Typer(no_args_is_help=True, help="Defaults of your own.\n\nExample: damoos config show")
 
 
@@ -89,14 +92,31 @@ def machine(pid: int | None = None) -> str:
     return "guest" if own is None else str(own.value)
 
 
-def default_map(command: Any) -> dict[str, Any]:
-    """The settings as Click wants them: for each command the options that have one, for a group its commands."""
-    known = {key: setting.value for key, setting in settings().items() if key != "machine"}
+def default_map(command: Any, known: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The settings as Click wants them: for each command the options that have one, for a group its commands.
+
+    Parameters
+    ----------
+    known : dict or None
+        Those that may stand here; None for all.
+    """
+    if known is None:
+        known = {key: setting.value for key, setting in settings().items() if key != "machine"}
     if not known:
         return {}
     own = {param.name: known[param.name] for param in command.params if param.name in known}
-    inner = command.commands if isinstance(command, TyperGroup) else {}
-    return own | {name: default_map(one) for name, one in inner.items()}
+    if not isinstance(command, TyperGroup):
+        return own
+    others = {key: value for key, value in known.items() if key != "trials"}
+    return own | {
+        name: default_map(one, others if name in _OTHER_TRIALS else known) for name, one in command.commands.items()
+    }
+
+
+def is_default(context: typer.Context, name: str) -> bool:
+    """Whether an option's value was not given on the command line."""
+    source = context.get_parameter_source(name)
+    return source is None or source.name != "COMMANDLINE"
 
 
 @config.command()

@@ -38,6 +38,7 @@ app = typer.Typer()
 
 @app.command()
 def tune(
+    context: typer.Context,
     named: options.NamedWorkload = None,
     workload: options.Workload = None,
     command: options.CommandLine = None,
@@ -136,6 +137,8 @@ def tune(
 
     check_format(form)
     workload = options.one_workload(named, workload)
+    if time_limit is not None and settings.is_default(context, "trials"):
+        trials = None  # a setting gives way to what is said here
     if machine is None:
         machine = settings.machine(pid)
     words: dict[str, Any] = {

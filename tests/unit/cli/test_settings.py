@@ -102,3 +102,18 @@ def test_a_file_of_another_user_is_not_read(command: Command, monkeypatch: pytes
     code, out, err = command("config", "show")
     assert (code, out.count("not set")) == (0, len(settings.KEYS))
     assert "belongs to another user, so it is not read" in err
+
+
+def test_a_time_limit_that_is_said_goes_before_a_number_that_is_set(command: Command) -> None:
+    write(Path("damoos.toml"), "trials = 5\n")
+    assert dry(command, "--time-limit", "70s", "--unit-work", "10s")["trials"] == 7
+    code, _, err = command("tune", "--command", "true", "--trials", "5", "--time-limit", "70s", "--unit-work", "10s")
+    assert (code, err) == (2, "damoos: give either --trials or --time-limit\n")
+
+
+def test_a_number_of_trials_is_that_of_studies_only(command: Command) -> None:
+    write(Path("damoos.toml"), "trials = 20\n")
+    words = ("bench", "searchers", "--generate", "6", "--seeds", "1", "--searchers", "grid", "--format", "json")
+    code, out, _ = command(*words)
+    assert code == 0
+    assert {row["trials"] for row in json.loads(out)} == {5, 10, 20}
