@@ -14,6 +14,7 @@ from damoos.errors import ConfigError, nearest
 
 MIB = float(1 << 20)
 BYTE_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+LATENCY_UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
 TIME_UNITS_US = {
     "us": 1,
     "ms": 1_000,
@@ -66,6 +67,14 @@ def parse_time(text: str) -> int:
     if number and not unit:
         raise ConfigError(f"'{text}' has no unit; write {text}s, {text}ms, or another of {', '.join(TIME_UNITS_US)}")
     return time_us
+
+
+def parse_latency(text: str) -> int:
+    """Latency of memory in nanoseconds, of text such as ``80ns``."""
+    number, unit = _split(text, "latency")
+    if unit not in LATENCY_UNITS_NS:
+        raise ConfigError(f"'{text}': expected one of the units {', '.join(LATENCY_UNITS_NS)}")
+    return _whole(number * LATENCY_UNITS_NS[unit], text, "nanoseconds")
 
 
 def of_option(parse: Callable[[str], int], words: str, option: str) -> int:

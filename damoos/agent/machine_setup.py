@@ -24,7 +24,8 @@ def prepare(wanted: dict[str, Any], log: UndoLog) -> Swap | None:
     Parameters
     ----------
     wanted : dict
-        ``thp`` (a THP mode), ``swappiness`` (int), ``aslr`` (bool), ``swap`` (``kind``: zram, zswap, file, disk or
+        ``thp`` (a THP mode), ``swappiness`` (int), ``aslr`` (bool), ``numa_balancing`` (a mode), ``demotion`` (bool),
+        ``promote_mib_per_s`` and ``zone_reclaim`` (int), ``swap`` (``kind``: zram, zswap, file, disk or
         null_blk; ``sz_bytes``, ``algorithm``, ``device``, ``latency_us``); a key that is absent leaves that part of the
         machine as it is.
     """
@@ -34,8 +35,32 @@ def prepare(wanted: dict[str, Any], log: UndoLog) -> Swap | None:
         log.set_file(Path("/proc/sys/vm/swappiness"), wanted["swappiness"])
     if "aslr" in wanted:
         set_aslr(wanted["aslr"], log)
+    for name, (file, needs) in _TIERS.items():
+        if name in wanted:
+            _set_tiers(file, needs, int(wanted[name]), log)
     swap = wanted.get("swap")
     return _SWAPS[swap["kind"]](swap, log) if swap else None
+
+
+# What there is to say of memory nodes: the kernel's file, and what a kernel without it lacks.
+_TIERS = {
+    "numa_balancing": (Path("/proc/sys/kernel/numa_balancing"), "CONFIG_NUMA_BALANCING"),
+    "promote_mib_per_s": (
+        Path("/proc/sys/kernel/numa_balancing_promote_rate_limit_MBps"),
+        "CONFIG_NUMA_BALANCING (Linux 6.1 and later)",
+    ),
+    "demotion": (
+        Path("/sys/kernel/mm/numa/demotion_enabled"),
+        "CONFIG_NUMA and CONFIG_MIGRATION (Linux 5.15 and later)",
+    ),
+    "zone_reclaim": (Path("/proc/sys/vm/zone_reclaim_mode"), "CONFIG_NUMA"),
+}
+
+
+def _set_tiers(file: Path, needs: str, value: int, log: UndoLog) -> None:
+    if not file.exists():
+        raise UnsupportedError(f"this kernel has no {file}: it was built without {needs}")
+    log.set_file(file, value)
 
 
 def set_aslr(is_on: bool, log: UndoLog) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, proc
+from damoos.agent.nodes import nodes
 from damoos.agent.swap import used_bytes
 
 
@@ -19,7 +20,8 @@ def state() -> dict[str, Any]:
     dict
         ``uid`` (int), ``mem_available_bytes``, ``swaps`` (devices in use), ``cgroup_v2`` (is there), ``cgroups``
         (can be made), ``psi``, ``emulated`` (whether an emulator executes it, so that time may be virtual),
-        ``clocksource``, ``wall_s`` (since the epoch), ``boot_s`` (since boot, with what it slept).
+        ``clocksource``, ``nodes`` (of memory, see `damoos.agent.nodes.nodes`), ``wall_s`` (since the epoch),
+        ``boot_s`` (since boot, with what it slept).
     """
     return {
         "uid": os.geteuid(),
@@ -30,6 +32,7 @@ def state() -> dict[str, Any]:
         "psi": "some" in cgroup.pressure(None),
         "emulated": proc.emulated(),
         "clocksource": "".join(_lines(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource"))),
+        "nodes": nodes(),
         "wall_s": time.time(),
         "boot_s": time.clock_gettime(time.CLOCK_BOOTTIME),
     }

@@ -86,7 +86,7 @@ def main() -> NoReturn:
         sys.argv[1:] = [*sys.argv[2:], "--help"]
     try:
         command = typer.main.get_command(app)
-        code = command(standalone_mode=False, default_map=settings.default_map(command))
+        code = command(prog_name="damoos", standalone_mode=False, default_map=settings.default_map(command))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except DamoosError as error:

@@ -13,6 +13,7 @@ from damoos.doctor.clock import clock, look
 from damoos.doctor.damon import damon, damon_free, damon_stat
 from damoos.doctor.finding import OK, UNFIT, WARN, Finding, fit, graded, why_unfit
 from damoos.doctor.noise import neighbours
+from damoos.doctor.tiers import tiers
 from damoos.errors import DamoosError, MachineTransientError
 from damoos.machines.base import Conditions, Machine
 from damoos.units import show_bytes
@@ -63,6 +64,7 @@ def examine(
     # With DAMON in somebody else's hands there is nothing to try: damoos leaves it alone.
     findings += damon(call, machine_name, needs, facts, start.state["swaps"]) if fit(findings) else []
     findings += [_other_swap(conditions, start.state)] if conditions.swap else []
+    findings += tiers(start.state["nodes"], conditions)
     findings += [_cgroup(start.state), _psi(start.state), _memory(facts, start.state)]
     findings.append(neighbours(call, conditions, facts["vcpus"], steady_s))
     findings.append(clock(start, look(call)))

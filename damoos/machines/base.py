@@ -96,6 +96,14 @@ class Conditions(MemoryLimits):
         ``vm.swappiness``.
     aslr : bool
         Whether addresses are random.
+    numa_balancing : int
+        ``kernel.numa_balancing``: 0 off, 1 between nodes, 2 promotion between tiers, 3 both.
+    demotion : bool
+        Whether reclaim moves pages to a slower tier first (``numa/demotion_enabled``).
+    promote_rate : str, size
+        The most that mode 2 promotes in a second, in whole MiB (``kernel.numa_balancing_promote_rate_limit_MBps``).
+    zone_reclaim : int
+        ``vm.zone_reclaim_mode``.
     cpus : str
         CPUs that the workload is pinned to, such as ``0-1,3``.
     memory_max, memory_high, swap_max : str, size
@@ -109,6 +117,10 @@ class Conditions(MemoryLimits):
     thp: Literal["always", "madvise", "never"] | None = None
     swappiness: int | None = Field(default=None, ge=0, le=200)
     aslr: bool | None = None
+    numa_balancing: int | None = Field(default=None, ge=0, le=3)
+    demotion: bool | None = None
+    promote_rate: SomeSize | None = None
+    zone_reclaim: int | None = Field(default=None, ge=0, le=7)
     cpus: str | None = None
     isolation: Literal["reset", "boot"] = "reset"
 
@@ -125,7 +137,9 @@ class Conditions(MemoryLimits):
 
     def wanted(self) -> dict[str, Any]:
         """What the agent is to prepare."""
-        keys = {"thp": self.thp, "swappiness": self.swappiness, "aslr": self.aslr}
+        keys = {name: getattr(self, name) for name in ("thp", "swappiness", "aslr")}
+        keys |= {name: getattr(self, name) for name in ("numa_balancing", "demotion", "zone_reclaim")}
+        keys["promote_mib_per_s"] = None if self.promote_rate is None else parse_bytes(self.promote_rate) >> 20
         settings = {name: value for name, value in keys.items() if value is not None}
         return settings | ({"swap": self.swap.wanted()} if self.swap else {})
 

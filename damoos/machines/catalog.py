@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,9 +12,10 @@ from damoos.common import paths, plugins, toml_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, nearest
 from damoos.machines.base import Conditions, Machine
+from damoos.machines.nodes import MemoryNode
 from damoos.machines.ssh import SshEndpoint, SshMachine
-from damoos.model.quantities import SomeSize, checked
-from damoos.units import format_bytes, parse_bytes, show_count
+from damoos.model.quantities import SomeLatency, SomeSize, checked
+from damoos.units import format_bytes, parse_bytes, parse_latency, show_count
 
 KERNEL = "DAMOOS_KERNEL"
 """Environment variable with the kernel of guests for which neither the command nor the machine file names one."""
@@ -25,7 +26,28 @@ def _kernel() -> str:
 
 
 Accel = Literal["auto", "kvm", "tcg"]
-LEAST_MEMORY, MOST_MEMORY, MOST_CPUS = 64 << 20, 16 << 40, 4096
+LEAST_MEMORY, MOST_MEMORY, MOST_CPUS, MOST_NODES = 64 << 20, 16 << 40, 4096, 64
+
+
+class Node(Table):
+    """``[[guest.nodes]]``: a memory node of a guest.
+
+    Parameters
+    ----------
+    memory : str, size
+        Of this node.
+    cpus : int
+        How many of the guest's virtual CPUs are on it; left out everywhere, all are on the first node.
+    latency : str, latency
+        What the firmware tells of it, such as ``80ns``. With a latency for every node, those that differ are tiers.
+    bandwidth : str, size
+        The same of what can be read in a second, such as ``25G``.
+    """
+
+    memory: SomeSize
+    cpus: int | None = Field(default=None, ge=0, le=MOST_CPUS)
+    latency: SomeLatency | None = None
+    bandwidth: SomeSize | None = None
 
 
 class Guest(Table):
@@ -36,14 +58,14 @@ class Guest(Table):
     vcpus : int
         Virtual CPUs.
     memory : str, size
-        Its memory.
+        Its memory; of a guest with ``[[guest.nodes]]`` the sum of theirs.
     accel : str
         auto (KVM if a kernel has been seen to boot on it, else emulation), kvm or tcg.
     kernel : str
         debian, debian:arm64, damoos, damoos-6.1, one that ``damoos kernel add`` has added, or the path of a bzImage. By
         default the environment's ``DAMOOS_KERNEL``, and debian where that is not set.
-    nodes : int
-        Memory nodes, each with an equal part.
+    nodes : list of tables, or int
+        Memory nodes; a number divides the memory into as many equal parts.
     cmdline : str
         Kernel parameters of your own.
     idle : {"halt", "poll"}
@@ -54,9 +76,54 @@ class Guest(Table):
     memory: SomeSize
     accel: Accel = "auto"
     kernel: str = Field(default_factory=_kernel, min_length=1)
-    nodes: int = Field(default=1, ge=1, le=64)
+    nodes: tuple[Node, ...] = ()
     cmdline: str = ""
     idle: Literal["halt", "poll"] = "halt"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_nodes(cls, said: Any) -> Any:
+        """A number of nodes as tables, and the memory of a guest whose nodes say theirs."""
+        if not isinstance(said, dict) or "nodes" not in said:
+            return said
+        nodes, memory = said["nodes"], said.get("memory")
+        if isinstance(nodes, int) and not isinstance(nodes, bool):
+            if not 1 <= nodes <= MOST_NODES:
+                raise ValueError(f"'nodes' is from 1 to {MOST_NODES}, or a list of tables, and is {nodes}")
+            each = checked(parse_bytes, memory) // nodes if isinstance(memory, str) else 0
+            return {**said, "nodes": [{"memory": format_bytes(each)}] * nodes if nodes > 1 and each else []}
+        if memory is not None:
+            raise ValueError("'memory' is the sum of that of its nodes; leave it out")
+        parts = [node.get("memory") for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
+        total = sum(checked(parse_bytes, part) for part in parts if isinstance(part, str))
+        return {**said, "memory": format_bytes(total)} if total else said
+
+    @model_validator(mode="after")
+    def _nodes_fit(self) -> Guest:
+        if not self.nodes:
+            return self
+        if len(self.nodes) > MOST_NODES:
+            raise ValueError(f"a guest has at most {MOST_NODES} memory nodes")
+        named = [node.cpus for node in self.nodes if node.cpus is not None]
+        if named and sum(named) != self.vcpus and not (sum(named) == 0 and self.nodes[0].cpus is None):
+            raise ValueError(f"the nodes have {sum(named)} CPUs together, and the guest has vcpus = {self.vcpus}")
+        told = [node.latency is not None for node in self.nodes]
+        if any(told) and not all(told):
+            raise ValueError("a 'latency' is needed for every node, or for none")
+        return self
+
+    def memory_nodes(self) -> tuple[MemoryNode, ...]:
+        """As values; empty for a guest whose memory is not divided."""
+        rest = self.vcpus - sum(node.cpus or 0 for node in self.nodes)
+        return tuple(
+            MemoryNode(
+                parse_bytes(node.memory),
+                rest if number == 0 and node.cpus is None else node.cpus or 0,
+                None if node.latency is None else parse_latency(node.latency),
+                None if node.bandwidth is None else parse_bytes(node.bandwidth),
+            )
+            for number, node in enumerate(self.nodes)
+        )
 
     @field_validator("memory")
     @classmethod
@@ -217,7 +284,7 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
     guest = file.as_guest()
     guest_machine = GuestMachine(
         name, _description(file), guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
-        kernel or guest.kernel, guest.nodes, guest.cmdline, guest.idle,
+        kernel or guest.kernel, guest.memory_nodes(), guest.cmdline, guest.idle,
     )  # fmt: skip
     if file.image:
         for suite in file.image.overlays:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from damoos.errors import ConfigError
-from damoos.units import parse_bytes, parse_time
+from damoos.units import parse_bytes, parse_latency, parse_time
 
 
 def checked(parse: Callable[[str], int], words: str) -> int:
@@ -32,6 +32,8 @@ Size = Annotated[str, _is(parse_bytes, above_0=False)]
 """Words of a size, such as ``256M``."""
 SomeSize = Annotated[str, _is(parse_bytes, above_0=True)]
 """The same, not 0."""
+SomeLatency = Annotated[str, _is(parse_latency, above_0=True)]
+"""Words of a latency of memory, such as ``80ns``."""
 Time = Annotated[str, _is(parse_time, above_0=False)]
 """Words of a time, such as ``5s``; a number alone is refused."""
 SomeTime = Annotated[str, _is(parse_time, above_0=True)]

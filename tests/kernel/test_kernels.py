@@ -30,6 +30,7 @@ from damoos.machines.guest import GuestMachine, GuestSession, kernels
 from damoos.machines.guest.features import features
 from damoos.machines.guest.kselftest import run as run_kselftests
 from damoos.machines.guest.kunit import run as run_kunit
+from damoos.machines.nodes import equal
 from damoos.policies.base import DamosPolicy
 from damoos.testing.contracts import until
 from damoos.workloads.catalog import NO_PROGRAMS, workload
@@ -203,7 +204,7 @@ def test_the_young_filter_keeps_what_was_just_used(sysfs_guest: GuestSession) ->
 # Memory nodes
 
 
-@pytest.mark.parametrize("settings", [{"nodes": 2}, {"cmdline": "numa=fake=2"}])
+@pytest.mark.parametrize("settings", [{"nodes": equal(2, 512 * MIB, 1)}, {"cmdline": "numa=fake=2"}])
 def test_pages_move_between_nodes(guest_image: None, settings: dict) -> None:
     """Nodes of QEMU's, and nodes that the kernel makes of one; Debian's has no memory nodes."""
     session = open_with("damoos", **settings)

@@ -15,6 +15,7 @@ from damoos.machines.guest.image import check_tools, image
 from damoos.machines.guest.kernels import DEBIAN, check, kernel
 from damoos.machines.guest.qemu import BOOT_S, READY, Accelerator, QemuProcess
 from damoos.machines.guest.reserve import Reservation
+from damoos.machines.nodes import MemoryNode, qemu_options
 from damoos.machines.ssh import SshEndpoint, SshSession
 
 
@@ -83,8 +84,8 @@ class GuestMachine(Machine):
     kernel : str
         Name of a kernel, or path of a bzImage; see `damoos.machines.guest.kernels`.
         ConfigError if there is none.
-    nodes : int
-        Memory nodes; the memory is divided evenly between them.
+    nodes : sequence of MemoryNode
+        What the memory is divided into; empty for one node.
     cmdline : str
         Kernel parameters of the user's own.
     idle : {"halt", "poll"}
@@ -103,7 +104,7 @@ class GuestMachine(Machine):
         conditions: Conditions = AS_IT_IS,
         accel: str = "auto",
         kernel: str = DEBIAN,
-        nodes: int = 1,
+        nodes: Sequence[MemoryNode] = (),
         cmdline: str = "",
         idle: str = "halt",
     ) -> None:
@@ -135,7 +136,7 @@ class GuestMachine(Machine):
         overlays = {name: tree for name in sorted(self._trees) if (tree := paths.tree(name))}
         accelerator = choose(self._accel, built, say, architecture)
         qemu = QemuProcess(
-            built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), self._numa_options(),
+            built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), qemu_options(self._nodes),
             {name: tree / "overlay.ext4" for name, tree in overlays.items()}, say,
         )  # fmt: skip
         try:
@@ -180,14 +181,3 @@ class GuestMachine(Machine):
         thp = "transparent_hugepage=never" if self.conditions.thp == "never" else ""
         idle = "damoos.idle=poll" if self._idle == "poll" else ""
         return f"{thp} {idle} {self._own_cmdline}"
-
-    def _numa_options(self) -> tuple[str, ...]:
-        if self._nodes == 1:
-            return ()
-        each = self._mem_bytes // self._nodes
-        options: list[str] = []
-        for node in range(self._nodes):
-            options += ["-object", f"memory-backend-ram,id=node{node},size={each}"]
-            cpus = f",cpus=0-{self._vcpus - 1}" if node == 0 else ""
-            options += ["-numa", f"node,nodeid={node},memdev=node{node}{cpus}"]
-        return tuple(options)

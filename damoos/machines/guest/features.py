@@ -10,6 +10,7 @@ from damoos.machines.base import Conditions, Swap
 from damoos.machines.bundle import agent_bundle
 from damoos.machines.guest import GuestMachine
 from damoos.machines.guest.kernels import Kernel, kernel
+from damoos.machines.nodes import equal
 
 MEM_BYTES = 512 << 20
 Table = dict[str, dict[str, str]]
@@ -40,7 +41,9 @@ def _features(one: Kernel, say: Callable[[str], None]) -> dict[str, str]:
         pass
     say(f"probing kernel '{one.name}' ({one.release})")
     swap = Swap(kind="zram", size="64M", algorithm="lz4")
-    guest = GuestMachine("probe", "", 1, MEM_BYTES, Conditions(swap=swap, thp="madvise"), kernel=one.name, nodes=2)
+    guest = GuestMachine(
+        "probe", "", 1, MEM_BYTES, Conditions(swap=swap, thp="madvise"), kernel=one.name, nodes=equal(2, MEM_BYTES, 1)
+    )
     session = guest.open()
     try:
         session.agent.call("prepare", **guest.conditions.wanted())

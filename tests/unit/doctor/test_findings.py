@@ -12,6 +12,7 @@ import pytest
 
 from damoos.doctor import Finding, examine, fit, why_unfit
 from damoos.doctor.noise import Noise
+from damoos.doctor.tiers import tiers
 from damoos.errors import DamoosError, MachineError, MachineLost, UnsupportedError
 from damoos.machines.base import AS_IT_IS, Conditions, Swap
 
@@ -41,6 +42,7 @@ class Answers:
             "state": {
                 "uid": 0, "mem_available_bytes": 900 * MIB, "swaps": ["/dev/zram0"], "cgroup_v2": True, "cgroups": True,
                 "psi": True, "emulated": False, "clocksource": "tsc", "wall_s": 0.0, "boot_s": 0.0,
+                "nodes": [{"node": 0, "sz_bytes": 1024 * MIB, "has_cpus": True, "tier": 4}],
             },
             "probe": {"interfaces": ["sysfs"], "operations": ["vaddr", "paddr"], "actions": ["pageout", "stat"]},
             "tryout": {"pageout": 8 * MIB},
@@ -237,3 +239,24 @@ def test_the_interval_holds_what_it_says() -> None:
 
     held = sum(noise.low <= 0 <= noise.high for noise in (noisy() for _ in range(400)))
     assert 0.92 * 400 <= held <= 0.98 * 400
+
+
+FAST = {"node": 0, "sz_bytes": 256 * MIB, "has_cpus": True, "tier": 4}
+SLOW = {"node": 1, "sz_bytes": 768 * MIB, "has_cpus": False, "tier": 56}
+
+
+def test_memory_tiers_are_told_where_there_are_several_nodes() -> None:
+    assert tiers([FAST], Conditions(demotion=True)) == []
+    (found,) = tiers([SLOW, FAST], Conditions())
+    assert (found.state, found.found) == ("ok", "2: node 0 (256 MiB) before node 1 (768 MiB, no CPUs)")
+
+
+@pytest.mark.parametrize("conditions", [{"demotion": True}, {"numa_balancing": 2}, {"numa_balancing": 3}])
+def test_one_tier_is_a_warning_where_something_is_to_move_between_them(conditions: dict) -> None:
+    one = [FAST, {**SLOW, "tier": 4}]
+    (found,) = tiers(one, Conditions(**conditions))
+    assert found.state == "warn"
+    assert "neither demotion nor promotion will do anything" in found.found
+    assert "latency" in found.todo
+    (found,) = tiers(one, Conditions(numa_balancing=1))
+    assert (found.state, found.todo) == ("ok", "")

@@ -1,0 +1,99 @@
+"""Memory nodes of guests: what a machine file says of them, and what QEMU is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from damoos.errors import ConfigError
+from damoos.machines import catalog
+from damoos.machines.nodes import MemoryNode, equal, qemu_options
+
+GIB = 1 << 30
+
+
+def guest(tmp_path: Path, text: str, head: str = "vcpus = 2") -> catalog.Guest:
+    file = tmp_path / "mine.toml"
+    file.write_text(f'description = "mine"\n[guest]\n{head}\n{text}')
+    return catalog.find(str(file))[1].as_guest()
+
+
+TIERS = """
+[[guest.nodes]]
+memory = "256M"
+latency = "80ns"
+bandwidth = "100G"
+[[guest.nodes]]
+memory = "768M"
+latency = "250ns"
+bandwidth = "25G"
+"""
+
+
+def test_nodes_with_latencies_are_told_to_the_firmware(tmp_path: Path) -> None:
+    found = guest(tmp_path, TIERS)
+    assert found.memory == "1G"
+    fast, slow = found.memory_nodes()
+    assert fast == MemoryNode(GIB // 4, 2, 80, 100 << 30)
+    assert slow == MemoryNode(3 * GIB // 4, 0, 250, 25 << 30)
+    assert " ".join(qemu_options((fast, slow))) == (
+        "-machine hmat=on"
+        " -object memory-backend-ram,id=node0,size=268435456 -numa node,nodeid=0,memdev=node0,cpus=0-1,initiator=0"
+        " -object memory-backend-ram,id=node1,size=805306368 -numa node,nodeid=1,memdev=node1,initiator=0"
+        " -numa dist,src=0,dst=0,val=10 -numa dist,src=0,dst=1,val=20"
+        " -numa dist,src=1,dst=0,val=20 -numa dist,src=1,dst=1,val=10"
+        " -numa hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-latency,latency=80"
+        " -numa hmat-lb,initiator=0,target=0,hierarchy=memory,data-type=access-bandwidth,bandwidth=102400M"
+        " -numa hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-latency,latency=250"
+        " -numa hmat-lb,initiator=0,target=1,hierarchy=memory,data-type=access-bandwidth,bandwidth=25600M"
+    )
+
+
+def test_a_number_divides_the_memory(tmp_path: Path) -> None:
+    found = guest(tmp_path, "", 'vcpus = 2\nmemory = "1G"\nnodes = 2')
+    assert found.memory_nodes() == equal(2, GIB, 2)
+    assert "hmat" not in " ".join(qemu_options(found.memory_nodes()))
+    assert guest(tmp_path, "", 'memory = "1G"\nnodes = 1').memory_nodes() == ()
+    assert qemu_options(()) == ()
+
+
+def test_cpus_may_be_on_several_nodes(tmp_path: Path) -> None:
+    nodes = '[[guest.nodes]]\nmemory = "1G"\ncpus = 1\n' * 2
+    options = qemu_options(guest(tmp_path, nodes).memory_nodes())
+    assert [word for word in options if "nodeid" in word] == [
+        "node,nodeid=0,memdev=node0,cpus=0-0",
+        "node,nodeid=1,memdev=node1,cpus=1-1",
+    ]
+
+
+WRONG = [
+    ("nodes = 0", "", "'nodes' is from 1 to 64, or a list of tables, and is 0"),
+    ('memory = "1G"', TIERS, "'memory' is the sum of that of its nodes; leave it out"),
+    ("vcpus = 1", TIERS.replace('"80ns"', '"80"'), "key 'guest.nodes.0.latency': '80': expected one of the units ns"),
+    ("vcpus = 1", TIERS.replace('"80ns"', '"0ns"'), "'0ns' is not above 0"),
+    ("vcpus = 1", TIERS.replace('latency = "80ns"\n', ""), "a 'latency' is needed for every node, or for none"),
+    ("vcpus = 1", TIERS.replace("latency", "latenci"), "unknown key 'guest.nodes.0.latenci'; did you mean 'latency'"),
+    (
+        "vcpus = 4",
+        '[[guest.nodes]]\nmemory = "1G"\ncpus = 1\n' * 2,
+        "the nodes have 2 CPUs together, and the",
+    ),
+    ("vcpus = 1", '[[guest.nodes]]\nmemory = "1Q"\n', "unknown size unit 'Q'"),
+    ("vcpus = 1", '[[guest.nodes]]\nlatency = "80ns"\n', "key 'guest.memory' is missing"),
+]
+
+
+@pytest.mark.parametrize(("head", "text", "message"), WRONG)
+def test_wrong_nodes(tmp_path: Path, head: str, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        guest(tmp_path, text, head)
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize("ratio", [1, 2, 4, 8])
+def test_the_machines_of_the_capacity_study(ratio: int) -> None:
+    fast, slow = catalog.find(f"tiers-1-{ratio}")[1].as_guest().memory_nodes()
+    assert slow.sz_bytes == ratio * fast.sz_bytes
+    assert (fast.cpus, slow.cpus) == (1, 0)
+    assert (fast.latency_ns, slow.latency_ns) == (80, 250)
