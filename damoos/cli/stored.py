@@ -103,10 +103,11 @@ def _print_all(unfinished: bool, results: Path, storage: str | None, form: str) 
     widths = [max((len(row[name]) for row in rows), default=0) for name in ("study", "machine")]
     for row in rows:
         names = f"{row['study']:<{widths[0]}}  {row['machine']:<{widths[1]}}"
-        print(f"{names}  {row['trials']:>3}/{row['nr_samples']} trials  {row['state']}")
+        print(f"{names}  {row['trials']:>3}/{row['nr_samples']} {row['of']}  {row['state']}")
 
 
 def _row(study: Listed) -> dict[str, Any]:
+    from damoos.study.evaluation_config import EvaluationConfig
     from damoos.study.study import config_of
 
     config, result = config_of(study.config), study.result
@@ -116,6 +117,7 @@ def _row(study: Listed) -> dict[str, Any]:
         "machine": config.machine,
         "nr_samples": config.nr_steps,
         "trials": study.nr_done,
+        "of": "runs" if isinstance(config, EvaluationConfig) else "trials",
         "state": "unfinished" if result is None else f"done: {result.get('verdict', 'configurations compared')}",
         "recommended": (result or {}).get("recommended"),
         "created": study.created,

@@ -139,7 +139,9 @@ def _measured(config: StudyConfig, store: Store | None) -> tuple[RunTime, ...]:
     if store is None or config.pid is not None:
         return ()
     for listed in reversed(store.listed()[0]):
-        same = all(listed.config.get(name) == getattr(config, name) for name in ("workload", "command", "machine"))
+        same = all(
+            listed.config.get(name) == getattr(config, name) for name in ("workload", "command", "machine", "kernel")
+        )
         if same and listed.nr_done:
             runs = open_study(store.load(listed.name)).runs()
             took = [run.measurement.metric("runtime_s") for run in runs if run.kind == "baseline" and run.measurement]
