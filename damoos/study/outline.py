@@ -19,6 +19,8 @@ from damoos.study.study import open_study
 from damoos.workloads import catalog as workloads
 from damoos.workloads.base import Tuning
 
+_SAME_PLACE = ("workload", "command", "machine", "kernel")
+
 
 @dataclass(frozen=True)
 class RunTime:

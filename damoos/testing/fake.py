@@ -140,7 +140,7 @@ class FakeSession(Session):
 
 _STATE = {
     "uid": 0, "mem_available_bytes": 1 << 30, "swaps": ["/dev/zram0"], "cgroup_v2": True, "cgroups": True, "psi": True,
-    "emulated": True, "clocksource": "fake", "wall_s": 0.0, "boot_s": 0.0,
+    "emulated": True, "clocksource": "fake", "nodes": [], "wall_s": 0.0, "boot_s": 0.0,
 }  # fmt: skip
 
 
