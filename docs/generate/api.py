@@ -80,10 +80,10 @@ def _words(thing: Any) -> Iterator[str]:
 
 
 def _default(value: Any) -> str:
-    """A default as people would write it; an object of damoos's own is only told to be there."""
+    """A default as the project's formatter has it; an object of damoos's own is only told to be there."""
     if isinstance(value, Path):
-        return repr(str(value))
-    return repr(value) if type(value).__module__ == "builtins" else "..."
+        value = str(value)
+    return repr(value).replace("'", '"') if type(value).__module__ == "builtins" else "..."
 
 
 def _sections() -> dict[str, tuple[str, list[str]]]:
