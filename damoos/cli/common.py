@@ -42,6 +42,15 @@ StudyName = Annotated[
 ]
 
 RESULTS = Path("results")
+MarkdownFormat = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="text, json or markdown.",
+        autocompletion=complete.choices("text", "json", "markdown"),
+        rich_help_panel=OUTPUT,
+    ),
+]
 
 
 class Loudness(Enum):

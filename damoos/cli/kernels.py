@@ -12,13 +12,13 @@ import typer
 from damoos.cli import complete, options
 from damoos.cli.common import (
     FAILED,
-    OUTPUT,
     POLICY,
     RESULTS,
     SCORE,
     SEARCH,
     WHERE,
     Format,
+    MarkdownFormat,
     Results,
     Storage,
     check_format,
@@ -91,15 +91,7 @@ def kernel_fetch(
 
 @kernel.command("list")
 def kernel_list(
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="text, json or markdown.",
-            autocompletion=complete.choices("text", "json", "markdown"),
-            rich_help_panel=OUTPUT,
-        ),
-    ] = "text",
+    form: MarkdownFormat = "text",
 ) -> None:
     """List the kernels and their features; a kernel is booted the first time, which takes about 20 s.
 

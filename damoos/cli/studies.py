@@ -139,8 +139,7 @@ def tune(
     workload = options.one_workload(named, workload)
     if time_limit is not None and settings.is_default(context, "trials"):
         trials = None  # a setting gives way to what is said here
-    if machine is None:
-        machine = settings.machine(pid)
+    machine = machine or settings.machine(pid)
     words: dict[str, Any] = {
         "command": command,
         "pid": pid,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from damoos.cli import complete
-from damoos.cli.common import OUTPUT, Format, check_format, comma_separated, print_rows, say
+from damoos.cli.common import Format, MarkdownFormat, check_format, comma_separated, print_rows, say
 
 FAILED = 1
 
@@ -163,15 +163,7 @@ def check_models(
 def measure_workloads(
     names: _Names,
     machine: _Machine = "guest",
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="text, json or markdown.",
-            autocompletion=complete.choices("text", "json", "markdown"),
-            rich_help_panel=OUTPUT,
-        ),
-    ] = "text",
+    form: MarkdownFormat = "text",
 ) -> None:
     """Run workloads without a scheme and under the manual one: time, memory, their own metrics.
 

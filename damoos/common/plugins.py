@@ -9,7 +9,7 @@ import sysconfig
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +20,35 @@ from damoos.errors import ConfigError, DamoosError, PluginError, nearest
 
 _T = TypeVar("_T")
 SINGULAR = {"policies": "policy"}
+
+
+class _ToStandardError:
+    """What is printed in here goes to standard error; reentrant, and for several threads at once.
+
+    `redirect_stdout` alone puts back what it found, which is standard error where two threads do not leave in the order
+    in which they came. So the first one that comes redirects, and the last one that leaves undoes it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._redirection: AbstractContextManager[object]
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._redirection = redirect_stdout(sys.stderr)
+                self._redirection.__enter__()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._redirection.__exit__(None, None, None)
+
+
+_OUTPUT = _ToStandardError()
 
 
 @contextmanager
@@ -36,7 +65,7 @@ def guarded(what: str, kind: type[DamoosError] = PluginError) -> Iterator[None]:
         What is raised in its place. Errors of damoos's own pass as they are.
     """
     try:
-        with redirect_stdout(sys.stderr):
+        with _OUTPUT:
             yield
     except DamoosError:
         raise

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from damoos.common import html
 from damoos.model.trial import Run, Score, best_of
+from damoos.study.progress import Count
 from damoos.study.steps import Watcher
 from damoos.units import show_clock, show_count, show_score
 
@@ -94,7 +95,7 @@ class BarWatcher(Watcher):
 
     def __init__(self, show: Callable[..., None] | None = None) -> None:
         self._show = show or Bar().show
-        self._name, self._done, self._total = "study", 0, 1
+        self._name, self._count, self._has_ended = "study", Count(), False
         self._best: float | None = None
         self._direction = "maximize"
         self._left_s: float | None = None
@@ -107,7 +108,8 @@ class BarWatcher(Watcher):
 
     def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """Take in what an earlier go has finished."""
-        self._name, self._done, self._total = study.name, done, total
+        self._name = study.name
+        self._count.begin(total, done)
         self._direction = study.config.direction
         for trial in study.trials():
             self._take(trial.score)
@@ -116,7 +118,7 @@ class BarWatcher(Watcher):
 
     def skipped(self, nr_runs: int) -> None:
         """Count fewer."""
-        self._total -= nr_runs
+        self._count.skip(nr_runs)
 
     def started(self, run: Run, left_s: float | None) -> None:
         """Say how long it will take."""
@@ -124,15 +126,14 @@ class BarWatcher(Watcher):
         self._draw()
 
     def finished(self, run: Run, score: Score | None) -> None:
-        """Count it; a verdict that is not clear after two rounds takes more runs than were counted on."""
-        self._done += 1
-        self._total = max(self._total, self._done)
+        """Count it."""
+        self._count.end()
         self._take(score)
         self._draw()
 
     def ended(self) -> None:
         """Fill the bar: not all of the runs that were planned need have been made."""
-        self._left_s, self._total = None, self._done
+        self._left_s, self._has_ended = None, True
         self._draw()
 
     def _take(self, score: Score | None) -> None:
@@ -142,8 +143,10 @@ class BarWatcher(Watcher):
     def _draw(self) -> None:
         best = "" if self._best is None else f", best score {show_score(self._best)}"
         left = f", about {show_clock(self._left_s)} left" if self._left_s else ""
-        text = f"{self._name}: {self._done} of {show_count(self._total, 'run')}{best}{left}"
-        self._show(text, self._done, self._total, self._news)
+        done = self._count.done
+        total = done if self._has_ended else self._count.total(max(done, 1))
+        text = f"{self._name}: {done} of {show_count(total, 'run')}{best}{left}"
+        self._show(text, done, total, self._news)
 
 
 class BarEvents:

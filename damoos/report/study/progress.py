@@ -38,7 +38,7 @@ class LineWatcher(Watcher):
     def __init__(self, console: Console, verbose: bool = False) -> None:
         self._console = console
         self._verbose = verbose
-        self._count = Count()
+        self.count = Count()
         self._left_s: float | None = None
         self._since = 0.0
         self.study: Study | EvaluationStudy | None = None
@@ -50,20 +50,20 @@ class LineWatcher(Watcher):
     def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """Say what is going to happen, models and scales first."""
         self.study = study
-        self._count.begin(total, done)
+        self.count.begin(total, done)
         for line in _banner(study):
             self.say(line)
         self.say(f"study {study.name}: about {total} runs" + (f", {done} of them done already" if done else ""))
 
     def skipped(self, nr_runs: int) -> None:
         """Count fewer."""
-        self._count.skip(nr_runs)
+        self.count.skip(nr_runs)
 
     def started(self, run: Run, left_s: float | None) -> None:
         """Keep the time."""
         self._left_s, self._since = left_s, time.monotonic()
         if self._verbose:
-            number = _number(self._count, self._count.done + 1)
+            number = _number(self.count, self.count.done + 1)
             self.say(f"{number} begins: {run.key}, {point(run, self.study)}{_left(left_s)}")
 
     def finished(self, run: Run, score: Score | None) -> None:
@@ -71,8 +71,8 @@ class LineWatcher(Watcher):
         runtime, rss, word = outcome(run, score)
         numbers = f"{run.key:<26} {point(run, self.study):<18} {runtime:>9} {rss:>9}  {word}".rstrip()
         left_s = None if self._left_s is None else self._left_s - (time.monotonic() - self._since)
-        self._count.end()
-        self.say(f"{numbers}  ({_number(self._count, self._count.done)}{_left(left_s and max(0.0, left_s))})")
+        self.count.end()
+        self.say(f"{numbers}  ({_number(self.count, self.count.done)}{_left(left_s and max(0.0, left_s))})")
         if self._verbose and run.measurement:
             for name, value in sorted(run.measurement.metrics.items()):
                 self.say(f"    {name} = {value:g}")
@@ -84,7 +84,7 @@ class TableWatcher(Watcher):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._lines = LineWatcher(console)
-        self._count = Count()
+        self._count = self._lines.count
         self.study: Study | EvaluationStudy | None = None
         self._rows: dict[str, tuple[Run, Score | None]] = {}
         self._running: Run | None = None
@@ -100,7 +100,6 @@ class TableWatcher(Watcher):
         """Show the table, with what an earlier go has finished."""
         self.study = study
         self._lines.begin(study, total, done)
-        self._count.begin(total, done)
         self._rows = {run.key: (run, score) for run, score in scored(study)}
         self._live.start()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -163,3 +164,21 @@ def test_a_machine_that_cannot_be_made(broken: Broken, machine: str, message: st
     broken("machine", machine=machine)
     with pytest.raises(DamoosError, match=f"machine plugin 'broken'.*{message}"):
         machines.machine("broken:node7")
+
+
+def test_standard_output_is_back_when_two_threads_leave_in_the_order_in_which_they_came() -> None:
+    before, first_is_in, second_is_in = sys.stdout, threading.Event(), threading.Event()
+
+    def first() -> None:
+        with plugins.guarded("a plugin"):
+            first_is_in.set()
+            assert second_is_in.wait(60)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert first_is_in.wait(60)
+    with plugins.guarded("another one"):
+        second_is_in.set()
+        thread.join(60)
+        assert sys.stdout is sys.stderr
+    assert sys.stdout is before
