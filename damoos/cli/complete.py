@@ -32,15 +32,13 @@ def choices(*words: str) -> Names:
 formats = choices("text", "json")
 # As in damoos.workloads.suites and damoos.policies.named.
 SUITES = ("cassandra", "duckdb", "parsec3", "spark", "splash2x", "splash3", "ycsb")
-CONFIGS = (
-    "baseline", "rec", "prec", "thp", "ethp", "prcl", "listing1-ethp", "listing1-prcl", "v8-ethp", "v8-prcl",
-    "v8-plans",
-)  # fmt: skip
+CONFIGS = ("baseline", "containers", "prec", "rec", "thp")  # and the schemes that come with damoos
 
 
 def configurations(context: typer.Context, incomplete: str) -> list[str]:
     """Configurations of an evaluation that have a name."""
-    return _fitting((*CONFIGS, *POLICIES), incomplete)
+    schemes = (path.stem for path in paths.data("schemes").glob("*.damos"))
+    return _fitting((*CONFIGS, *POLICIES, *schemes), incomplete)
 
 
 def kernels(context: typer.Context, incomplete: str) -> list[str]:

@@ -11,7 +11,9 @@ from damoos import scorers, searchers
 from damoos.cli import complete
 from damoos.machines import catalog as machines
 from damoos.policies import catalog as policies
+from damoos.policies import named
 from damoos.workloads import catalog as workloads
+from damoos.workloads import install
 
 
 @pytest.fixture
@@ -39,6 +41,8 @@ def test_names_are_those_of_the_catalogues(context: SimpleNamespace) -> None:
     assert set(complete.SCORERS) == set(scorers.SCORERS)
     assert complete.searchers(context, "b") == ["bayes"]
     assert set(complete.POLICIES) == set(policies.RULES)
+    assert complete.configurations(context, "") == sorted(named.names())
+    assert set(complete.SUITES) == {*install.SUITES, "splash2x"}  # which comes with parsec3
     assert complete.scorers(context, "sl") == ["sla"]
     assert complete.policies(context, "damo") == ["damon-lru-sort", "damon-reclaim", "damos", "damos-psi"]
 
