@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from damoos.agent import proc
+from damoos.agent.nodes import moved_pages
 from damoos.agent.swap import can_account
 from damoos.agent.undo import UndoLog
 from damoos.errors import MachineError, UnsupportedError
@@ -149,6 +150,7 @@ def machine_metrics() -> list[str]:
     if usable() and "memory" in (CGROUPS / "cgroup.controllers").read_text().split():
         names += ["cgroup_avg_bytes", "memory_avg_bytes", "refaults_per_s"]
         names += [f"{kind}_avg_bytes" for kind in ("anon", "file", "shmem", "kernel", "slab", "sock", "pagetables")]
+    names += list(moved_pages())
     # A new cgroup has its pressure files if the machine has its own.
     names += [f"psi_{kind}_us" for kind in pressures(None)]
     return names

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from damoos.agent import proc
+from damoos.agent.placement import Interleaving
 from damoos.agent.undo import UndoLog
 from damoos.errors import MachineLost, WorkloadError
 
@@ -31,6 +32,7 @@ def spawn(
     outputs: Path | None = None,
     group: Path | None = None,
     cpus: Sequence[int] = (),
+    interleaving: Interleaving | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a program.
 
@@ -48,6 +50,8 @@ def spawn(
         Cgroup that it is put into.
     cpus : sequence of int
         The only CPUs that it may use; all where empty.
+    interleaving : Interleaving or None
+        Where its new pages go; None for the agent's own way.
 
     Raises
     ------
@@ -59,6 +63,8 @@ def spawn(
             (group / "cgroup.procs").write_text(str(os.getpid()))
         if cpus:
             os.sched_setaffinity(0, cpus)
+        if interleaving:
+            interleaving.enter()
 
     nowhere = Path(os.devnull)
     source = nowhere if stdin is None else (folder or Path()) / stdin

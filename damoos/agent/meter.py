@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, huge_pages, memcg, proc
+from damoos.agent.access_counts import access_counts
+from damoos.agent.nodes import moved_pages
 from damoos.agent.swap import Swap, compressed_bytes, used_bytes, written_bytes
 
 SAMPLE_COLUMNS = (
@@ -100,7 +102,11 @@ class Meter:
 
     def _count(self) -> dict[str, int]:
         """Counters of the machine and of the group, as they are now."""
-        return {**proc.vmstat(COUNTERS), **memcg.counts(self._group), "swap_written_bytes": written_bytes()}
+        counts = access_counts()
+        return {
+            **proc.vmstat(COUNTERS), **moved_pages(), **memcg.counts(self._group),
+            "swap_written_bytes": written_bytes(), **(counts.read() if counts else {}),
+        }  # fmt: skip
 
     def _walk(self, pids: list[int]) -> tuple[int, int]:
         """Proportional set size and memory in huge pages, as of now or of the last time that it was affordable."""

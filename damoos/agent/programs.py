@@ -13,6 +13,7 @@ from typing import Any
 
 from damoos.agent import cgroup, children, proc
 from damoos.agent.children import tail
+from damoos.agent.placement import Interleaving
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.errors import WorkloadError
 
@@ -92,8 +93,9 @@ class Programs:
         group: Path | None,
         stdin: str | None = None,
         env: Mapping[str, str] | None = None,
+        interleaving: Interleaving | None = None,
     ) -> Program:
-        """Start a program; ``env`` is more of the environment that only it has.
+        """Start a program; ``env`` is more of the environment that only it has, as are the nodes of its new pages.
 
         Raises
         ------
@@ -101,7 +103,7 @@ class Programs:
         """
         child = children.spawn(
             argv, {**self._env, **(env or {})}, self._log, self._folder, Path(stdin) if stdin else None,
-            self._folder / name, group, self._cpus,
+            self._folder / name, group, self._cpus, interleaving,
         )  # fmt: skip
         return Program(name, child, group)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, children, memcg, proc
+from damoos.agent.access_counts import access_counts
 from damoos.agent.containers import Containers, MeterByRole
 from damoos.agent.folders import Folders
 from damoos.agent.machine_setup import drop_caches, set_aslr
@@ -107,16 +108,20 @@ class Run:
             with SchemeOnProcess(context_from_json(document), self._log, recorder) as self._scheme:
                 return self._measured()
         finally:
+            if counts := access_counts():
+                counts.stop()
             strays.end()
             self._log.restore(keep=mark)
 
     def _measured(self) -> dict[str, Any]:
         load = self._spec.get("load")
         # A program is measured from before its start, a server from when its load begins.
-        meter = self._containers.meter()
+        meter = self._containers.meter() if load else self._metered()
         stdin, env = self._spec.get("stdin"), self._spec.get("program_env")
         self._containers.start()
-        program = self._programs.start(self._spec["argv"], "program", self._containers.group, stdin, env)
+        program = self._programs.start(
+            self._spec["argv"], "program", self._containers.group, stdin, env, self._steering.interleaving
+        )
         try:
             accepted = self._scheme.start(program.pid) if self._scheme else {}
             self._steering.begin(self._scheme)
@@ -124,7 +129,7 @@ class Run:
             if not load:
                 return {**self._until_end(program, program, meter), "accepted": accepted}
             self._warm_up(program, load)
-            meter, spent_s = self._containers.meter(), self._scheme.cpu_s() if self._scheme else 0.0
+            meter, spent_s = self._metered(), self._scheme.cpu_s() if self._scheme else 0.0
             self._steering.measured_from_now()
             self._containers.measured_from_now()
             generator = self._programs.start(load["argv"], "load", self._load_group)
@@ -136,6 +141,12 @@ class Run:
         finally:
             self._programs.end(program)
             self._containers.end()
+
+    def _metered(self) -> Meter | MeterByRole:
+        """Measure from now on, and count accesses where somebody does."""
+        if counts := access_counts():
+            counts.start()
+        return self._containers.meter()
 
     def _until_end(self, program: Program, awaited: Program, meter: Meter | MeterByRole) -> dict[str, Any]:
         """Measure until the awaited one of the two ends."""

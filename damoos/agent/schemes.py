@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, children, proc
+from damoos.agent.nodes import span
 from damoos.agent.record import Recorder
 from damoos.agent.undo import UndoLog
 from damoos.damon.interface import kdamond
-from damoos.damon.scheme import Context, in_group
+from damoos.damon.scheme import Context, located
 from damoos.errors import MachineError, MeasurementError, nearest
 
 # A short-lived helper of a build script is not worth a monitoring target of its own.
@@ -76,7 +77,7 @@ class SchemeOnProcess:
     def start(self, pid: int) -> dict[str, str]:
         """Watch a process from now on; returns what the kernel accepted."""
         self._targets = [pid]
-        self._context = in_group(self._context, cgroup.path_of(pid))
+        self._context = located(self._context, cgroup.path_of(pid), span)
         self.kdamond.configure(self._context, self._targets)
         if self._recorder:
             self._recorder.start()
@@ -85,7 +86,7 @@ class SchemeOnProcess:
 
     def commit(self, context: Context) -> dict[str, str]:
         """Change the schemes, and what the context says beside them, of the running kdamond."""
-        context = in_group(context, cgroup.path_of(self._targets[0]))
+        context = located(context, cgroup.path_of(self._targets[0]), span)
         self.kdamond.configure(context, self._alive_or_stand_in(self._targets))
         self.kdamond.commit()
         self._context = context

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import cgroup, huge_pages
+from damoos.agent import cgroup, huge_pages, placement
 from damoos.agent.controllers import controller
 from damoos.agent.controllers.base import Controller
 from damoos.agent.schemes import SchemeOnProcess
@@ -16,7 +16,10 @@ from damoos.agent.undo import UndoLog
 from damoos.agent.write_limit import SwapWriteLimit
 from damoos.errors import UnsupportedError
 
-KEYS = ("memory_limits", "thp", "settings", "controller", "swap_write_bytes_per_s")
+KEYS = ("memory_limits", "thp", "settings", "memory_nodes", "interleave", "controller", "swap_write_bytes_per_s")
+
+# Those that need a cgroup.
+_OF_GROUPS = ("memory_limits", "memory_nodes", "controller", "swap_write_bytes_per_s")
 
 
 class Steering:
@@ -27,7 +30,8 @@ class Steering:
     spec : mapping
         ``memory_limits`` (bytes by the names of `damoos.agent.cgroup.LIMITS`), ``thp`` (a THP mode), ``settings``
         (values of kernel files by their paths), ``controller`` (a rule of `damoos.agent.controllers` and its values),
-        ``swap_write_bytes_per_s`` (what may be written to swap); what is absent or None is left alone.
+        ``swap_write_bytes_per_s`` (what may be written to swap), ``memory_nodes`` (fast or slow, the only ones with the
+        group's memory), ``interleave`` (``fast``, see `damoos.agent.placement`); what is absent or None is left alone.
     group : Path or None
         The cgroup; None where there is none.
     log : UndoLog
@@ -49,6 +53,11 @@ class Steering:
             huge_pages.set_mode(spec["thp"], log)
         for path, value in (spec.get("settings") or {}).items():
             _set(Path(path), value, log)
+        if which := spec.get("memory_nodes"):
+            if group is None:
+                raise UnsupportedError("memory cannot be bound to nodes here: cgroup v2 is not on /sys/fs/cgroup")
+            placement.bind(group, which, log)
+        self.interleaving = placement.interleaving(spec["interleave"]["fast"], log) if spec.get("interleave") else None
         if rule := spec.get("controller"):
             self._controller = controller(rule, group)
         if bytes_per_s := spec.get("swap_write_bytes_per_s"):
@@ -64,8 +73,13 @@ class Steering:
         ------
         UnsupportedError : other processes are in its group, too, and what is asked for is of a group
         """
+        if spec.get("interleave"):
+            raise UnsupportedError(
+                f"process {pid} has chosen where its pages go when it started; interleaving is for programs that start"
+                " under it, in tune and evaluate"
+            )
         group = cgroup.own_group(pid)
-        if group is None and any(map(spec.get, ("memory_limits", "controller", "swap_write_bytes_per_s"))):
+        if group is None and any(map(spec.get, _OF_GROUPS)):
             inside = cgroup.path_of(pid)
             raise UnsupportedError(
                 f"process {pid} is in the cgroup {inside} with others, and this policy steers all of a cgroup; start it"

@@ -277,6 +277,7 @@ def _filter(one: Filter) -> Json:
         fields["memcg_path"] = one.memcg_path
     elif one.type == "addr":
         fields["address_range"] = {"start": one.addr_start, "end": one.addr_end}
+        fields |= {} if one.nid is None else {"nid": one.nid}
     elif one.type == "hugepage_size":
         fields["hugepage_size"] = [_bytes(one.min_sz_bytes), _bytes(one.max_sz_bytes)]
     elif one.type == "target":
@@ -296,6 +297,7 @@ def _filter_from(form: Json) -> Filter:
         min_sz_bytes=_size(sizes[0]),
         max_sz_bytes=_size(sizes[1]),
         target_idx=_number(form.get("damon_target_idx") or 0),
+        nid=None if form.get("nid") is None else _number(form["nid"]),
     )
 
 

@@ -31,6 +31,8 @@ class Filter:
         Of type memcg: the group's path, or `WORKLOAD_GROUP`.
     addr_start, addr_end : int
         Of type addr: the range, its end excluded.
+    nid : int or None
+        Of type addr: a memory node, whose memory is the range; where that lies is known to the machine.
     min_sz_bytes, max_sz_bytes : int, bytes
         Of type hugepage_size: the sizes, both ends included.
     target_idx : int
@@ -46,6 +48,7 @@ class Filter:
     min_sz_bytes: int = 0
     max_sz_bytes: int = 0
     target_idx: int = 0
+    nid: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse a type that no kernel has, and one without what it is about."""
@@ -53,8 +56,8 @@ class Filter:
             raise SchemeError(f"unknown filter type '{self.type}'{nearest(self.type, FILTER_TYPES)}")
         if self.type == "memcg" and not self.memcg_path:
             raise SchemeError("a memcg filter needs memcg_path, the path of a group")
-        if self.type == "addr" and not self.addr_start < self.addr_end:
-            raise SchemeError("an addr filter needs addr_start < addr_end")
+        if self.type == "addr" and self.nid is None and not self.addr_start < self.addr_end:
+            raise SchemeError("an addr filter needs addr_start < addr_end, or nid, the number of a memory node")
         if self.type == "hugepage_size" and not 0 < self.max_sz_bytes >= self.min_sz_bytes:
             raise SchemeError("a hugepage_size filter needs min_sz <= max_sz")
 
@@ -69,4 +72,5 @@ FILTER_WORDS: Table = {
     "min_sz": Word("min_sz_bytes", BYTES),
     "max_sz": Word("max_sz_bytes", BYTES),
     "target_idx": Word("target_idx", NUMBER),
+    "nid": Word("nid", NUMBER),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -242,15 +242,29 @@ class Context:
         return "\n".join([*attrs, *map(str, self.schemes)])
 
 
-def in_group(context: Context, path: str) -> Context:
-    """The context with a group in place of `WORKLOAD_GROUP`."""
+def located(context: Context, path: str, span: Callable[[int], tuple[int, int]]) -> Context:
+    """The context with what only the machine knows.
+
+    Parameters
+    ----------
+    path : str
+        Of the group in place of `WORKLOAD_GROUP`.
+    span : callable
+        First and last address of a memory node, the last one excluded.
+    """
 
     def placed(value: Any) -> Any:
         return replace(value, memcg_path=path) if value.memcg_path == WORKLOAD_GROUP else value
 
+    def of_node(one: Filter) -> Filter:
+        if one.nid is None:
+            return one
+        start, end = span(one.nid)
+        return replace(one, addr_start=start, addr_end=end, nid=None)
+
     def placed_in(scheme: Scheme) -> Scheme:
         quotas = replace(scheme.quotas, goals=tuple(map(placed, scheme.quotas.goals)))
-        return replace(scheme, quotas=quotas, filters=tuple(map(placed, scheme.filters)))
+        return replace(scheme, quotas=quotas, filters=tuple(of_node(placed(one)) for one in scheme.filters))
 
     probes = tuple(replace(probe, filters=tuple(map(placed, probe.filters))) for probe in context.attrs.probes)
     attrs = replace(context.attrs, probes=probes)

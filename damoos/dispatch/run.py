@@ -13,6 +13,7 @@ from damoos import __version__
 from damoos.damon.scheme import Context
 from damoos.damon.settings import check
 from damoos.damon.stats import DamosStats
+from damoos.dispatch.modelled_time import of_tiers
 from damoos.errors import MeasurementError, UnsupportedError, WorkloadError, nearest
 from damoos.machines.base import Machine, Session, Sink
 from damoos.model.roles import ROLE_METRICS, of_role
@@ -36,6 +37,7 @@ _FACTS = (
     "boot_id",
     "vcpus",
     "mem_bytes",
+    "access_counter",
 )
 
 
@@ -140,8 +142,9 @@ def run_once(
     if ranges:
         _check_protected(raw, workload.name)
     samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
+    modelled = of_tiers(raw["counters"], raw["runtime_s"], session.facts.get("access_counter", {}))
     measurement = Measurement(
-        metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | workload.metrics(raw),
+        metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | modelled | workload.metrics(raw),
         damos=tuple(DamosStats(**fields) for fields in raw["damos"]),
         provenance={
             "started": started.isoformat(timespec="seconds"),

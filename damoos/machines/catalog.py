@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,8 +14,11 @@ from damoos.errors import ConfigError, nearest
 from damoos.machines.base import Conditions, Machine
 from damoos.machines.nodes import MemoryNode
 from damoos.machines.ssh import SshEndpoint, SshMachine
-from damoos.model.quantities import SomeLatency, SomeSize, checked
+from damoos.model.quantities import Size, SomeLatency, SomeSize, checked
 from damoos.units import format_bytes, parse_bytes, parse_latency, show_count
+
+if TYPE_CHECKING:
+    from damoos.machines.guest.access_counter import AccessCounter
 
 KERNEL = "DAMOOS_KERNEL"
 """Environment variable with the kernel of guests for which neither the command nor the machine file names one."""
@@ -27,6 +30,7 @@ def _kernel() -> str:
 
 Accel = Literal["auto", "kvm", "tcg"]
 LEAST_MEMORY, MOST_MEMORY, MOST_CPUS, MOST_NODES = 64 << 20, 16 << 40, 4096, 64
+MOST_COUNTED = 8
 
 
 class Node(Table):
@@ -70,6 +74,10 @@ class Guest(Table):
         Kernel parameters of your own.
     idle : {"halt", "poll"}
         Whether a virtual CPU with nothing to do halts or is kept busy.
+    count_accesses : bool
+        Whether each access to memory is counted, by node; the guest is then emulated, and several times slower.
+    cache : str, size
+        Of the cache of each virtual CPU that is modelled where accesses are counted; 0 for none.
     """
 
     vcpus: int = Field(default=1, ge=1, le=MOST_CPUS)
@@ -79,6 +87,8 @@ class Guest(Table):
     nodes: tuple[Node, ...] = ()
     cmdline: str = ""
     idle: Literal["halt", "poll"] = "halt"
+    count_accesses: bool = False
+    cache: Size = "1M"
 
     @model_validator(mode="before")
     @classmethod
@@ -110,6 +120,14 @@ class Guest(Table):
         told = [node.latency is not None for node in self.nodes]
         if any(told) and not all(told):
             raise ValueError("a 'latency' is needed for every node, or for none")
+        return self
+
+    @model_validator(mode="after")
+    def _can_count(self) -> Guest:
+        if self.count_accesses and self.accel == "kvm":
+            raise ValueError("'count_accesses' needs emulation, and accel is 'kvm'; leave accel out")
+        if self.count_accesses and len(self.nodes) > MOST_COUNTED:
+            raise ValueError(f"'count_accesses' is for at most {MOST_COUNTED} memory nodes")
         return self
 
     def memory_nodes(self) -> tuple[MemoryNode, ...]:
@@ -284,7 +302,7 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
     guest = file.as_guest()
     guest_machine = GuestMachine(
         name, _description(file), guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
-        kernel or guest.kernel, guest.memory_nodes(), guest.cmdline, guest.idle,
+        kernel or guest.kernel, guest.memory_nodes(), guest.cmdline, guest.idle, _counter(guest),
     )  # fmt: skip
     if file.image:
         for suite in file.image.overlays:
@@ -294,6 +312,16 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
                 )
         guest_machine.provide(file.image.packages, file.image.overlays)
     return guest_machine
+
+
+def _counter(guest: Guest) -> AccessCounter | None:
+    """What counts a guest's accesses, if its file asks for it."""
+    if not guest.count_accesses:
+        return None
+    from damoos.machines.guest.access_counter import AccessCounter
+
+    nodes = guest.memory_nodes() or (MemoryNode(parse_bytes(guest.memory), guest.vcpus),)
+    return AccessCounter(nodes, parse_bytes(guest.cache))
 
 
 def _description(file: MachineFile) -> str:

@@ -24,5 +24,9 @@ METRICS = (
     "swap_written_bytes_per_s",
 )
 
-BUILT_IN = frozenset((*METRICS, *ROLE_METRICS))
+TIER_METRICS = ("fast_hits", "modelled_s", "modelled_all_fast_s", "modelled_all_slow_s")
+"""Of a guest whose accesses are counted: the share of those to memory that fell on the fastest nodes; the runtime with
+the latencies of the nodes (see `damoos.dispatch.modelled_time`), with that of the fastest for all, of the slowest."""
+
+BUILT_IN = frozenset((*METRICS, *ROLE_METRICS, *TIER_METRICS))
 """Names that a workload's own metrics cannot have."""

@@ -20,6 +20,12 @@ from damoos.policies.senpai import SenpaiPolicy
 from damoos.policies.senpai_high import SenpaiHighPolicy
 from damoos.policies.swappiness import SwappinessPolicy
 from damoos.policies.thp import ThpModePolicy
+from damoos.policies.tiers.autonuma import AutonumaPolicy
+from damoos.policies.tiers.bounds import AllFastPolicy, AllSlowPolicy
+from damoos.policies.tiers.damon_tiers import DamonTiersPolicy
+from damoos.policies.tiers.interleave import InterleavePolicy
+from damoos.policies.tiers.naive import NaivePolicy
+from damoos.policies.tiers.tpp import TppPolicy
 from damoos.policies.zswap_shrinker import ZswapShrinkerPolicy
 
 RULES: dict[str, type[RulePolicy]] = {
@@ -27,6 +33,7 @@ RULES: dict[str, type[RulePolicy]] = {
     for rule in (
         SenpaiPolicy, SenpaiHighPolicy, OomdPolicy, GswapPolicy, DamonReclaimPolicy, DamaPolicy, DamosPsiPolicy,
         DamonLruSortPolicy, MglruPolicy, ZswapShrinkerPolicy, SwappinessPolicy, MemoryHighPolicy, ThpModePolicy,
+        AllFastPolicy, AllSlowPolicy, NaivePolicy, InterleavePolicy, AutonumaPolicy, TppPolicy, DamonTiersPolicy,
     )
 }  # fmt: skip
 
@@ -34,6 +41,11 @@ RULES: dict[str, type[RulePolicy]] = {
 def names() -> list[str]:
     """Names of all policies with parameters, those of plugins included."""
     return [*RULES, *sorted(point.name for point in entry_points(group="damoos.policies") if point.name not in RULES)]
+
+
+def general() -> list[str]:
+    """Names of those that need no tiers of memory: what ``any`` stands for."""
+    return [name for name in names() if name not in RULES or not RULES[name].of_tiers]
 
 
 def is_rule(text: str) -> bool:

@@ -35,7 +35,9 @@ class RulePolicy(Policy):
     """Where the rule and its defaults are from."""
     parameters: ClassVar[Parameters]
     tuned: ClassVar[tuple[str, ...]]
-    """Parameters that are tuned where none is named."""
+    """Parameters that are tuned where none is named; empty for a policy of which nothing can be tuned."""
+    of_tiers: ClassVar[bool] = False
+    """Whether it is for machines with tiers of memory."""
 
     def __init__(self, values: Mapping[str, int] | None = None) -> None:
         self.values = dict(values or {})
@@ -109,6 +111,8 @@ class RulePolicy(Policy):
         ConfigError : no such parameter, or an empty range
         """
         found = []
+        if not cls.tuned:
+            raise ConfigError(f"nothing of {cls.name} can be tuned; compare it with others by damoos evaluate")
         known = {name: one.shorter(time_scale) for name, one in cls.parameters.items()}
         for text in ranges or [f"{name}={known[name].range}" for name in cls.tuned]:
             name, equals, span = text.partition("=")

@@ -48,7 +48,7 @@ class StudyConfig(RunConfig):
         ``min_age`` over the workload's own range.
     policy : str
         ``damos``, whose scheme is tuned, or a name of `damoos.policies.catalog`, of whose parameters some are; several
-        names with commas, or ``any`` for all there are, to search for the best of them.
+        names with commas, or ``any`` for all that need no tiers of memory, to search for the best of them.
     league : bool
         Of several policies, each has the same number of trials, and its defaults are validated beside its best point.
     operations : {"vaddr", "paddr"}
@@ -161,7 +161,7 @@ class StudyConfig(RunConfig):
     def policies(self) -> tuple[str, ...]:
         """Names of the policies that are tuned."""
         if self.policy == ANY:
-            return (DAMOS, *catalog.names())
+            return (DAMOS, *catalog.general())
         return tuple(name.strip() for name in self.policy.split(","))
 
     @property

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from damoos.errors import ConfigError, MeasurementError
+from damoos.model.metric_names import TIER_METRICS
 from damoos.model.roles import ROLES, of_role, part
 from damoos.model.trial import Measurement, Run, mean_measurement
 from damoos.policies import named
@@ -156,6 +157,11 @@ QUANTITIES: dict[str, Of] = {
     "memory_avg_bytes": _own("memory_avg_bytes"),
     "net_avg_bytes": _own("net_avg_bytes"),
     "refaults_per_s": _own("refaults_per_s"),
+    **{name: _own(name) for name in TIER_METRICS},
+    "modelled_speedup": _ratio("modelled_s"),
+    "pages_promoted": _own("pgpromote_success"),
+    "pages_demoted": lambda base, run: run.metric("pgdemote_kswapd") + run.metric("pgdemote_direct"),
+    "pages_migrated": _own("pgmigrate_success"),
 }
 
 

@@ -10,6 +10,7 @@ from damoos.common import paths
 from damoos.errors import UnsupportedError
 from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine, Sink
 from damoos.machines.guest.accel import choose
+from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.guest.architecture import ALL
 from damoos.machines.guest.image import check_tools, image
 from damoos.machines.guest.kernels import DEBIAN, check, kernel
@@ -91,6 +92,8 @@ class GuestMachine(Machine):
     idle : {"halt", "poll"}
         What a virtual CPU does that has nothing to do. poll: a program of the lowest priority (SCHED_IDLE) keeps it
         busy, so that an emulated guest's clock counts instructions all the time; see docs/machines.md.
+    counter : AccessCounter or None
+        What is counted of its accesses; it is then emulated, whatever ``accel`` says.
     """
 
     drop_caches = True
@@ -107,6 +110,7 @@ class GuestMachine(Machine):
         nodes: Sequence[MemoryNode] = (),
         cmdline: str = "",
         idle: str = "halt",
+        counter: AccessCounter | None = None,
     ) -> None:
         self.name = name
         self.description = description
@@ -121,6 +125,7 @@ class GuestMachine(Machine):
         self._nodes = nodes
         self._own_cmdline = cmdline
         self._idle = idle
+        self._counter = counter
 
     def provide(self, packages: Sequence[str], trees: Sequence[str]) -> None:
         """Take an image with these packages, and lay suites into it, those of them that are built."""
@@ -134,10 +139,10 @@ class GuestMachine(Machine):
         check_tools(architecture)
         built = image(say, self._packages, architecture)
         overlays = {name: tree for name in sorted(self._trees) if (tree := paths.tree(name))}
-        accelerator = choose(self._accel, built, say, architecture)
+        accelerator = choose("tcg" if self._counter else self._accel, built, say, architecture)
         qemu = QemuProcess(
             built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), qemu_options(self._nodes),
-            {name: tree / "overlay.ext4" for name, tree in overlays.items()}, say,
+            self._counter, {name: tree / "overlay.ext4" for name, tree in overlays.items()}, say,
         )  # fmt: skip
         try:
             qemu.wait_for(READY, BOOT_S)
@@ -162,6 +167,9 @@ class GuestMachine(Machine):
             "kernel_name": self._kernel,
             "kernel_id": boots.identity,
         }
+        if self._counter:
+            session.facts["access_counter"] = self._counter.facts()
+            session.facts["metrics"] = [*session.facts["metrics"], *self._counter.metrics]
         try:
             self._check_accessed_bits(accelerator, session)
         except BaseException:

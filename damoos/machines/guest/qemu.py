@@ -21,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from damoos.errors import MachineLost
+from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.guest.architecture import ALL, Architecture
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import Kernel
@@ -105,6 +106,8 @@ class QemuProcess:
         Kernel parameters beyond those that every guest has.
     options : tuple of str
         Further options of QEMU's (memory nodes, say).
+    counter : AccessCounter or None
+        What is counted of the guest's accesses; only an emulated guest's can be.
     overlays : mapping of str to Path
         Read-only disks, by the name of the folder under /opt/damoos that each of them is mounted on.
     say : callable
@@ -120,6 +123,7 @@ class QemuProcess:
         mem_bytes: int,
         extra_cmdline: str = "",
         options: tuple[str, ...] = (),
+        counter: AccessCounter | None = None,
         overlays: Mapping[str, Path] = MappingProxyType({}),
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -143,6 +147,7 @@ class QemuProcess:
                 *("-cpu", accelerator.cpu(architecture)),
                 *("-smp", str(vcpus), "-m", f"size={mem_bytes // (1 << 20)}M"),
                 *options,
+                *(counter.options(self.place) if counter else ()),
                 *("-kernel", str(kernel.bootable), "-append", cmdline),
                 *(("-initrd", str(kernel.initrd)) if kernel.initrd else ()),
                 *("-drive", f"file={image.disk},if=virtio,format=raw,snapshot=on"),

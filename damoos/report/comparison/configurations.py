@@ -14,6 +14,7 @@ from damoos.policies import named
 from damoos.policies.named import BASELINE
 from damoos.report.charts import Axis, Bars, Chart, Line, Panel
 from damoos.report.charts.style import nth
+from damoos.report.comparison import tiers
 from damoos.report.names import short
 from damoos.report.tables import change, ratio, to_csv
 from damoos.store.artifacts import Artifacts
@@ -21,6 +22,7 @@ from damoos.store.studies import slug
 from damoos.units import show_bytes
 
 Result = Mapping[str, Any]
+Row = tuple[str, ...]
 # What the paper says of its six configurations (section 4.2), to be set beside what has been measured.
 PAPER = (
     "the paper (i3.metal, averages of 24 workloads): rec 0.99 performance, 1.37 % DAMON CPU; prec 0.99, 1.46 %;"
@@ -72,7 +74,9 @@ def to_html(found: Result, results: Sequence[Result]) -> str:
     )
     by_role = role_cells(results)
     roles = [html.table(ROLE_COLUMNS, by_role)] if by_role else []
-    return html.section(f"evaluation {found['sweep']}", html.table(columns, cells), *roles, *failures)
+    by_tier = tiers.cells(results, _name)
+    moved = [html.table(TIER_COLUMNS, by_tier)] if by_tier else []
+    return html.section(f"evaluation {found['sweep']}", html.table(columns, cells), *roles, *moved, *failures)
 
 
 def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[str]:
@@ -94,22 +98,28 @@ def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[
         yield from _averages(machine, width)
     for share in machine["thp"]:
         yield _share(share)
-    yield from _roles(results)
+    yield from _aligned(
+        "by role (net: all that is charged, and what its swapped pages take; net saving: of the baseline's net)",
+        ROLE_COLUMNS,
+        role_cells(results),
+        words=3,
+    )
+    yield from _aligned(tiers.NOTE, TIER_COLUMNS, tiers.cells(results, _name), words=2)
 
 
-def _roles(results: Sequence[Result]) -> Iterator[str]:
-    """What each role of workloads with containers takes, and gives back."""
-    cells = [ROLE_COLUMNS, *role_cells(results)]
-    if len(cells) == 1:
+def _aligned(about: str, columns: Row, cells: Sequence[Row], words: int) -> Iterator[str]:
+    """A table below a line about it, the first columns words and the others numbers; nothing where it has no rows."""
+    if not cells:
         return
-    yield "  by role (net: all that is charged, and what its swapped pages take; net saving: of the baseline's net)"
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        words = [word.ljust(width) for word, width in zip(row[:3], widths[:3], strict=True)]
-        numbers = [word.rjust(width) for word, width in zip(row[3:], widths[3:], strict=True)]
-        yield "  " + "  ".join([*words, *numbers])
+    yield f"  {about}"
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    for row in (columns, *cells):
+        shown = [word.ljust(width) for word, width in zip(row[:words], widths[:words], strict=True)]
+        shown += [word.rjust(width) for word, width in zip(row[words:], widths[words:], strict=True)]
+        yield "  " + "  ".join(shown)
 
 
+TIER_COLUMNS = ("workload", "config", *tiers.COLUMNS)
 ROLE_COLUMNS = (
     "workload", "config", "role", "memory", "net", "net saving", "RSS", "on swap", "refaults/s", "pressure", "CPU",
 )  # fmt: skip

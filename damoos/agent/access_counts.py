@@ -1,0 +1,73 @@
+"""Counts of accesses by memory node, which the emulator makes of a guest that it runs, and lays into its memory.
+
+The layout is that of damoos/machines/guest/plugin/access_counter.c.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+DEVICES = Path("/sys/bus/pci/devices")
+_ID = ("0x1af4", "0x1110")  # QEMU's ivshmem
+_MAGIC, _VERSION = 0x31434341534F4D44, 1
+_HEAD = struct.Struct("<8Q")
+_WANTED_AT = 64
+_MOST_NODES = 8
+_OF_A_CPU = struct.Struct("<24Q")
+_COUNT = 1
+
+
+class AccessCounts:
+    """The counts of this machine; they stand still until `start`."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+        magic, version, self._nodes, self._cpus, self._at, *_ = _HEAD.unpack_from(memory)
+        if (magic, version) != (_MAGIC, _VERSION):
+            raise ValueError("this device's memory holds no counts of accesses")
+
+    def start(self) -> None:
+        """Count from now on."""
+        self._want(_COUNT)
+
+    def stop(self) -> None:
+        """Count no more; the guest is faster then."""
+        self._want(0)
+
+    def _want(self, what: int) -> None:
+        struct.pack_into("<Q", self._memory, _WANTED_AT, what)
+
+    def read(self) -> dict[str, int]:
+        """Accesses by node, and those that the modelled cache did not hold: ``accesses_n0``, ``misses_n0`` …"""
+        sums = [0] * (2 * _MOST_NODES)
+        for cpu in range(self._cpus):
+            numbers = _OF_A_CPU.unpack_from(self._memory, self._at + cpu * _OF_A_CPU.size)
+            sums = [one + more for one, more in zip(sums, numbers)]
+        accesses, misses = sums[:_MOST_NODES], sums[_MOST_NODES:]
+        return {f"accesses_n{node}": accesses[node] for node in range(self._nodes)} | {
+            f"misses_n{node}": misses[node] for node in range(self._nodes)
+        }
+
+
+@cache
+def access_counts(devices: Path = DEVICES) -> AccessCounts | None:
+    """The counts of this machine; None where nobody counts."""
+    for device in sorted(devices.glob("*")):
+        with suppress(OSError, ValueError):
+            if tuple((device / name).read_text().strip() for name in ("vendor", "device")) == _ID:
+                return AccessCounts(_mapped(device))
+    return None
+
+
+def _mapped(device: Path) -> mmap.mmap:
+    (device / "enable").write_text("1")
+    number = os.open(device / "resource2", os.O_RDWR)
+    try:
+        return mmap.mmap(number, os.fstat(number).st_size)
+    finally:
+        os.close(number)
