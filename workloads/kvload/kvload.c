@@ -58,7 +58,7 @@ static const char *socket_path;
 static int port, nr_connections = 1;
 static enum protocol protocol;
 static double rate; /* requests that arrive in a second; 0 for a closed loop */
-static unsigned long nr_keys = 10000, nr_hot, value_len = 1024, set_percent = 10, pause_us;
+static unsigned long nr_keys = 10000, nr_hot, first_hot, value_len = 1024, set_percent = 10, pause_us;
 static char *requests, *pool; /* room for a batch of requests; POOL bytes and the longest value behind them */
 static uint64_t nr_gets, nr_sets, nr_misses;
 
@@ -354,7 +354,7 @@ static void load(uint64_t nr_requests)
 			if (one->again_ns <= now) {
 				uint64_t random = next_random();
 
-				ask(one, (random >> 8) % nr_hot, random % 100 < set_percent, rate ? arrives_ns : now_ns());
+				ask(one, first_hot + (random >> 8) % nr_hot, random % 100 < set_percent, rate ? arrives_ns : now_ns());
 				asked++;
 				if (rate)
 					arrives_ns += pause_of_chance();
@@ -443,11 +443,12 @@ static unsigned long number(const char *text, char option)
 static void usage(FILE *out)
 {
 	fprintf(out,
-		"usage: kvload -P redis|memcached|http (-s SOCKET | -p PORT) [-f] [-n REQUESTS] [-r KEYS] [-h HOT] [-d BYTES]\n"
-		"              [-w PERCENT] [-c CONNECTIONS] [-i PAUSE_US | -R RATE [-T P99_MS]] [-H FILE] [-S SEED]\n"
+		"usage: kvload -P redis|memcached|http (-s SOCKET | -p PORT) [-f] [-n REQUESTS] [-r KEYS] [-h HOT] [-o FIRST]\n"
+		"              [-d BYTES] [-w PERCENT] [-c CONNECTIONS] [-i PAUSE_US | -R RATE [-T P99_MS]] [-H FILE] [-S SEED]\n"
 		"  -f          set every key once, and say nothing of latencies\n"
 		"  -n REQUESTS how many requests to make (default 10000)\n"
 		"  -r KEYS     keys there are (default 10000); -h HOT: how many of them are asked for (default all)\n"
+		"  -o FIRST    the first of those that are asked for (default 0); keys are set from 0 on\n"
 		"  -d BYTES    length of a value (default 1024); -w PERCENT of requests that set one (default 10)\n"
 		"  -c, -i      connections (default 1), and what each waits between an answer and its next request\n"
 		"  -R RATE     open loop: requests arrive by chance, so many a second; latencies count from their arrival\n"
@@ -464,7 +465,7 @@ int main(int argc, char **argv)
 	uint64_t start;
 	double seconds, wanted_p99_ms = 0, highest = 0;
 
-	while ((option = getopt(argc, argv, "P:s:p:fn:r:h:d:w:c:i:S:R:T:H:")) != -1) {
+	while ((option = getopt(argc, argv, "P:s:p:fn:r:h:o:d:w:c:i:S:R:T:H:")) != -1) {
 		switch (option) {
 		case 'P':
 			protocol = !strcmp(optarg, "redis") ? REDIS :
@@ -477,6 +478,7 @@ int main(int argc, char **argv)
 		case 'n': nr_requests = number(optarg, 'n'); break;
 		case 'r': nr_keys = number(optarg, 'r'); break;
 		case 'h': nr_hot = number(optarg, 'h'); break;
+		case 'o': first_hot = number(optarg, 'o'); break;
 		case 'd': value_len = number(optarg, 'd'); break;
 		case 'w': set_percent = number(optarg, 'w'); break;
 		case 'c': nr_connections = number(optarg, 'c'); break;
@@ -496,9 +498,9 @@ int main(int argc, char **argv)
 	if (protocol == HTTP)
 		set_percent = 0;
 	nr_hot = nr_hot ? nr_hot : nr_keys;
-	if (!nr_keys || nr_hot > nr_keys || value_len > VALUE_MAX || !random_state || nr_connections < 1 ||
+	if (!nr_keys || first_hot + nr_hot > nr_keys || value_len > VALUE_MAX || !random_state || nr_connections < 1 ||
 	    nr_connections > MAX_CONNECTIONS)
-		die("-r, -h, -d, -S or -c is out of range");
+		die("-r, -h, -o, -d, -S or -c is out of range");
 	requests = malloc(BATCH * (value_len + 256));
 	if (!requests)
 		die("no memory");
