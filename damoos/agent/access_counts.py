@@ -27,6 +27,8 @@ class AccessCounts:
 
     def __init__(self, memory: mmap.mmap) -> None:
         self._memory = memory
+        if len(memory) < _HEAD.size:
+            raise ValueError("too small")
         magic, version, self._nodes, self._cpus, self._at, *_ = _HEAD.unpack_from(memory)
         if (magic, version) != (_MAGIC, _VERSION):
             raise ValueError("this device's memory holds no counts of accesses")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,10 +13,10 @@ from damoos.policies import catalog
 from damoos.policies.base import NonePolicy
 from damoos.testing.contracts import NO_PROGRAMS, until, workload
 from damoos.testing.policy_contracts import ReclaimContract, spec, state
-from tests.conftest import MIB, open_guest, shell
+from tests.conftest import MIB, shell
 
 # Values at which each takes the cold memory of a service that idles within seconds. Every policy of the catalogue is
-# here or below.
+# here or below; those for tiers are in test_tiers.py.
 TAKES = {
     "senpai": "senpai:interval=500ms:ratio=10%:most=20%:pressure=10%:io_pressure=10%",
     "senpai-high": "senpai-high:interval=1s:min_size=16M:max_probe=10%:pressure=1s",
@@ -27,9 +26,8 @@ TAKES = {
     "dama": "dama:start=1s:min_age=500ms:interval=1s:pressure=10%:quota_ms=1s:quota_sz=1G",
     "damos-psi": "damos-psi:target=100ms:min_age=500ms:quota_sz=1G",
     "memory-high": "memory-high:share=50%",
+    "mglru": "mglru:min_age=1s:swappiness=200",
 }
-# Those that need what our kernels leave out: the multi-generational LRU.
-ON_DEBIAN = {"mglru": "mglru:min_age=1s:swappiness=200"}
 # Those that change how the kernel reclaims, and reclaim nothing themselves: the words, a file, and what it holds then.
 SETS = {
     "swappiness": ("swappiness:value=150", "/proc/sys/vm/swappiness", "150"),
@@ -40,7 +38,7 @@ SETS = {
 
 
 def test_each_policy_is_here() -> None:
-    assert sorted([*TAKES, *ON_DEBIAN, *SETS]) == sorted(catalog.RULES)
+    assert sorted([*TAKES, *SETS]) == sorted(name for name in catalog.RULES if not catalog.RULES[name].of_tiers)
 
 
 class TestThoseThatTake(ReclaimContract):
@@ -57,18 +55,6 @@ class TestThoseThatTake(ReclaimContract):
         if words.startswith(("damon-reclaim", "dama:")):
             return sum(scheme["sz_applied_bytes"] for scheme in status["damos"]) > 8 * MIB
         return super().enough(status, words)
-
-
-class TestThoseThatNeedTheMultiGenerationalLru(ReclaimContract):
-    @pytest.fixture(params=ON_DEBIAN)
-    def words(self, request: pytest.FixtureRequest) -> str:
-        return ON_DEBIAN[request.param]
-
-    @pytest.fixture
-    def session(self, guest_image: None) -> Iterator[Session]:
-        session = open_guest("debian")
-        yield session
-        session.close()
 
 
 @pytest.mark.parametrize("name", SETS)

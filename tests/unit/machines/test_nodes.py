@@ -8,6 +8,7 @@ import pytest
 
 from damoos.errors import ConfigError
 from damoos.machines import catalog
+from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.nodes import MemoryNode, equal, qemu_options
 
 GIB = 1 << 30
@@ -97,3 +98,42 @@ def test_the_machines_of_the_capacity_study(ratio: int) -> None:
     assert slow.sz_bytes == ratio * fast.sz_bytes
     assert (fast.cpus, slow.cpus) == (1, 0)
     assert (fast.latency_ns, slow.latency_ns) == (80, 250)
+
+
+def test_accesses_are_counted_where_the_file_says_so(tmp_path: Path) -> None:
+    found = guest(tmp_path, TIERS, 'count_accesses = true\ncache = "0"')
+    counter = AccessCounter(found.memory_nodes(), 0)
+    object_, memory, device, id_, plugin, words = counter.options(tmp_path)
+    assert (object_, device, plugin) == ("-object", "-device", "-plugin")
+    file = tmp_path / "access-counts"
+    assert memory == f"memory-backend-file,id=counts,size={2 << 20},share=on,mem-path={file}"
+    assert id_ == "ivshmem-plain,memdev=counts"
+    assert file.stat().st_size == 2 << 20
+    # The offset of a node's memory is told twice.
+    assert words.split(",")[1:] == [
+        f"shm={file}", f"bytes={2 << 20}", "cache=0", "range=0x0:0x10000000:0:0", "range=0x20000000:0x50000000:1:65536",
+    ]  # fmt: skip
+    assert counter.metrics[:4] == ["accesses_n0", "accesses_n1", "misses_n0", "misses_n1"]
+    assert "modelled_s" in counter.metrics
+    assert "modelled_s" not in AccessCounter(equal(2, GIB, 1), 0).metrics
+
+
+def test_memory_of_a_large_guest_is_in_two_parts(tmp_path: Path) -> None:
+    words = AccessCounter((MemoryNode(3 * GIB, 1), MemoryNode(GIB)), 0).options(tmp_path)[-1].split(",")
+    low, high = 0x80000, 0x100000
+    assert words[4:] == [
+        f"range=0x0:{low << 12:#x}:0:0", f"range={low << 12:#x}:{3 * GIB:#x}:0:{high}",
+        f"range={6 * GIB:#x}:{7 * GIB:#x}:1:{high + 0x40000}",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        ('memory = "1G"\naccel = "kvm"\ncount_accesses = true', "needs emulation, and accel is 'kvm'"),
+        ('memory = "2G"\nnodes = 16\ncount_accesses = true', "at most 8 memory nodes"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(tmp_path: Path, head: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        guest(tmp_path, "", head)
