@@ -169,6 +169,7 @@ class Live:
     def _take_off(self) -> None:
         if self._scheme:
             self._scheme.__exit__()
+        self._steering.end()
         self._log.restore(keep=self._mark)
         self._scheme, self._steered = None, {}
         self._steering = Steering(self._steered, None, self._log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -84,7 +85,7 @@ class Run:
     def __call__(self) -> dict[str, Any]:
         """The whole run; what it returns is raw, nothing is averaged here."""
         filled = self._folders.prepare(self._spec.get("setup", ()), self._spec["env"])
-        mark, strays = len(self._log), children.Strays()
+        mark, strays, ends = len(self._log), children.Strays(), contextlib.ExitStack()
         try:
             folder = self._folders.new(filled)
             self._programs = Programs(folder, self._spec, self._log, self._interrupted)
@@ -98,6 +99,7 @@ class Run:
             if self._spec.get("aslr") is not None:
                 set_aslr(self._spec["aslr"], self._log)
             self._steering = Steering(self._spec, self._server_group, self._log)
+            ends.callback(self._steering.end)
             containers = self._spec.get("containers", ())
             self._containers = Containers(containers, self._server_group, self._swap, self._programs, self._log)
             document = self._spec["context"]
@@ -111,6 +113,7 @@ class Run:
             if counts := access_counts():
                 counts.stop()
             strays.end()
+            ends.close()
             self._log.restore(keep=mark)
 
     def _measured(self) -> dict[str, Any]:

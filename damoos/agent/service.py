@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import threading
@@ -58,9 +59,11 @@ class Service:
         document = spec["context"]
         self._context = None if document is None else context_from_json(document)
         self._scheme: SchemeOnProcess | None = None
+        self._ends = contextlib.ExitStack()
         self.accepted: dict[str, str] = {}
         try:
             self._steering = Steering.of_process(spec, self.pid, log)
+            self._ends.callback(self._steering.end)
             self._put()
             self._steering.begin(self._scheme)
         except BaseException:
@@ -161,6 +164,7 @@ class Service:
         self._ended.set()
         if self._thread:
             self._thread.join()
+        self._ends.close()
         self._log.restore(keep=self._mark)
         if self._child:
             self._child.wait()

@@ -104,6 +104,11 @@ class Steering:
         due_s = [one.step(time.monotonic()) for one in (self._write_limit, self._controller) if one]
         return min(due_s, default=math.inf) - time.monotonic()
 
+    def end(self) -> None:
+        """The rule is followed no more."""
+        if self._controller:
+            self._controller.end()
+
     def result(self) -> dict[str, Any]:
         """What the rule did (``controller``) and the limit of writes (``swap_write_limit``), where they are."""
         told = {"controller": self._controller, "swap_write_limit": self._write_limit}

@@ -24,6 +24,7 @@ from damoos.policies.tiers.autonuma import AutonumaPolicy
 from damoos.policies.tiers.bounds import AllFastPolicy, AllSlowPolicy
 from damoos.policies.tiers.damon_tiers import DamonTiersPolicy
 from damoos.policies.tiers.interleave import InterleavePolicy
+from damoos.policies.tiers.kloc_files import KlocFilesPolicy
 from damoos.policies.tiers.naive import NaivePolicy
 from damoos.policies.tiers.tpp import TppPolicy
 from damoos.policies.zswap_shrinker import ZswapShrinkerPolicy
@@ -34,6 +35,7 @@ RULES: dict[str, type[RulePolicy]] = {
         SenpaiPolicy, SenpaiHighPolicy, OomdPolicy, GswapPolicy, DamonReclaimPolicy, DamaPolicy, DamosPsiPolicy,
         DamonLruSortPolicy, MglruPolicy, ZswapShrinkerPolicy, SwappinessPolicy, MemoryHighPolicy, ThpModePolicy,
         AllFastPolicy, AllSlowPolicy, NaivePolicy, InterleavePolicy, AutonumaPolicy, TppPolicy, DamonTiersPolicy,
+        KlocFilesPolicy,
     )
 }  # fmt: skip
 

@@ -41,8 +41,8 @@ PLACES = {
 
 @pytest.fixture(scope="module")
 def machine() -> GuestMachine:
-    require_kernel("damoos")
-    found = catalog.machine("tiers-1-4", "damoos")
+    require_kernel("debian-newest")
+    found = catalog.machine("tiers-1-4")
     assert isinstance(found, GuestMachine)
     found.conditions = found.conditions.model_copy(update={"numa_balancing": 2})
     return found
@@ -158,3 +158,35 @@ def test_a_program_that_runs_keeps_its_own_way_to_place_pages(session: GuestSess
             session.agent.call("apply", pid=pid, **spec("interleave"))
     finally:
         shell(session, f"kill {pid}")
+
+
+# Holds one file of 16 MiB open and closes another one like it.
+FILES = """
+import os, sys, time
+def written(name):
+    fd = os.open(name, os.O_CREAT | os.O_RDWR)
+    os.write(fd, b"x" * (16 << 20)); os.fsync(fd)
+    return fd
+held, closed = written("held"), written("closed")
+os.close(closed)
+time.sleep(3)
+reopened = os.open("closed", os.O_RDONLY) if sys.argv[1:] else None
+time.sleep(2)
+"""
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_the_cache_of_a_closed_file_goes_to_slow_memory(session: GuestSession, again: bool) -> None:
+    """And only that; it comes back when the file is opened again."""
+    before = state(session)
+    asked = {**RUN, **spec("kloc-files")}
+    raw = session.agent.call("run", argv=["python3", "-c", FILES, *(["again"] if again else [])], **asked)
+    assert raw["exit_status"] == 0, raw["stderr"]
+    by_node = raw["placement"]["file"]
+    assert by_node["N0"] > (28 if again else 14) * MIB
+    assert (by_node.get("N1", 0) > 14 * MIB) != again
+    told = raw["controller"]
+    rows = [dict(zip(told["columns"], row, strict=True)) for row in told["decisions"]]
+    assert sum(row["nr_demoted"] for row in rows) >= 1
+    assert sum(row["moved_bytes"] for row in rows) >= (32 if again else 16) * MIB
+    assert state(session) == before

@@ -8,6 +8,7 @@ from typing import Any
 from damoos.agent.controllers.base import Controller
 from damoos.agent.controllers.dama import Dama
 from damoos.agent.controllers.gswap import Gswap
+from damoos.agent.controllers.kloc_files import KlocFiles
 from damoos.agent.controllers.mglru import Mglru
 from damoos.agent.controllers.oomd import Oomd
 from damoos.agent.controllers.senpai import Senpai
@@ -21,6 +22,7 @@ CONTROLLERS: dict[str, type[Controller]] = {
     "gswap": Gswap,
     "dama": Dama,
     "mglru": Mglru,
+    "kloc-files": KlocFiles,
 }
 
 

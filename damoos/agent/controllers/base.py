@@ -105,6 +105,10 @@ class Controller(ABC):
             self._looked_s, self._next_s = now_s, now_s + self.interval_s
         return self._next_s
 
+    def end(self) -> None:
+        """Let go of what it holds; the undo log takes back what it has changed."""
+        return None
+
     def told(self) -> dict[str, Any]:
         """What it did, for whoever asked for the run."""
         return {"cpu_s": self.cpu_s, "columns": ["t_s", *self.columns], "decisions": list(self.decisions)}

@@ -1,0 +1,73 @@
+"""The page cache of a file, moved to another memory node from user space.
+
+A file's pages that nobody has mapped can be moved by whoever maps them: mbind(2) with MPOL_MF_MOVE moves pages that one
+process alone has in its page tables. Only what is in the cache is mapped, so nothing is read from the disk.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Iterator
+
+from damoos.agent.proc import PAGE
+
+_MPOL_BIND, _MPOL_MF_MOVE = 2, 2
+_MADV_POPULATE_READ = 22  # Linux 5.14
+_SYS_MBIND = {"x86_64": 237, "aarch64": 235}
+_MASK_BITS = 64
+_FAILED = ctypes.c_void_p(-1).value
+
+
+def move(fd: int, nodes: list[int]) -> int:
+    """Move what is cached of a file to some nodes, as far as that can be done.
+
+    Parameters
+    ----------
+    fd : int
+        The file, open to read.
+
+    Returns
+    -------
+    int, bytes
+        What was in the cache and mapped to be moved; pages that were on these nodes already are among it.
+    """
+    sz_bytes = -(-os.fstat(fd).st_size // PAGE) * PAGE
+    if not sz_bytes:
+        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
+    start = libc.mmap(None, sz_bytes, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    if start == _FAILED:
+        return 0
+    try:
+        cached = (ctypes.c_ubyte * (sz_bytes // PAGE))()
+        if libc.mincore(ctypes.c_void_p(start), ctypes.c_size_t(sz_bytes), cached) != 0:
+            return 0
+        mask = ctypes.c_ulong(sum(1 << node for node in nodes))
+        taken = 0
+        for first, last in _spans(bytes(cached)):
+            at, length = ctypes.c_void_p(start + first * PAGE), ctypes.c_size_t((last - first) * PAGE)
+            if libc.madvise(at, length, _MADV_POPULATE_READ) != 0:
+                continue  # it has left the cache meanwhile
+            number = _SYS_MBIND[os.uname().machine]
+            if libc.syscall(number, at, length, _MPOL_BIND, ctypes.byref(mask), _MASK_BITS, _MPOL_MF_MOVE) == 0:
+                taken += length.value
+        return taken
+    finally:
+        libc.munmap(ctypes.c_void_p(start), ctypes.c_size_t(sz_bytes))
+
+
+def _spans(cached: bytes) -> Iterator[tuple[int, int]]:
+    """First and last page, the last one excluded, of each part that is in the cache."""
+    first = None
+    for page, flags in enumerate(cached):
+        if flags & 1 and first is None:
+            first = page
+        elif not flags & 1 and first is not None:
+            yield first, page
+            first = None
+    if first is not None:
+        yield first, len(cached)
