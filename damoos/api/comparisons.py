@@ -276,7 +276,7 @@ def league(
     workloads, machines : sequence of str
         Names, files, or patterns such as ``splash2x/*``.
     policies : sequence of str
-        ``damos``, names of `damoos.policies.catalog`, or ``any`` for all there are.
+        ``damos``, names of `damoos.policies.catalog`, or ``any`` for all that need no tiers.
     limits : sequence of str
         What each policy is tuned under.
     trials : int

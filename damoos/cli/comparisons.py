@@ -134,7 +134,7 @@ def league(
     policies: Annotated[
         str,
         typer.Option(
-            help="Policies, comma-separated (docs/policies.md), or any for all there are.",
+            help="Policies, comma-separated (docs/policies.md), or any for all that need no tiers.",
             autocompletion=complete.several(complete.policies),
             rich_help_panel=POLICY,
         ),

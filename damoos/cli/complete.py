@@ -15,8 +15,9 @@ Names = Callable[[typer.Context, str], list[str]]
 SEARCHERS = ("anneal", "auto", "bayes", "daos", "grid", "random")
 SCORERS = ("cost", "daos", "psi", "sla", "weighted")
 POLICIES = (
-    "dama", "damon-lru-sort", "damon-reclaim", "damos-psi", "gswap", "memory-high", "mglru", "oomd", "senpai",
-    "senpai-high", "swappiness", "thp", "zswap-shrinker",
+    "all-fast", "all-slow", "autonuma", "dama", "damon-lru-sort", "damon-reclaim", "damon-tiers", "damos-psi", "gswap",
+    "interleave", "kloc-files", "memory-high", "mglru", "naive", "oomd", "senpai", "senpai-high", "swappiness", "thp",
+    "tpp", "zswap-shrinker",
 )  # fmt: skip
 
 

@@ -17,5 +17,7 @@ def _section(policy: type[RulePolicy]) -> list[str]:
         f"| `{name}` | `{one.default}` | `{one.range}` | {'yes' if name in policy.tuned else ''} | {one.help} |"
         for name, one in policy.parameters.items()
     ]
+    if not rows:
+        return [*head, f"Source: {policy.source}.", "", "It has no parameters.", ""]
     table = ["| parameter | default | range | tuned | |", "| --- | --- | --- | --- | --- |", *rows, ""]
     return [*head, f"Source: {policy.source}.", "", *table]

@@ -21,6 +21,7 @@ CAPTURED = {
     "memcached/idle": "memcached-idle",
     "postgres/pgbench": "postgres-pgbench",
     "rocksdb/readrandom": "rocksdb-readrandom",
+    "rocksdb/mixed": "rocksdb-mixed",
     "fio/filebench": "fio-filebench",
     "lmdb/read": "lmdb-read",
     "serverless/idle": "serverless-idle",
