@@ -19,7 +19,7 @@ _HEAD = struct.Struct("<8Q")
 _WANTED_AT = 64
 _MOST_NODES = 8
 _OF_A_CPU = struct.Struct("<24Q")
-_COUNT = 1
+_COUNT, _COUNT_PAGES, _PAGES_OF_USERS = 1, 2, 8
 
 
 class AccessCounts:
@@ -29,13 +29,15 @@ class AccessCounts:
         self._memory = memory
         if len(memory) < _HEAD.size:
             raise ValueError("too small")
-        magic, version, self._nodes, self._cpus, self._at, *_ = _HEAD.unpack_from(memory)
+        magic, version, self._nodes, self._cpus, self._at, self._pages_at, *_ = _HEAD.unpack_from(memory)
         if (magic, version) != (_MAGIC, _VERSION):
             raise ValueError("this device's memory holds no counts of accesses")
 
-    def start(self) -> None:
-        """Count from now on."""
-        self._want(_COUNT)
+    def start(self, by_page: bool = False) -> None:
+        """Count from now on; by page as well, those of programs, if it is asked for."""
+        if by_page:
+            self.pages()
+        self._want(_COUNT | (_COUNT_PAGES | _PAGES_OF_USERS if by_page else 0))
 
     def stop(self) -> None:
         """Count no more; the guest is faster then."""
@@ -43,6 +45,12 @@ class AccessCounts:
 
     def _want(self, what: int) -> None:
         struct.pack_into("<Q", self._memory, _WANTED_AT, what)
+
+    def pages(self) -> bytes:
+        """Accesses to each page of the machine's memory since the last time, 32 bits each, by the page's number."""
+        counts = self._memory[self._pages_at :]
+        self._memory[self._pages_at :] = bytes(len(counts))
+        return counts
 
     def read(self) -> dict[str, int]:
         """Accesses by node, and those that the modelled cache did not hold: ``accesses_n0``, ``misses_n0`` …"""

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from damoos.agent.access_counts import access_counts
 from damoos.agent.memory import resident_blocks
 from damoos.agent.proc import PAGE
 from damoos.agent.undo import UndoLog
@@ -70,7 +71,8 @@ class Recorder:
     ----------
     spec : dict
         ``sz_bytes``: no more is sent than that, before compression. ``source``: ``trace``, ``tried_regions``, or None
-        for the first of these that there is.
+        for the first of these that there is. ``pages``: whether accesses to each page are sent as well, where an
+        emulator counts them: the time, and `damoos.agent.access_counts.AccessCounts.pages` since the last one.
     send : callable
         Sends a message to the controller.
     """
@@ -90,9 +92,12 @@ class Recorder:
         self._ended = threading.Event()
         self._error: DamoosError | None = None
         self._thread: threading.Thread | None = None
+        self._pages = access_counts() if spec.get("pages") else None
+        if spec.get("pages") and self._pages is None:
+            raise UnsupportedError("nobody counts accesses here; a guest with count_accesses = true does")
         self._next_look = 0.0
         self._begun = time.monotonic()
-        self._next_count = 0.0
+        self._next_count = self._next_pages = 0.0
 
     def shown(self, context: Context) -> Context:
         """A context as it has to run: without tracing, with a scheme that shows all regions and does nothing.
@@ -136,6 +141,9 @@ class Recorder:
             The targets, in their order; empty for paddr.
         """
         now = time.monotonic()
+        if self._pages and now >= self._next_pages:
+            self._next_pages = now + LOOK_S
+            self._send({"event": "record", "pages": _packed(struct.pack("=d", now) + self._pages.pages())})
         if pids and now >= self._next_count:
             counts = [resident_blocks(pid) for pid in pids]
             self._send({"event": "record", "resident": _packed(json.dumps([now, counts]).encode())})

@@ -148,7 +148,7 @@ class Run:
     def _metered(self) -> Meter | MeterByRole:
         """Measure from now on, and count accesses where somebody does."""
         if counts := access_counts():
-            counts.start()
+            counts.start(by_page=bool((self._spec.get("record") or {}).get("pages")))
         return self._containers.meter()
 
     def _until_end(self, program: Program, awaited: Program, meter: Meter | MeterByRole) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -240,6 +241,38 @@ def bench_monitor(
         return
     print(f"machine {machine}: Linux {where['kernel']}, {where['emulation'] or 'hardware'}, clock {where['clock']}")
     print("\n".join(monitor.text(rows)))
+
+
+@bench.command("truth")
+def bench_truth(
+    workloads: Annotated[
+        str,
+        typer.Option(
+            help="Workloads, comma-separated; by default five real programs.", autocompletion=complete.workloads
+        ),
+    ] = "",
+    machine: Annotated[
+        str, typer.Option(help="A guest whose accesses are counted.", autocompletion=complete.machines)
+    ] = "guest-counted",
+    form: Format = "text",
+) -> None:
+    """Measure how well DAMON sees real programs, beside a count of every access.
+
+    Example: damoos bench truth --workloads redis/cache,lmdb/read
+    """
+    from damoos.bench import truth
+    from damoos.machines import catalog
+
+    check_format(form)
+    catalog.machine(machine)
+    names = [name.strip() for name in workloads.split(",") if name.strip()] or list(truth.WORKLOADS)
+    facts, rows = truth.run(machine, names, say)
+    where = {name: facts.get(name) for name in ("kernel", "emulation", "clock", "vcpus", "mem_bytes", "access_counter")}
+    if form == "json":
+        print(json.dumps({"machine": {"name": machine, **where}, "rows": [asdict(row) for row in rows]}, indent=2))
+        return
+    print(f"machine {machine}: Linux {where['kernel']}, {where['emulation'] or 'hardware'}, clock {where['clock']}")
+    print("\n".join(truth.text(rows)))
 
 
 @plugin.command("new")

@@ -216,11 +216,14 @@ class RecordPolicy(Policy):
     ----------
     sz_bytes : int
         The recording ends when it is this large, as the kernel writes it; the run goes on.
+    pages : bool
+        Whether what the machine counts of accesses to each page comes with it (``count_accesses`` of a machine file).
     """
 
     operations: str = "vaddr"
     attrs: Attrs = field(default_factory=Attrs)
     sz_bytes: int = 64 << 20
+    pages: bool = False
     name = "record"
 
     @property
@@ -235,4 +238,4 @@ class RecordPolicy(Policy):
 
     def spec(self) -> dict[str, Any]:
         """The context, and the bound."""
-        return {"context": context_to_json(self.context), "record": {"sz_bytes": self.sz_bytes}}
+        return {"context": context_to_json(self.context), "record": {"sz_bytes": self.sz_bytes, "pages": self.pages}}

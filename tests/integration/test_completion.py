@@ -36,7 +36,7 @@ def press_tab(folder: Path, *words: str) -> list[str]:
         (["tu"], ["tune"]),
         (["kernel", "li"], ["list"]),
         (["tune", "--sear"], ["--searcher"]),
-        (["tune", "--workload", "redis/"], ["redis/cache", "redis/idle", "redis/peak"]),
+        (["tune", "--workload", "redis/"], ["redis/cache", "redis/idle", "redis/peak", "redis/snapshots"]),
         (["sweep", "--machines", "guest,z1d."], ["guest,z1d.metal"]),
         (["show", ""], ["mine-guest-1"]),
         (["apply", "--results", "elsewhere", ""], ["theirs-guest-1"]),

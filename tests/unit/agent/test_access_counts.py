@@ -57,3 +57,16 @@ def test_another_device_counts_nothing(device: Path, file: str, text: bytes) -> 
 
 def test_a_machine_without_one(tmp_path: Path) -> None:
     assert access_counts(tmp_path) is None
+
+
+def test_counts_by_page_are_those_since_the_last_time(device: Path) -> None:
+    memory = bytearray((device / "resource2").read_bytes())
+    struct.pack_into("<3I", memory, 4096, 7, 0, 9)
+    (device / "resource2").write_bytes(memory)
+    access_counts.cache_clear()
+    counts = access_counts(device.parent)
+    assert counts is not None
+    assert counts.pages() == struct.pack("<3I", 7, 0, 9) + bytes(4096 - 12)
+    assert counts.pages() == bytes(4096)
+    counts.start(by_page=True)
+    assert struct.unpack_from("<Q", (device / "resource2").read_bytes(), WANTED) == (1 | 2 | 8,)

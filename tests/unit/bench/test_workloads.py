@@ -41,6 +41,7 @@ def test_patterns_choose_workloads() -> None:
         "redis/cache",
         "redis/idle",
         "redis/peak",
+        "redis/snapshots",
         "parsec3/vips",
     ]
     with pytest.raises(ConfigError, match=r"no workload matches 'radis/\*'"):

@@ -44,7 +44,7 @@ def test_names_are_those_of_the_catalogues(context: SimpleNamespace) -> None:
     assert complete.configurations(context, "") == sorted(named.names())
     assert set(complete.SUITES) == {*install.SUITES, "splash2x"}  # which comes with parsec3
     assert complete.scorers(context, "sl") == ["sla"]
-    assert complete.policies(context, "damo") == ["damon-lru-sort", "damon-reclaim", "damos", "damos-psi"]
+    assert complete.policies(context, "damos") == ["damos", "damos-psi"]
 
 
 def test_what_lies_in_the_results_folder(context: SimpleNamespace) -> None:

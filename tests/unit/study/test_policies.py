@@ -148,9 +148,11 @@ def test_what_makes_no_sense_is_refused(words: dict[str, Any], line: str) -> Non
     assert line in str(error.value)
 
 
-def test_any_is_every_policy() -> None:
+def test_any_is_every_policy_that_needs_no_tiers() -> None:
     config = StudyConfig(command="true", machine="guest", nr_samples=40, policy="any")
-    assert config.policies == (DAMOS, *catalog.names())
+    assert config.policies == (DAMOS, *catalog.general())
+    assert {"senpai", "thp"} < set(config.policies)
+    assert {name for name in catalog.RULES if catalog.RULES[name].of_tiers}.isdisjoint(config.policies)
     config.check()
 
 

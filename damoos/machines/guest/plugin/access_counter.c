@@ -49,7 +49,11 @@ __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 /* What the guest sees; damoos/agent/access_counts.py reads it. All numbers are little-endian, as the host's. */
 enum { VERSION = 1, NODES = 8, CPUS = 64, RANGES = 16, PAGE_BITS = 12, LINE_BITS = 6, WAYS = 8 };
 static const uint64_t MAGIC = 0x31434341534f4d44; /* "DMOSACC1" */
-enum { COUNT = 1, COUNT_PAGES = 2, LOOK_ALWAYS = 4 };
+/*
+ * What the guest wants: accesses by node; by page as well; no translation kept (see `translations`); by page only those
+ * to addresses of programs, as the accessed bits of their page tables have them.
+ */
+enum { COUNT = 1, COUNT_PAGES = 2, LOOK_ALWAYS = 4, PAGES_OF_USERS = 8 };
 struct cpu {
 	uint64_t accesses[NODES];
 	uint64_t misses[NODES];
@@ -58,7 +62,7 @@ struct cpu {
 };
 struct head {
 	uint64_t magic, version, nodes, cpus, cpu_offset, page_offset, pages, cache_bytes;
-	uint64_t wanted; /* the guest's word: COUNT, COUNT_PAGES as well, LOOK_ALWAYS (see `translations`) */
+	uint64_t wanted; /* the guest's word, of the bits above */
 	uint64_t unused[7];
 	struct cpu cpu[CPUS];
 	uint32_t page[]; /* accesses by the number of the page; it wraps around, and the guest sets it to 0 */
@@ -149,7 +153,8 @@ static void access_of(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t vaddr, 
 	mine->accesses[place->node]++;
 	if (!sets || !is_cached(cpu, 1 + (place->page << (PAGE_BITS - LINE_BITS)) + (vaddr >> LINE_BITS & 63)))
 		mine->misses[place->node]++;
-	if (wanted & COUNT_PAGES && place->page < head->pages)
+	/* Addresses of programs are those of the lower half. */
+	if (wanted & COUNT_PAGES && place->page < head->pages && !(wanted & PAGES_OF_USERS && vaddr >> 63))
 		head->page[place->page]++;
 }
 
