@@ -13,6 +13,9 @@ from functools import cache
 from pathlib import Path
 
 DEVICES = Path("/sys/bus/pci/devices")
+# A word of the kernel's command line, so that no device of anybody else's is touched.
+COUNTED = "damoos.count_accesses"
+_CMDLINE = Path("/proc/cmdline")
 _ID = ("0x1af4", "0x1110")  # QEMU's ivshmem
 _MAGIC, _VERSION = 0x31434341534F4D44, 1
 _HEAD = struct.Struct("<8Q")
@@ -65,8 +68,10 @@ class AccessCounts:
 
 
 @cache
-def access_counts(devices: Path = DEVICES) -> AccessCounts | None:
+def access_counts(devices: Path = DEVICES, cmdline: Path = _CMDLINE) -> AccessCounts | None:
     """The counts of this machine; None where nobody counts."""
+    if COUNTED not in cmdline.read_text().split():
+        return None
     for device in sorted(devices.glob("*")):
         with suppress(OSError, ValueError):
             if tuple((device / name).read_text().strip() for name in ("vendor", "device")) == _ID:

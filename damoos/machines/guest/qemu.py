@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from damoos.agent.access_counts import COUNTED
 from damoos.errors import MachineLost
 from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.guest.architecture import ALL, Architecture
@@ -138,7 +139,7 @@ class QemuProcess:
             architecture = ALL[kernel.architecture]
             cmdline = f"console={architecture.console} {' '.join(architecture.cmdline)} {_CMDLINE}"
             cmdline += f" {accelerator.cmdline(kernel, vcpus)} {extra_cmdline}"
-            cmdline += f" damoos.overlays={','.join(overlays)}"
+            cmdline += f" damoos.overlays={','.join(overlays)}{f' {COUNTED}' if counter else ''}"
             argv = [
                 architecture.qemu,
                 *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos.agent.access_counts import access_counts
+from damoos.agent.access_counts import COUNTED, access_counts
 
 MAGIC = int.from_bytes(b"DMOSACC1", "little")
 WANTED = 64
@@ -28,18 +28,19 @@ def device(tmp_path: Path) -> Path:
         struct.pack_into("<2Q", memory, 128 + cpu * CPU_BYTES, 2 * (cpu + 1), 20 * (cpu + 1))
         struct.pack_into("<2Q", memory, 128 + cpu * CPU_BYTES + 64, cpu + 1, 10 * (cpu + 1))
     (folder / "resource2").write_bytes(memory)
+    (tmp_path / "cmdline").write_text(f"quiet {COUNTED}\n")
     return folder
 
 
 def test_all_cpus_together(device: Path) -> None:
-    counts = access_counts(device.parent)
+    counts = access_counts(device.parent, device.parent / "cmdline")
     assert counts is not None
     assert counts.read() == {"accesses_n0": 12, "accesses_n1": 120, "misses_n0": 6, "misses_n1": 60}
     assert (device / "enable").read_text() == "1"
 
 
 def test_it_counts_when_it_is_asked_to(device: Path) -> None:
-    counts = access_counts(device.parent)
+    counts = access_counts(device.parent, device.parent / "cmdline")
     assert counts is not None
     counts.start()
     assert struct.unpack_from("<Q", (device / "resource2").read_bytes(), WANTED) == (1,)
@@ -52,11 +53,17 @@ def test_it_counts_when_it_is_asked_to(device: Path) -> None:
 )
 def test_another_device_counts_nothing(device: Path, file: str, text: bytes) -> None:
     (device / file).write_bytes(text)
-    assert access_counts(device.parent) is None
+    assert access_counts(device.parent, device.parent / "cmdline") is None
 
 
-def test_a_machine_without_one(tmp_path: Path) -> None:
-    assert access_counts(tmp_path) is None
+def test_no_device_is_touched_unless_damoos_has_booted_this_machine(device: Path) -> None:
+    (device.parent / "cmdline").write_text("quiet\n")
+    assert access_counts(device.parent, device.parent / "cmdline") is None
+    assert (device / "enable").read_text() == "0\n"
+
+
+def test_this_host_has_none() -> None:
+    assert access_counts() is None
 
 
 def test_counts_by_page_are_those_since_the_last_time(device: Path) -> None:
@@ -64,7 +71,7 @@ def test_counts_by_page_are_those_since_the_last_time(device: Path) -> None:
     struct.pack_into("<3I", memory, 4096, 7, 0, 9)
     (device / "resource2").write_bytes(memory)
     access_counts.cache_clear()
-    counts = access_counts(device.parent)
+    counts = access_counts(device.parent, device.parent / "cmdline")
     assert counts is not None
     assert counts.pages() == struct.pack("<3I", 7, 0, 9) + bytes(4096 - 12)
     assert counts.pages() == bytes(4096)
