@@ -17,6 +17,8 @@ _MPOL_BIND, _MPOL_MF_MOVE = 2, 2
 _MADV_POPULATE_READ = 22  # Linux 5.14
 _SYS_MBIND = {"x86_64": 237, "aarch64": 235}
 _MASK_BITS = 64
+# What is mapped at a time, so that a file of any size takes little of the agent's memory.
+WINDOW_BYTES = 1 << 30
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -34,12 +36,15 @@ def move(fd: int, nodes: list[int]) -> int:
         What was in the cache and mapped to be moved; pages that were on these nodes already are among it.
     """
     sz_bytes = -(-os.fstat(fd).st_size // PAGE) * PAGE
-    if not sz_bytes:
-        return 0
+    return sum(_move(fd, at, min(WINDOW_BYTES, sz_bytes - at), nodes) for at in range(0, sz_bytes, WINDOW_BYTES))
+
+
+def _move(fd: int, offset: int, sz_bytes: int, nodes: list[int]) -> int:
+    """The same for a part of the file."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
-    start = libc.mmap(None, sz_bytes, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    start = libc.mmap(None, sz_bytes, mmap.PROT_READ, mmap.MAP_SHARED, fd, offset)
     if start == _FAILED:
         return 0
     try:

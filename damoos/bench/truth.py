@@ -26,7 +26,6 @@ from damoos.study.run_config import RunConfig
 from damoos.workloads.base import Workload
 
 Say = Callable[[str], None]
-MACHINE = "guest-counted"
 WORKLOADS = ("redis/cache", "memcached/cache", "postgres/pgbench", "lmdb/read", "python/pandas")
 _PAGE = 4096
 _LIMIT_S = 600.0
