@@ -56,7 +56,12 @@ class AccessCounts:
         return counts
 
     def read(self) -> dict[str, int]:
-        """Accesses by node, and those that the modelled cache did not hold: ``accesses_n0``, ``misses_n0`` …"""
+        """Accesses by node, and those that the modelled cache did not hold: ``accesses_n0``, ``misses_n0`` …
+
+        Empty while nothing is counted, as in windows of a process that runs already.
+        """
+        if not struct.unpack_from("<Q", self._memory, _WANTED_AT)[0]:
+            return {}
         sums = [0] * (2 * _MOST_NODES)
         for cpu in range(self._cpus):
             numbers = _OF_A_CPU.unpack_from(self._memory, self._at + cpu * _OF_A_CPU.size)

@@ -30,7 +30,7 @@ def _kernel() -> str:
 
 Accel = Literal["auto", "kvm", "tcg"]
 LEAST_MEMORY, MOST_MEMORY, MOST_CPUS, MOST_NODES = 64 << 20, 16 << 40, 4096, 64
-MOST_COUNTED = 8
+MOST_COUNTED = 8  # NODES of the plugin that counts
 
 
 class Node(Table):
@@ -75,7 +75,7 @@ class Guest(Table):
     idle : {"halt", "poll"}
         Whether a virtual CPU with nothing to do halts or is kept busy.
     count_accesses : bool
-        Whether each access to memory is counted, by node; the guest is then emulated, and several times slower.
+        Whether each access to memory is counted, by node; the guest is then emulated, and about twice as slow.
     cache : str, size
         Of the cache of each virtual CPU that is modelled where accesses are counted; 0 for none.
     """

@@ -137,6 +137,8 @@ class GuestMachine(Machine):
         boots = kernel(self._kernel, say)
         architecture = ALL[boots.architecture]
         check_tools(architecture)
+        if self._counter:
+            self._counter.check(architecture)
         built = image(say, self._packages, architecture)
         overlays = {name: tree for name in sorted(self._trees) if (tree := paths.tree(name))}
         accelerator = choose("tcg" if self._counter else self._accel, built, say, architecture)

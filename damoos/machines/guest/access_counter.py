@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from damoos.common.compiled import LIBRARY_FLAGS, compiled
+from damoos.errors import UnsupportedError
+from damoos.machines.guest.architecture import AMD64, Architecture
 from damoos.machines.nodes import MemoryNode
 from damoos.model.metric_names import TIER_METRICS
 
 SOURCE = Path(__file__).parent / "plugin/access_counter.c"
-MOST_NODES = 8  # NODES of the source
+QEMU = 7  # later ones tell the plugin other addresses
 _PAGE = 4096
 _HEAD_BYTES = 1 << 20
 _BYTES_OF_A_PAGE = 4
@@ -48,6 +52,24 @@ class AccessCounter:
     @property
     def _is_large(self) -> bool:
         return self._pages * _PAGE >= _LOW_MEMORY
+
+    @staticmethod
+    def check(architecture: Architecture) -> None:
+        """Refuse an emulator whose addresses would be taken for others.
+
+        Raises
+        ------
+        UnsupportedError : the guest is none of amd64, or QEMU has another version than the one that was tried
+        """
+        if architecture != AMD64:
+            raise UnsupportedError(f"accesses are counted in guests of amd64 only, and this is {architecture.name}")
+        told = subprocess.run([architecture.qemu, "--version"], capture_output=True, text=True, check=False).stdout
+        version = re.search(r"version (\d+)\.", told)
+        if version is None or int(version[1]) != QEMU:
+            raise UnsupportedError(
+                f"accesses are counted with QEMU {QEMU} only, and this is '{told.partition(chr(10))[0].strip()}';"
+                " leave count_accesses out"
+            )
 
     def options(self, place: Path) -> tuple[str, ...]:
         """Options of QEMU's; makes the file with the counts in a folder that lives as long as the guest.

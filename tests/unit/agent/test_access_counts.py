@@ -35,6 +35,8 @@ def device(tmp_path: Path) -> Path:
 def test_all_cpus_together(device: Path) -> None:
     counts = access_counts(device.parent, device.parent / "cmdline")
     assert counts is not None
+    assert counts.read() == {}
+    counts.start()
     assert counts.read() == {"accesses_n0": 12, "accesses_n1": 120, "misses_n0": 6, "misses_n1": 60}
     assert (device / "enable").read_text() == "1"
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
+from contextlib import nullcontext
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, UnsupportedError
 from damoos.machines import catalog
-from damoos.machines.guest.access_counter import AccessCounter
+from damoos.machines.guest.access_counter import SOURCE, AccessCounter
+from damoos.machines.guest.architecture import AMD64, ARM64
 from damoos.machines.nodes import MemoryNode, equal, qemu_options
 
 GIB = 1 << 30
+TOP = Path(__file__).resolve().parents[3]
 
 
 def guest(tmp_path: Path, text: str, head: str = "vcpus = 2") -> catalog.Guest:
@@ -137,3 +143,36 @@ def test_memory_of_a_large_guest_is_in_two_parts(tmp_path: Path) -> None:
 def test_what_cannot_be_counted_is_refused(tmp_path: Path, head: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         guest(tmp_path, "", head)
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ("QEMU emulator version 7.2.19 (Debian 1:7.2+dfsg-7)", None),
+        (
+            "QEMU emulator version 10.0.2 (Debian 1:10.0.2)",
+            "with QEMU 7 only, and this is 'QEMU emulator version 10",
+        ),
+        ("", "with QEMU 7 only, and this is ''"),
+    ],
+)
+def test_only_the_emulator_that_was_tried_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str, reason: str | None
+) -> None:
+    program = tmp_path / AMD64.qemu
+    program.write_text(f"#!/bin/sh\necho '{told}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(UnsupportedError, match=reason) if reason else nullcontext():
+        AccessCounter.check(AMD64)
+
+
+def test_guests_of_other_architectures_are_not_counted() -> None:
+    with pytest.raises(UnsupportedError, match="in guests of amd64 only, and this is arm64"):
+        AccessCounter.check(ARM64)
+
+
+def test_the_source_is_in_the_package() -> None:
+    shipped = tomllib.loads((TOP / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    patterns = shipped["damoos.machines.guest"]
+    assert any(fnmatch(str(SOURCE.relative_to(SOURCE.parents[1])), pattern) for pattern in patterns)
