@@ -11,12 +11,10 @@ import mmap
 import os
 from collections.abc import Iterator
 
+from damoos.agent import memory_policy
 from damoos.agent.proc import PAGE
 
-_MPOL_BIND, _MPOL_MF_MOVE = 2, 2
 _MADV_POPULATE_READ = 22  # Linux 5.14
-_SYS_MBIND = {"x86_64": 237, "aarch64": 235}
-_MASK_BITS = 64
 # What is mapped at a time, so that a file of any size takes little of the agent's memory.
 WINDOW_BYTES = 1 << 30
 _FAILED = ctypes.c_void_p(-1).value
@@ -51,15 +49,13 @@ def _move(fd: int, offset: int, sz_bytes: int, nodes: list[int]) -> int:
         cached = (ctypes.c_ubyte * (sz_bytes // PAGE))()
         if libc.mincore(ctypes.c_void_p(start), ctypes.c_size_t(sz_bytes), cached) != 0:
             return 0
-        mask = ctypes.c_ulong(sum(1 << node for node in nodes))
         taken = 0
         for first, last in _spans(bytes(cached)):
-            at, length = ctypes.c_void_p(start + first * PAGE), ctypes.c_size_t((last - first) * PAGE)
-            if libc.madvise(at, length, _MADV_POPULATE_READ) != 0:
+            at, length = start + first * PAGE, (last - first) * PAGE
+            if libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(length), _MADV_POPULATE_READ) != 0:
                 continue  # it has left the cache meanwhile
-            number = _SYS_MBIND[os.uname().machine]
-            if libc.syscall(number, at, length, _MPOL_BIND, ctypes.byref(mask), _MASK_BITS, _MPOL_MF_MOVE) == 0:
-                taken += length.value
+            if memory_policy.move(at, length, nodes):
+                taken += length
         return taken
     finally:
         libc.munmap(ctypes.c_void_p(start), ctypes.c_size_t(sz_bytes))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from functools import cache
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 from damoos.agent import proc
 from damoos.errors import UnsupportedError
 
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 # Counters of pages that have moved between nodes: up, down by reclaim of each kind, and all of them.
 MOVES = ("pgpromote_success", "pgdemote_kswapd", "pgdemote_direct", "pgdemote_proactive", "pgmigrate_success")
 _NODES = Path("/sys/devices/system/node")
@@ -100,7 +98,7 @@ def span(node: int, zones: Path = Path("/proc/zoneinfo")) -> tuple[int, int]:
             spans.append((int(match[1]), int(match[1]) + spanned))
     if not spans:
         raise UnsupportedError(f"this machine has no memory node {node}")
-    return min(start for start, _ in spans) * _PAGE, max(end for _, end in spans) * _PAGE
+    return min(start for start, _ in spans) * proc.PAGE, max(end for _, end in spans) * proc.PAGE
 
 
 def _total_bytes(meminfo: str) -> int:

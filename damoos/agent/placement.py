@@ -2,16 +2,15 @@
 
 References
 ----------
-Documentation/admin-guide/cgroup-v2.rst, "Cpuset"; Documentation/admin-guide/mm/numa_memory_policy.rst; set_mempolicy(2)
+Documentation/admin-guide/cgroup-v2.rst, "Cpuset"; Documentation/admin-guide/mm/numa_memory_policy.rst
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from damoos.agent import memory_policy
 from damoos.agent.cgroup import CGROUPS
 from damoos.agent.nodes import nodes_of
 from damoos.agent.undo import UndoLog
@@ -19,9 +18,6 @@ from damoos.damon.files import write
 from damoos.errors import MachineError, UnsupportedError
 
 _WEIGHTS = Path("/sys/kernel/mm/mempolicy/weighted_interleave")
-_MPOL_INTERLEAVE, _MPOL_WEIGHTED_INTERLEAVE = 3, 6
-_SYS_SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237}
-_MASK_BITS = 64
 
 
 def bind(group: Path, which: str, log: UndoLog) -> None:
@@ -63,11 +59,7 @@ class Interleaving:
         ------
         OSError : the kernel refuses
         """
-        mask = ctypes.c_ulong(sum(1 << node for node in self.nodes))
-        libc = ctypes.CDLL(None, use_errno=True)
-        number = _SYS_SET_MEMPOLICY[os.uname().machine]
-        if libc.syscall(number, self.mode, ctypes.byref(mask), _MASK_BITS) != 0:
-            raise OSError(ctypes.get_errno(), "set_mempolicy")
+        memory_policy.set_mempolicy(self.mode, self.nodes)
 
 
 def interleaving(fast_pages: int, log: UndoLog) -> Interleaving:
@@ -77,10 +69,9 @@ def interleaving(fast_pages: int, log: UndoLog) -> Interleaving:
     ------
     UnsupportedError : there is one tier, or the kernel has no weights and some are asked for
     """
-    fast, slow = nodes_of("fast"), nodes_of("slow")
-    nodes = tuple(sorted(fast + slow))
+    fast, nodes = nodes_of("fast"), tuple(nodes_of("all"))
     if fast_pages == 1:
-        return Interleaving(_MPOL_INTERLEAVE, nodes)
+        return Interleaving(memory_policy.INTERLEAVE, nodes)
     if not _WEIGHTS.is_dir():
         raise UnsupportedError(f"this kernel has no {_WEIGHTS}: interleaving by weights came with Linux 6.9")
     chosen_by_kernel = _WEIGHTS / "auto"  # since Linux 6.16; a weight that is written turns it off
@@ -89,4 +80,4 @@ def interleaving(fast_pages: int, log: UndoLog) -> Interleaving:
         write(chosen_by_kernel, "false")
     for node in nodes:
         log.set_file(_WEIGHTS / f"node{node}", fast_pages if node in fast else 1)
-    return Interleaving(_MPOL_WEIGHTED_INTERLEAVE, nodes)
+    return Interleaving(memory_policy.WEIGHTED_INTERLEAVE, nodes)

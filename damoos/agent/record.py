@@ -94,7 +94,7 @@ class Recorder:
         self._thread: threading.Thread | None = None
         self._pages = access_counts() if spec.get("pages") else None
         if spec.get("pages") and self._pages is None:
-            raise UnsupportedError("nobody counts accesses here; a guest with count_accesses = true does")
+            raise UnsupportedError("accesses are not counted here; they are in a guest with count_accesses = true")
         self._next_look = 0.0
         self._begun = time.monotonic()
         self._next_count = self._next_pages = 0.0

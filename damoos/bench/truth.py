@@ -6,9 +6,7 @@ looks at. A count comes every half second or so; DAMON's aggregations of that ti
 
 from __future__ import annotations
 
-import base64
 import struct
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,14 +18,13 @@ from numpy.typing import NDArray
 from damoos.dispatch.lease import Lease
 from damoos.errors import UnsupportedError
 from damoos.policies.base import RecordPolicy
-from damoos.recordings.journal import Journal
-from damoos.recordings.recording import Recording
+from damoos.recordings.journal import Journal, unpacked
+from damoos.recordings.recording import USUAL_PAGE_BYTES, Recording
 from damoos.study.run_config import RunConfig
 from damoos.workloads.base import Workload
 
 Say = Callable[[str], None]
 WORKLOADS = ("redis/cache", "memcached/cache", "postgres/pgbench", "lmdb/read", "python/pandas")
-_PAGE = 4096
 _LIMIT_S = 600.0
 
 
@@ -83,7 +80,7 @@ class Sink:
         if "pages" not in message:
             self._journal(message)
             return
-        data = zlib.decompress(base64.b64decode(message["pages"]))
+        data = unpacked(message["pages"])
         (time_s,) = struct.unpack_from("=d", data)
         self._told.append((time_s, np.frombuffer(data, "<u4", offset=8)))
 
@@ -108,7 +105,7 @@ def compared(workload: str, recording: Recording, windows: Sequence[Window]) -> 
         both = float((called & true).sum())
         rows.append(
             (
-                true.sum() * _PAGE, both / max(1.0, called.sum()), both / true.sum(),
+                true.sum() * USUAL_PAGE_BYTES, both / max(1.0, called.sum()), both / true.sum(),
                 window.counts[called].sum(dtype=np.float64) / window.counts.sum(dtype=np.float64),
                 called.sum() / true.sum() - 1, regions,
             )
@@ -134,7 +131,7 @@ def _called(recording: Recording, window: Window) -> tuple[NDArray[np.bool_], fl
         accessed = recording.frequency[own] > 0
         regions += len(accessed)
         for ends, sign in ((recording.start[own], 1), (recording.end[own], -1)):
-            np.add.at(edges, np.minimum(ends[accessed] // _PAGE, len(window.counts)), sign)
+            np.add.at(edges, np.minimum(ends[accessed] // USUAL_PAGE_BYTES, len(window.counts)), sign)
     return np.cumsum(edges[:-1]) > 0, regions / len(within) if within else 0.0
 
 

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from damoos.cli import complete, options
-from damoos.cli.common import OUTPUT, RESULTS, SEARCH, WHAT, Format, Results, check_format, number, positive, say
+from damoos.cli.common import (
+    OUTPUT,
+    RESULTS,
+    SEARCH,
+    WHAT,
+    Format,
+    Results,
+    check_format,
+    comma_separated,
+    number,
+    positive,
+    say,
+)
 from damoos.errors import ConfigError
 from damoos.policies.documents import scheme_text
 from damoos.units import show_count
@@ -231,16 +244,7 @@ def bench_monitor(
     positive(rounds, "--rounds")
     catalog.machine(machine)
     facts, rows = monitor.run(machine, [parse_bytes(word) for word in sizes.split(",") if word], rounds, say)
-    where = {name: facts.get(name) for name in ("kernel", "emulation", "clock", "vcpus", "mem_bytes")}
-    if form == "json":
-        print(
-            json.dumps(
-                {"machine": {"name": machine, **where}, "rows": [monitor.as_json(row) for row in rows]}, indent=2
-            )
-        )
-        return
-    print(f"machine {machine}: Linux {where['kernel']}, {where['emulation'] or 'hardware'}, clock {where['clock']}")
-    print("\n".join(monitor.text(rows)))
+    _print_measured(machine, facts, [monitor.as_json(row) for row in rows], monitor.text(rows), form)
 
 
 @bench.command("truth")
@@ -265,14 +269,25 @@ def bench_truth(
 
     check_format(form)
     catalog.machine(machine)
-    names = [name.strip() for name in workloads.split(",") if name.strip()] or list(truth.WORKLOADS)
+    names = comma_separated(workloads, "--workloads") if workloads else list(truth.WORKLOADS)
     facts, rows = truth.run(machine, names, say)
-    where = {name: facts.get(name) for name in ("kernel", "emulation", "clock", "vcpus", "mem_bytes", "access_counter")}
+    _print_measured(machine, facts, [asdict(row) for row in rows], truth.text(rows), form)
+
+
+_SHOWN = ("kernel", "emulation", "clock", "vcpus", "mem_bytes")
+
+
+def _print_measured(
+    machine: str, facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], table: Sequence[str], form: str
+) -> None:
+    """Print what was measured, with the machine that it was measured on."""
+    counter = {"access_counter": facts["access_counter"]} if "access_counter" in facts else {}
+    where = {name: facts.get(name) for name in _SHOWN} | counter
     if form == "json":
-        print(json.dumps({"machine": {"name": machine, **where}, "rows": [asdict(row) for row in rows]}, indent=2))
+        print(json.dumps({"machine": {"name": machine, **where}, "rows": rows}, indent=2))
         return
     print(f"machine {machine}: Linux {where['kernel']}, {where['emulation'] or 'hardware'}, clock {where['clock']}")
-    print("\n".join(truth.text(rows)))
+    print("\n".join(table))
 
 
 @plugin.command("new")

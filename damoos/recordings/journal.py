@@ -114,8 +114,8 @@ def _recording(lines: list[dict[str, Any]], about: Mapping[str, Any]) -> Recordi
         raise MeasurementError("the recording is empty: the agent sent no data")
     first, *rest = lines
     begin, attrs = first["begin"], Attrs.from_json(first["attrs"])
-    chunks = [_unpacked(line["data"]) for line in rest if "data" in line]
-    resident = [json.loads(_unpacked(line["resident"])) for line in rest if "resident" in line]
+    chunks = [unpacked(line["data"]) for line in rest if "data" in line]
+    resident = [json.loads(unpacked(line["resident"])) for line in rest if "resident" in line]
     columns = _traced(chunks, begin, attrs) if begin["source"] == "trace" else _looked_at(chunks, attrs)
     known = {
         **first["about"],
@@ -127,7 +127,8 @@ def _recording(lines: list[dict[str, Any]], about: Mapping[str, Any]) -> Recordi
     return Recording(first["operations"], attrs, **columns, about=known)
 
 
-def _unpacked(text: str) -> bytes:
+def unpacked(text: str) -> bytes:
+    """What the agent has packed of a message."""
     return zlib.decompress(base64.b64decode(text))
 
 

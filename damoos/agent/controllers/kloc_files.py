@@ -16,11 +16,11 @@ from pathlib import Path
 from damoos.agent import cgroup, file_cache, proc
 from damoos.agent.controllers.base import Controller
 from damoos.agent.file_watch import FileWatch
-from damoos.agent.nodes import nodes_of
+from damoos.agent.nodes import moved_pages, nodes_of
 
 # Files that are closed and wait are open here; the oldest make room.
 MOST_FILES = 256
-_MOVED = ("pgmigrate_success",)
+_MOVED = "pgmigrate_success"
 
 
 class KlocFiles(Controller):
@@ -33,18 +33,15 @@ class KlocFiles(Controller):
         How long nobody may have a file open before its cache is moved.
     promote : bool
         Whether the cache of a file that is opened again is moved back.
-    folder : Path or None
-        On whose file system; that of the group's first process where it is None.
     """
 
     needs = ()
     columns = ("nr_open", "nr_waiting", "nr_demoted", "nr_promoted", "moved_bytes")
 
-    def __init__(self, group: Path, delay_s: float, promote: bool, folder: Path | None = None) -> None:
+    def __init__(self, group: Path, delay_s: float, promote: bool) -> None:
         super().__init__(group, min(0.1, delay_s) if delay_s else 0.1)
         self._delay_s = delay_s
         self._promotes = promote
-        self._folder = folder
         self._watch: FileWatch | None = None
         self._fast: list[int] = []
         self._slow: list[int] = []
@@ -65,7 +62,7 @@ class KlocFiles(Controller):
     def look(self) -> None:
         """Watch from now on."""
         if self._watch is None:
-            self._watch = FileWatch(self._folder or self._working_folder())
+            self._watch = FileWatch(self._working_folder())
 
     def _working_folder(self) -> Path:
         for pid in cgroup.pids(self.group):
@@ -80,14 +77,13 @@ class KlocFiles(Controller):
         if self._watch:
             self._watch.close()
         self._watch = None
-        for _, fd in self._waiting.values():
-            os.close(fd)
-        self._waiting.clear()
+        for file in list(self._waiting):
+            self._wait_no_more(file)
 
     def decide(self, elapsed_s: float) -> tuple[float, ...]:
         """Take note of what was opened and closed, and move what is due."""
         assert self._watch is not None
-        before = proc.vmstat(_MOVED).get(_MOVED[0], 0)
+        before = moved_pages().get(_MOVED, 0)
         pids = set(cgroup.pids(self.group))
         demoted = promoted = 0
         for event in self._watch.events():
@@ -102,16 +98,15 @@ class KlocFiles(Controller):
             else:
                 self._closed(file, event.fd)
         now = time.monotonic()
-        for file, (due_s, fd) in list(self._waiting.items()):
+        for file, (due_s, _) in list(self._waiting.items()):
             if due_s <= now:
-                demoted += self._demote(file, fd)
-        moved = proc.vmstat(_MOVED).get(_MOVED[0], 0) - before
+                demoted += self._demote(file)
+        moved = moved_pages().get(_MOVED, 0) - before
         return len(self._users), len(self._waiting), demoted, promoted, moved * proc.PAGE
 
     def _opened(self, file: tuple[int, int], fd: int) -> bool:
         self._users[file] = self._users.get(file, 0) + 1
-        if file in self._waiting:
-            os.close(self._waiting.pop(file)[1])
+        self._wait_no_more(file)
         moves = self._promotes and file in self._on_slow
         if moves:
             file_cache.move(fd, self._fast)
@@ -126,16 +121,18 @@ class KlocFiles(Controller):
             os.close(fd)
             return
         self._users.pop(file, None)
-        if file in self._waiting:
-            os.close(self._waiting.pop(file)[1])
+        self._wait_no_more(file)
         self._waiting[file] = time.monotonic() + self._delay_s, fd
         while len(self._waiting) > MOST_FILES:
-            self._demote(*next((file, fd) for file, (_, fd) in self._waiting.items()))
+            self._demote(next(iter(self._waiting)))
 
-    def _demote(self, file: tuple[int, int], fd: int) -> bool:
-        del self._waiting[file]
-        moved_bytes = file_cache.move(fd, self._slow)
-        os.close(fd)
+    def _wait_no_more(self, file: tuple[int, int]) -> None:
+        if file in self._waiting:
+            os.close(self._waiting.pop(file)[1])
+
+    def _demote(self, file: tuple[int, int]) -> bool:
+        moved_bytes = file_cache.move(self._waiting[file][1], self._slow)
+        self._wait_no_more(file)
         if moved_bytes:
             self._on_slow.add(file)
         return bool(moved_bytes)

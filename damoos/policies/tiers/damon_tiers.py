@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from damoos.policies.parameter import Parameter, Parameters
 from damoos.policies.rule import RulePolicy
-from damoos.policies.tiers.naive import NaivePolicy
+from damoos.policies.tiers.naive import STILL
 from damoos.units import format_bytes, format_us
 
 _GOAL = "attrs  operations=paddr  intervals_goal.access_bp=400  intervals_goal.aggrs=3"
@@ -38,7 +38,7 @@ class DamonTiersPolicy(RulePolicy):
 
     def settings(self) -> dict[str, str]:
         """Only DAMON moves pages."""
-        return NaivePolicy().settings()
+        return STILL
 
     def scheme(self) -> str:
         """The two schemes."""

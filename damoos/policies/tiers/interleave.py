@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from damoos.policies.parameter import Parameter, Parameters
 from damoos.policies.rule import RulePolicy
-from damoos.policies.tiers.naive import NaivePolicy
+from damoos.policies.tiers.naive import STILL
 
 
 class InterleavePolicy(RulePolicy):
@@ -23,7 +23,7 @@ class InterleavePolicy(RulePolicy):
 
     def settings(self) -> dict[str, str]:
         """Nothing moves."""
-        return NaivePolicy().settings()
+        return STILL
 
     def spec(self) -> dict[str, Any]:
         """How many pages for each on a slow node."""

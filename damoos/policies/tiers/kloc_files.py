@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from damoos.policies.parameter import Parameter, Parameters
 from damoos.policies.rule import RulePolicy
-from damoos.policies.tiers.naive import NaivePolicy
+from damoos.policies.tiers.naive import STILL
 
 
 class KlocFilesPolicy(RulePolicy):
@@ -24,7 +24,7 @@ class KlocFilesPolicy(RulePolicy):
 
     def settings(self) -> dict[str, str]:
         """Nothing else moves."""
-        return NaivePolicy().settings()
+        return STILL
 
     def controller(self) -> dict[str, Any]:
         """Its values."""

@@ -9,6 +9,8 @@ from damoos.policies.rule import RulePolicy
 
 BALANCING = "/proc/sys/kernel/numa_balancing"
 DEMOTION = "/sys/kernel/mm/numa/demotion_enabled"
+STILL = {BALANCING: "0", DEMOTION: "0"}
+"""Settings under which the kernel itself moves nothing."""
 
 
 class NaivePolicy(RulePolicy):
@@ -23,4 +25,4 @@ class NaivePolicy(RulePolicy):
 
     def settings(self) -> dict[str, str]:
         """Neither promotion nor demotion."""
-        return {BALANCING: "0", DEMOTION: "0"}
+        return STILL
