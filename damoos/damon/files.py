@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from damoos.errors import MachineError, UnsupportedError
+
+# DAMON answers EBUSY, and does not wait, while somebody else reads or writes another of its files (it tries one lock
+# for all of them). That passes; what is still busy after this time, such as a second kdamond, is a refusal.
+_BUSY_S = 2.0
+_AGAIN_S = 0.02
 
 
 def write(path: Path, value: object) -> None:
     """Write one kernel file; what the kernel refuses is an error that names the file and the value."""
     try:
-        path.write_text(f"{value}\n")
+        _retried(lambda: path.write_text(f"{value}\n"))
     except FileNotFoundError:
         raise UnsupportedError(f"this kernel has no {path}") from None
     except OSError as error:
@@ -20,8 +29,23 @@ def write(path: Path, value: object) -> None:
 def read(path: Path) -> str:
     """One kernel file without its line end."""
     try:
-        return path.read_text().strip()
+        return _retried(path.read_text).strip()
     except FileNotFoundError:
         raise UnsupportedError(f"this kernel has no {path}") from None
     except OSError as error:
         raise MachineError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+_Done = TypeVar("_Done")
+
+
+def _retried(use: Callable[[], _Done]) -> _Done:
+    """Use a kernel file again while the kernel is busy with another one."""
+    until = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            return use()
+        except OSError as error:
+            if error.errno != errno.EBUSY or time.monotonic() > until:
+                raise
+        time.sleep(_AGAIN_S)

@@ -241,8 +241,9 @@ def sweep() -> None:
     """Remove what guests of a damoos that was killed have left: their consoles; their processes died with it."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         pid = folder.name.removeprefix(_PREFIX).split("-")[0]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.geteuid():
-            shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # another damoos that sweeps at the same time was faster
+            if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.geteuid():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _free_port() -> int:

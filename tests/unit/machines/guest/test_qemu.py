@@ -23,6 +23,25 @@ def test_what_a_killed_damoos_left_is_swept_and_nothing_else(tmp_path: Path, mon
     assert left == {f"damoos-guest-{os.getpid()}-abc", "damoos-guest-x-abc", "other"}
 
 
+def test_two_that_sweep_at_once_do_not_hinder_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    child = subprocess.Popen(["true"])
+    child.wait()
+    folder = tmp_path / f"damoos-guest-{child.pid}-abc"
+    folder.mkdir()
+    exists = Path.exists
+
+    def gone_just_now(path: Path) -> bool:
+        """The other one removes the folder when this one has just seen that its process is dead."""
+        if str(path) == f"/proc/{child.pid}":
+            folder.rmdir()
+        return exists(path)
+
+    monkeypatch.setattr(Path, "exists", gone_just_now)
+    sweep()
+    assert not list(tmp_path.iterdir())
+
+
 def test_parameters_of_an_emulated_guest_depend_on_its_kernel_and_cpus() -> None:
     tcg = Accelerator("tcg", (), "instructions", emulated=True)
     kvm = Accelerator("kvm", (), "host", emulated=False)
