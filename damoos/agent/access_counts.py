@@ -36,11 +36,17 @@ class AccessCounts:
         if (magic, version) != (_MAGIC, _VERSION):
             raise ValueError("this device's memory holds no counts of accesses")
 
-    def start(self, by_page: bool = False) -> None:
-        """Count from now on; by page as well, those of programs, if it is asked for."""
+    @property
+    def is_on(self) -> bool:
+        """Whether accesses are counted now."""
+        return bool(struct.unpack_from("<Q", self._memory, _WANTED_AT)[0])
+
+    def start(self, by_page: bool = False, of_programs: bool = True) -> None:
+        """Count from now on; by page as well if it is asked for, those of programs or those of the kernel, too."""
         if by_page:
             self.pages()
-        self._want(_COUNT | (_COUNT_PAGES | _PAGES_OF_USERS if by_page else 0))
+        of_pages = _COUNT_PAGES | (_PAGES_OF_USERS if of_programs else 0)
+        self._want(_COUNT | (of_pages if by_page else 0))
 
     def stop(self) -> None:
         """Count no more; the guest is faster then."""
@@ -60,7 +66,7 @@ class AccessCounts:
 
         Empty while nothing is counted, as in windows of a process that runs already.
         """
-        if not struct.unpack_from("<Q", self._memory, _WANTED_AT)[0]:
+        if not self.is_on:
             return {}
         sums = [0] * (2 * _MOST_NODES)
         for cpu in range(self._cpus):

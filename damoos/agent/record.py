@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent.access_counts import access_counts
+from damoos.agent.kernel_objects import KernelObjects
 from damoos.agent.memory import resident_blocks
 from damoos.agent.proc import PAGE
 from damoos.agent.undo import UndoLog
@@ -73,6 +74,7 @@ class Recorder:
         ``sz_bytes``: no more is sent than that, before compression. ``source``: ``trace``, ``tried_regions``, or None
         for the first of these that there is. ``pages``: whether accesses to each page are sent as well, where an
         emulator counts them: the time, and `damoos.agent.access_counts.AccessCounts.pages` since the last one.
+        ``objects``: whether `damoos.agent.kernel_objects.KernelObjects` are watched as well.
     send : callable
         Sends a message to the controller.
     """
@@ -95,6 +97,7 @@ class Recorder:
         self._pages = access_counts() if spec.get("pages") else None
         if spec.get("pages") and self._pages is None:
             raise UnsupportedError("accesses are not counted here; they are in a guest with count_accesses = true")
+        self._objects = KernelObjects(tracefs(), log, send, access_counts()) if spec.get("objects") else None
         self._next_look = 0.0
         self._begun = time.monotonic()
         self._next_count = self._next_pages = 0.0
@@ -112,6 +115,11 @@ class Recorder:
             )
         return context if self._place else Context((Scheme("stat"),), context.operations, context.attrs)
 
+    def prepare(self) -> None:
+        """Do what takes a while, before the workload starts."""
+        if self._objects:
+            self._objects.prepare()
+
     def start(self) -> None:
         """Begin, before the kdamond does."""
         begin: dict[str, Any] = {"source": "trace" if self._place else "tried_regions", "page_bytes": PAGE}
@@ -122,6 +130,8 @@ class Recorder:
         self._send({"event": "record", "begin": begin})
         if self._thread:
             self._thread.start()
+        if self._objects:
+            self._objects.start()
 
     def stop(self) -> None:
         """Send what is left and let go of the kernel's files; what it had changed is undone by the log."""
@@ -131,6 +141,8 @@ class Recorder:
         for _, file in self._files:
             os.close(file)
         self._files = []
+        if self._objects:
+            self._objects.stop()
 
     def look(self, kdamond: Kdamond, pids: Sequence[int]) -> None:
         """Look at what the kernel does not tell by itself; called again and again.
@@ -141,6 +153,8 @@ class Recorder:
             The targets, in their order; empty for paddr.
         """
         now = time.monotonic()
+        if self._objects:
+            self._objects.look(now)
         if self._pages and now >= self._next_pages:
             self._next_pages = now + LOOK_S
             self._send({"event": "record", "pages": _packed(struct.pack("=d", now) + self._pages.pages())})

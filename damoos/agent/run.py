@@ -148,7 +148,9 @@ class Run:
     def _metered(self) -> Meter | MeterByRole:
         """Measure from now on, and count accesses where somebody does."""
         if counts := access_counts():
-            counts.start(by_page=bool((self._spec.get("record") or {}).get("pages")))
+            record = self._spec.get("record") or {}
+            by_page = bool(record.get("pages") or record.get("objects"))
+            counts.start(by_page, of_programs=not record.get("objects"))
         return self._containers.meter()
 
     def _until_end(self, program: Program, awaited: Program, meter: Meter | MeterByRole) -> dict[str, Any]:

@@ -64,6 +64,8 @@ class SchemeOnProcess:
     def __enter__(self) -> SchemeOnProcess:
         """Make the kdamond; it does not run before `start`."""
         self.kdamond.create(about_to=lambda former: self._log.record("kdamond", **former))
+        if self._recorder:
+            self._recorder.prepare()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from damoos.agent import proc
 from damoos.agent.swap import swapoff, used_bytes
-from damoos.damon.files import write
+from damoos.damon.files import append, write
 from damoos.damon.interface import kdamond
 from damoos.errors import MachineError
 
@@ -228,6 +228,21 @@ def _undo_trace_instance(entry: Entry, root: Path) -> None:
         os.rmdir(entry["path"])
 
 
+def _undo_triggers(entry: Entry, root: Path) -> None:
+    """Remove the triggers of an instance's events; those that read others' variables come first in the list."""
+    for event in entry["events"]:
+        file = Path(entry["path"]) / "events" / event / "trigger"
+        lines = file.read_text().splitlines() if file.exists() else []
+        for line in lines:
+            if not line.startswith("#"):
+                write(file, f"!{line.rpartition(' [')[0]}")
+
+
+def _undo_synthetic_event(entry: Entry, root: Path) -> None:
+    if entry["name"] in Path(entry["path"]).read_text():
+        append(Path(entry["path"]), f"-:{entry['name']}")
+
+
 def _undo_zram(entry: Entry, root: Path) -> None:
     if not (root / f"sys/block/zram{entry['id']}").exists():
         return
@@ -264,4 +279,6 @@ _UNDO = {
     "swap_file": _undo_swap_file,
     "folder": _undo_folder,
     "trace_instance": _undo_trace_instance,
+    "triggers": _undo_triggers,
+    "synthetic_event": _undo_synthetic_event,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,8 +19,25 @@ _AGAIN_S = 0.02
 
 def write(path: Path, value: object) -> None:
     """Write one kernel file; what the kernel refuses is an error that names the file and the value."""
+    _accepted(path, value, lambda: path.write_text(f"{value}\n"))
+
+
+def append(path: Path, value: object) -> None:
+    """The same for a file of which each line is a command, and which the kernel empties if it is opened otherwise."""
+
+    def use() -> None:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND)  # Python's own mode seeks the end, which some refuse
+        try:
+            os.write(file, f"{value}\n".encode())
+        finally:
+            os.close(file)
+
+    _accepted(path, value, use)
+
+
+def _accepted(path: Path, value: object, use: Callable[[], object]) -> None:
     try:
-        _retried(lambda: path.write_text(f"{value}\n"))
+        _retried(use)
     except FileNotFoundError:
         raise UnsupportedError(f"this kernel has no {path}") from None
     except OSError as error:

@@ -218,12 +218,15 @@ class RecordPolicy(Policy):
         The recording ends when it is this large, as the kernel writes it; the run goes on.
     pages : bool
         Whether what the machine counts of accesses to each page comes with it (``count_accesses`` of a machine file).
+    objects : bool
+        Whether the kernel's own objects are watched as well: `damoos.recordings.kernel_objects`.
     """
 
     operations: str = "vaddr"
     attrs: Attrs = field(default_factory=Attrs)
     sz_bytes: int = 64 << 20
     pages: bool = False
+    objects: bool = False
     name = "record"
 
     @property
@@ -238,4 +241,5 @@ class RecordPolicy(Policy):
 
     def spec(self) -> dict[str, Any]:
         """The context, and the bound."""
-        return {"context": context_to_json(self.context), "record": {"sz_bytes": self.sz_bytes, "pages": self.pages}}
+        record = {"sz_bytes": self.sz_bytes, "pages": self.pages, "objects": self.objects}
+        return {"context": context_to_json(self.context), "record": record}
