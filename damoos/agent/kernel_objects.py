@@ -30,11 +30,12 @@ from damoos.errors import UnsupportedError
 
 INSTANCE = "instances/damoos-objects"
 SYNTHETIC = "dynamic_events"
-LOOK_S = 0.5
+# It is asked twice a second, a little sooner or later.
+LOOK_S = 0.4
 # Counts of accesses are as large as the machine has pages, so they are sent more rarely.
 COUNT_S = 2.0
-# Objects that a histogram has room for, used or not, at about 150 bytes of the kernel's memory each.
-ROOM = 1 << 15
+# Objects that a histogram has room for, used or not, at about 200 bytes of the kernel's memory each; two for each kind.
+ROOM = 1 << 14
 # A cache that never had so much is not told by its name.
 _LEAST_BYTES = 1 << 16
 Send = Callable[[dict[str, Any]], None]
@@ -92,7 +93,9 @@ class KernelObjects:
     """
 
     def __init__(self, place: Path | None, log: UndoLog, send: Send, counts: AccessCounts | None) -> None:
-        if place is None or not all(os.path.exists(place / file) for file in (SYNTHETIC, _events(KINDS[0].born, "hist"))):
+        if place is None or not all(
+            os.path.exists(place / file) for file in (SYNTHETIC, _events(KINDS[0].born, "hist"))
+        ):
             raise UnsupportedError(
                 "this kernel cannot measure how long its objects live (CONFIG_HIST_TRIGGERS, CONFIG_SYNTH_EVENTS)"
             )
@@ -102,11 +105,13 @@ class KernelObjects:
         self._counts = counts
         self._next_look = self._next_count = 0.0
         self._shift = _shift()
+        self._own: dict[str, int] = {}
         self._is_on = False
 
     def prepare(self) -> None:
         """Measure lives from now on. It takes some tenths of a second, so it is done before a workload starts."""
         instance = self._place / INSTANCE
+        before = caches()
         for kind in KINDS:
             self._log.record("synthetic_event", path=str(self._place / SYNTHETIC), name=kind.name)
             append(self._place / SYNTHETIC, f"s:{kind.name} {_fields(kind)}")
@@ -117,6 +122,7 @@ class KernelObjects:
         self._log.record("triggers", path=str(instance), events=[event for event, _ in reversed(triggers)])
         for event, trigger in triggers:
             write(instance / _events(event, "trigger"), trigger)
+        self._own = {name: size - before.get(name, 0) for name, size in caches().items()}
         self._is_on = True
 
     def start(self) -> None:
@@ -127,12 +133,11 @@ class KernelObjects:
         """Tell the memory of the kernel's objects now and then, and accesses by page where somebody counts them."""
         if now >= self._next_look:
             self._next_look = now + LOOK_S
-            self._tell("memory", [now, memory(), caches()])
+            self._tell("memory", [now, *self._memory()])
         if self._counts and self._counts.is_on and now >= self._next_count:
             self._next_count = now + COUNT_S
             self._counts.stop()  # else what it takes to send them would be counted as well
-            flags = Path("/proc/kpageflags").read_bytes()
-            self._tell("accesses", [now, _text(flags), _text(self._counts.pages())])
+            self._tell("accesses", [now, _text(page_flags()), _text(self._counts.pages())])
             self._counts.start(by_page=True, of_programs=False)
 
     def stop(self) -> None:
@@ -143,6 +148,13 @@ class KernelObjects:
         instance = self._place / INSTANCE
         self._tell("lives", {kind.name: read(instance / _events(f"synthetic/{kind.name}", "hist")) for kind in KINDS})
         self._tell("lost", sum(_dropped(read(instance / _events(kind.born, "hist"))) for kind in KINDS))
+
+    def _memory(self) -> tuple[dict[str, int], dict[str, int]]:
+        """`memory`, and `caches` that are not small ones, without what the histograms themselves have."""
+        used = {name: size - self._own.get(name, 0) for name, size in caches().items()}
+        by_kind = memory()
+        by_kind["slab"] -= sum(self._own.values())
+        return by_kind, {name: size for name, size in used.items() if size >= _LEAST_BYTES}
 
     def _tell(self, what: str, value: Any) -> None:
         self._send({"event": "record", "objects": _text(json.dumps([what, value]).encode())})
@@ -213,9 +225,17 @@ def memory() -> dict[str, int]:
 
 
 def caches() -> dict[str, int]:
-    """Bytes of the objects in use of each slab cache that is not a small one."""
-    used = {words[0]: int(words[1]) * int(words[3]) for words in _slabinfo()}
-    return {name: size for name, size in used.items() if size >= _LEAST_BYTES}
+    """Bytes of the objects in use of each slab cache."""
+    return {words[0]: int(words[1]) * int(words[3]) for words in _slabinfo()}
+
+
+def page_flags() -> bytes:
+    """``/proc/kpageflags``, 64 bits for each page of memory by its number; the kernel gives whole ones only."""
+    file = os.open("/proc/kpageflags", os.O_RDONLY)
+    try:
+        return b"".join(iter(lambda: os.read(file, 1 << 20), b""))
+    finally:
+        os.close(file)
 
 
 def _slabinfo() -> list[list[str]]:

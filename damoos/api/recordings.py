@@ -86,6 +86,7 @@ def record(
     attrs: Attrs | None = None,
     duration_s: float = 30.0,
     sz_bytes: int = RecordPolicy.sz_bytes,
+    kernel_objects: bool = False,
     results: Path = RESULTS,
     say: Say | None = None,
 ) -> Recording:
@@ -106,6 +107,8 @@ def record(
         Intervals and number of regions; None for DAMON's defaults.
     sz_bytes : int
         Largest size of the recording; the run continues after it is reached.
+    kernel_objects : bool
+        Whether the kernel's own objects are watched as well: ``kernel_objects`` of what is returned.
     results : Path
         Folder of recordings.
     say : callable or None
@@ -127,7 +130,7 @@ def record(
     live: dict[str, Any] = {} if pid is None else {"unit_work_s": duration_s, "settle_s": 0.0}
     run_config = RunConfig(workload=workload, command=command, machine=machine, kernel=kernel, pid=pid, **live)
     run_config.check()
-    policy = RecordPolicy(_OPERATIONS[config], attrs or Attrs(), sz_bytes)
+    policy = RecordPolicy(_OPERATIONS[config], attrs or Attrs(), sz_bytes, objects=kernel_objects)
     with notebook.busy(f"recording {run_config.target} on {machine}") as news:
         return recording.record(run_config, policy, results, say or news)
 

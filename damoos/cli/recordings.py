@@ -81,6 +81,14 @@ def record(
             rich_help_panel=MONITORING,
         ),
     ] = False,
+    kernel_objects: Annotated[
+        bool,
+        typer.Option(
+            "--kernel-objects",
+            help="Watch the kernel's own objects as well: memory, lives, accesses.",
+            rich_help_panel=MONITORING,
+        ),
+    ] = False,
     size: Annotated[
         str,
         typer.Option(
@@ -93,6 +101,8 @@ def record(
     """Record what DAMON sees while a workload runs; 'damoos report' shows it, and so does 'damo report'.
 
     Example: damoos record synthetic/stairs
+
+    Example: damoos record redis/snapshots --machine tiers-1-4 --kernel-objects
     """
     from damoos import api
     from damoos.damon.attrs import Attrs, IntervalsGoal
@@ -106,7 +116,8 @@ def record(
     )  # fmt: skip
     recording = api.record(
         workload, command=command, pid=pid, machine=_where(machine, pid), kernel=kernel, config=config, attrs=attrs,
-        duration_s=time_us(duration, "--for") / 1e6, sz_bytes=size_bytes(size, "--size"), results=results, say=progress,
+        duration_s=time_us(duration, "--for") / 1e6, sz_bytes=size_bytes(size, "--size"),
+        kernel_objects=kernel_objects, results=results, say=progress,
     )  # fmt: skip
     assert recording.path
     folder, (begun, ended) = recording.path.parent, recording.span_s
@@ -125,7 +136,7 @@ def record(
         f"{show_count(facts['snapshots'], 'snapshot')} in {facts['seconds']:.1f} s,"
         f" up to {show_count(facts['regions_max'], 'region')}: {folder}"
     )
-    print(f"next: damoos report heatmap {folder.name}")
+    print(f"next: damoos report {'objects' if kernel_objects else 'heatmap'} {folder.name}")
 
 
 @app.command()

@@ -159,6 +159,20 @@ def idle_time(
     _print(charts.idle_time(recording).later(later_s), _console(), output, form)
 
 
+@report.command()
+def objects(name: _File, output: _Output = None, results: Results = RESULTS, form: Format = "text") -> None:
+    """Show the kernel's own objects: how much memory they had, how long they lived, how often they were accessed.
+
+    Example: damoos report objects record-redis-snapshots -o objects.html
+    """
+    _check(output, form)
+    from damoos.recordings import files, kernel_objects
+    from damoos.report.recording import objects as chart
+
+    found = kernel_objects.read(files.find(name, results).parent)
+    _print(chart.objects(found), _console(), output, form)
+
+
 def _check(output: Path | None, form: str) -> None:
     """Refuse wrong words before a long file is read."""
     from damoos.report.charts.chart import check_ending

@@ -87,6 +87,11 @@ class Journal:
         """
         return _recording(self._lines, about)
 
+    @property
+    def sent(self) -> list[dict[str, Any]]:
+        """What has come so far, a line each."""
+        return self._lines
+
 
 def read(path: Path) -> Recording:
     """The recording of a journal that nobody had the time to finish.
@@ -96,17 +101,30 @@ def read(path: Path) -> Recording:
     ConfigError : it is none
     MeasurementError : nothing had come
     """
-    lines = []
+    try:
+        return _recording(lines(path), {})
+    except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
+        raise _no_journal(path) from None
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """What the agent sent, of a journal that nobody had the time to finish; the words of the recording come first.
+
+    Raises
+    ------
+    ConfigError : it is none
+    """
     try:
         with open(path, encoding="utf-8") as file:
-            for line in file:
-                if line.endswith("\n"):  # the last one may have been cut off
-                    lines.append(json.loads(line))
-        return _recording(lines, {})
+            return [json.loads(line) for line in file if line.endswith("\n")]  # the last one may have been cut off
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
-        raise ConfigError(f"{path}: not a journal of 'damoos record'") from None
+    except ValueError:
+        raise _no_journal(path) from None
+
+
+def _no_journal(path: Path) -> ConfigError:
+    return ConfigError(f"{path}: not a journal of 'damoos record'")
 
 
 def _recording(lines: list[dict[str, Any]], about: Mapping[str, Any]) -> Recording:

@@ -11,7 +11,7 @@ from typing import Any
 from damoos.dispatch.lease import Lease
 from damoos.errors import UnsupportedError
 from damoos.policies.base import RecordPolicy
-from damoos.recordings import files
+from damoos.recordings import files, kernel_objects
 from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
 from damoos.store.artifacts import Artifacts
@@ -28,8 +28,9 @@ def record(config: RunConfig, policy: RecordPolicy, results: Path, say: Say) -> 
     Returns
     -------
     Recording
-        Its ``path`` is in a folder that holds ``run.json`` and the run's samples, too. Until the run has ended there is
-        a journal in it instead, from which nothing is lost that had come.
+        Its ``path`` is in a folder that holds ``run.json`` and the run's samples, too, and the kernel's objects where
+        the policy asks for them. Until the run has ended there is a journal in it instead, from which nothing is lost
+        that had come.
 
     Raises
     ------
@@ -50,6 +51,10 @@ def record(config: RunConfig, policy: RecordPolicy, results: Path, say: Say) -> 
     artifacts = Artifacts(folder)
     artifacts.write_json("run.json", measurement.to_json())
     artifacts.write_samples("run", samples)
+    if objects := kernel_objects.of_journal(journal.sent, recording.about):
+        kernel_objects.write(objects, folder)
+        if objects.lost:
+            say(f"the kernel had no room for {show_count(objects.lost, 'object')}, whose lives are left out")
     path = files.write(recording, folder / files.FILE_NAME)
     (folder / files.JOURNAL).unlink()
     if measurement.provenance["record"]["full"]:

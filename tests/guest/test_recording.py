@@ -19,7 +19,7 @@ from damoos.bench.monitor import ToldWorkload, accuracy, truth
 from damoos.dispatch.lease import Lease
 from damoos.machines import catalog as machines
 from damoos.policies.base import NonePolicy, RecordPolicy
-from damoos.recordings import files
+from damoos.recordings import files, kernel_objects
 from damoos.recordings.heatmap import heatmap
 from damoos.recordings.journal import Journal
 from damoos.workloads import catalog
@@ -145,6 +145,36 @@ def test_a_recording_that_is_killed_is_there_as_far_as_it_came(guest_image: None
     shown = damoos("report", "wss", folder.name, "--format", "json", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert files.read(files.find(folder.name, tmp_path / "results")).nr_snapshots > 10
+
+
+# Page cache that lives for longer than a second, twice.
+FILES = "for i in 1 2; do dd if=/dev/zero of=/var/tmp/file bs=1M count=20; sleep 1.7; rm /var/tmp/file; done"
+
+
+def test_the_kernels_objects_live_as_long_as_a_program_lets_them(guest_image: None, tmp_path: Path) -> None:
+    told = damoos(
+        "record", "--command", f"sh -c '{FILES}'", "--machine", "guest-counted", "--kernel", "debian",
+        "--kernel-objects", "--format", "json",
+        cwd=tmp_path, timeout=600,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    name = json.loads(told.stdout)["recording"]
+    found = kernel_objects.read(tmp_path / "results" / name)
+    lives = {one.kind: one for one in found.lives}
+    pages = lives["page cache"]
+    assert pages.count == pytest.approx(2 * 20 * 256, rel=0.1)
+    assert pages.percentile_s(5) > 1.0  # of a class that begins at 1.05 s
+    assert 1.7 < pages.mean_s < 4.0
+    assert lives["slab buffer_head"].count == pytest.approx(2 * 20 * 256, rel=0.3)
+    assert max(found.memory_bytes["page cache"]) - min(found.memory_bytes["page cache"]) > 15 << 20
+    assert found.lost == 0
+    # What dd writes is page cache, and it is written by the kernel.
+    accesses = found.accesses
+    assert accesses["page cache"] > 2 * 20 * 256 * 512
+    assert accesses["slab"] > 0
+    shown = damoos("report", "objects", name, cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "slab buffer_head" in shown.stdout
 
 
 def test_a_recording_tells_the_search_what_to_expect(guest_image: None, tmp_path: Path) -> None:

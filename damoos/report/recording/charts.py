@@ -11,6 +11,7 @@ from damoos.recordings.aggregations import Moments
 from damoos.recordings.heatmap import heatmap as heat_of
 from damoos.recordings.idle import idle_time as idle_time_of
 from damoos.recordings.idle import recency as recency_of
+from damoos.recordings.kernel_objects import KernelObjects
 from damoos.recordings.recording import Floats, Recording
 from damoos.recordings.region_count import region_count
 from damoos.recordings.working_set import working_set
@@ -21,7 +22,7 @@ from damoos.units import MIB, show_bytes
 _TIME = Axis("time since the recording began [s]", "time_s")
 
 
-def title(recording: Recording) -> str:
+def title(recording: Recording | KernelObjects) -> str:
     """Workload (and whether it is a model), machine, kernel, and how it ran, as far as the recording says."""
     # A file may come from anybody: nothing in it is to steer a terminal.
     known = {key: "".join(c if c.isprintable() else "?" for c in str(v)) for key, v in recording.about.items() if v}
