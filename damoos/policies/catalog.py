@@ -46,8 +46,13 @@ def names() -> list[str]:
 
 
 def general() -> list[str]:
-    """Names of those that need no tiers of memory: what ``any`` stands for."""
-    return [name for name in names() if name not in RULES or not RULES[name].of_tiers]
+    """Names of those that need no tiers of memory: what ``any`` stands for.
+
+    Raises
+    ------
+    PluginError : one of a plugin fails
+    """
+    return [name for name in names() if not rule(name).of_tiers]
 
 
 def is_rule(text: str) -> bool:

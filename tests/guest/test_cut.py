@@ -34,6 +34,11 @@ CALLS: dict[str, dict[str, Any]] = {
     "run": {**RUN, "context": None, "setup": [["touch", "file"]]},
     "run under a scheme": {**RUN, "context": prcl("200ms"), "thp": "never"},
     "run recorded": {**RUN, "context": context_to_json(Context((Scheme("stat"),))), "record": {"sz_bytes": 1 << 20}},
+    "run with the kernel's objects": {
+        **RUN,
+        "context": context_to_json(Context((), "paddr")),
+        "record": {"sz_bytes": 1 << 20, "objects": True},
+    },
     "observe": {**WINDOW, "context": prcl("200ms")},
     "apply": {"argv": ["sleep", "300"], "env": {}, "context": prcl("200ms")},
 }
@@ -41,6 +46,7 @@ LOOK = """
 cat /proc/swaps /sys/kernel/mm/transparent_hugepage/enabled /proc/sys/vm/swappiness
 cat /proc/sys/kernel/randomize_va_space /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds
 cat /sys/fs/cgroup/cgroup.subtree_control
+cat /sys/kernel/tracing/dynamic_events
 ls /sys/block /sys/fs/cgroup /var/lib/damoos /sys/kernel/tracing/instances | grep -v '^loop'
 ps -eo stat=,ppid=,comm= | awk '$1 !~ /^Z/ && $2 != 2 && $3 !~ /^(ps|sh|awk|sort)$/ {print $3}' | sort
 pgrep -xf 'sleep 300' | wc -l
@@ -50,7 +56,7 @@ pgrep -xf 'sleep 300' | wc -l
 @pytest.fixture(scope="module")
 def host(guest_image: None) -> Iterator[GuestSession]:
     """A host whose own agent has gone, and on which a process runs."""
-    session = open_guest()
+    session = open_guest("debian")  # damoos's own kernel cannot measure lives of objects
     session.agent.close()
     shell(session, "nohup sleep 3000 >/dev/null 2>&1 &")
     while agents(session):

@@ -148,13 +148,13 @@ def test_a_recording_that_is_killed_is_there_as_far_as_it_came(guest_image: None
 
 
 # Page cache that lives for longer than a second, twice.
-FILES = "for i in 1 2; do dd if=/dev/zero of=/var/tmp/file bs=1M count=20; sleep 1.7; rm /var/tmp/file; done"
+FILES = "for i in 1 2; do dd if=/dev/zero of=/var/tmp/file bs=1M count=20; sleep 1.7; rm /var/tmp/file; sleep 1; done"
 
 
 def test_the_kernels_objects_live_as_long_as_a_program_lets_them(guest_image: None, tmp_path: Path) -> None:
     told = damoos(
         "record", "--command", f"sh -c '{FILES}'", "--machine", "guest-counted", "--kernel", "debian",
-        "--kernel-objects", "--format", "json",
+        "--config", "prec", "--kernel-objects", "--format", "json",
         cwd=tmp_path, timeout=600,
     )  # fmt: skip
     assert told.returncode == 0, told.stderr

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from damoos import api
+from damoos.common import plugins
 from damoos.errors import ConfigError, UnsupportedError
 from damoos.model.conditional import ConditionalSpace, split
 from damoos.policies import catalog
+from damoos.policies.senpai import SenpaiPolicy
 from damoos.report import html
 from damoos.report.study import tuning
 from damoos.study.config import DAMOS, StudyConfig
@@ -167,3 +169,20 @@ def test_the_space_comes_back_from_its_parameters() -> None:
     for corner in space.corners:
         assert space.lifted(space.name(corner), space.own(corner)) == corner
         assert {param.key for param in space.params_of(corner)} == set(corner)
+
+
+def test_a_plugins_policy_for_tiers_is_no_part_of_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Theirs(SenpaiPolicy):
+        name = "theirs"
+
+    class TheirsForTiers(Theirs):
+        name = "theirs-for-tiers"
+        of_tiers = True
+
+    theirs = {policy.name: policy for policy in (Theirs, TheirsForTiers)}
+    ours = catalog.names()
+    monkeypatch.setattr(catalog, "names", lambda: [*ours, *theirs])
+    monkeypatch.setattr(plugins, "find", lambda room, name, known: {**known, **theirs}[name])
+    assert "theirs" in catalog.general()
+    assert "theirs-for-tiers" not in catalog.general()
+    assert "tpp" not in catalog.general()
