@@ -139,7 +139,7 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 bench-real: setup build image ## real programs, those of installed suites too: time and memory by kind; goes on where it stopped
 	PYTHONPATH=docs $(BIN)/python tests/bench/real.py results/bench-real
 
-bench-published: setup build image kernel ## figures of the TMO and the DAOS paper, measured again; goes on where it stopped (an hour)
+bench-published: setup build image kernel ## figures of the TMO, DAOS and KLOCs papers, measured again; goes on where it stopped (four hours)
 	PYTHONPATH=docs $(BIN)/python tests/bench/published.py results/bench-published $(FIGURES)
 
 PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm

@@ -100,6 +100,7 @@ class KernelObjects:
                 "this kernel cannot measure how long its objects live (CONFIG_HIST_TRIGGERS, CONFIG_SYNTH_EVENTS)"
             )
         self._place = place
+        self._kinds = [_as_told(kind, read(place / _events(kind.died, "format"))) for kind in KINDS]
         self._log = log
         self._send = send
         self._counts = counts
@@ -112,13 +113,13 @@ class KernelObjects:
         """Measure lives from now on. It takes some tenths of a second, so it is done before a workload starts."""
         instance = self._place / INSTANCE
         before = caches()
-        for kind in KINDS:
+        for kind in self._kinds:
             self._log.record("synthetic_event", path=str(self._place / SYNTHETIC), name=kind.name)
             append(self._place / SYNTHETIC, f"s:{kind.name} {_fields(kind)}")
         self._log.record("trace_instance", path=str(instance))
         instance.mkdir(exist_ok=True)
         write(instance / "trace_clock", "mono")
-        triggers = [trigger for kind in KINDS for trigger in _triggers(kind, self._shift)]
+        triggers = [trigger for kind in self._kinds for trigger in _triggers(kind, self._shift)]
         self._log.record("triggers", path=str(instance), events=[event for event, _ in reversed(triggers)])
         for event, trigger in triggers:
             write(instance / _events(event, "trigger"), trigger)
@@ -146,8 +147,10 @@ class KernelObjects:
             return
         self._is_on = False
         instance = self._place / INSTANCE
-        self._tell("lives", {kind.name: read(instance / _events(f"synthetic/{kind.name}", "hist")) for kind in KINDS})
-        self._tell("lost", sum(_dropped(read(instance / _events(kind.born, "hist"))) for kind in KINDS))
+        self._tell(
+            "lives", {kind.name: read(instance / _events(f"synthetic/{kind.name}", "hist")) for kind in self._kinds}
+        )
+        self._tell("lost", sum(_dropped(read(instance / _events(kind.born, "hist"))) for kind in self._kinds))
 
     def _memory(self) -> tuple[dict[str, int], dict[str, int]]:
         """`memory`, and `caches` that are not small ones, without what the histograms themselves have."""
@@ -166,6 +169,11 @@ def _text(data: bytes) -> str:
 
 def _events(event: str, file: str) -> str:
     return f"events/{event}/{file}"
+
+
+def _as_told(kind: Kind, form: str) -> Kind:
+    """A kind without what this kernel's event does not tell: ``order`` of pages is younger than the event."""
+    return kind if f" {kind.by};" in form else kind._replace(by="")
 
 
 def _fields(kind: Kind) -> str:

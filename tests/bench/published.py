@@ -1,4 +1,4 @@
-"""Figures of the TMO and the DAOS paper, measured again in guests. `make bench-published` runs this.
+"""Figures of the TMO, the DAOS and the KLOCs paper, measured again in guests. `make bench-published` runs this.
 
     tests/bench/published.py STUDIES [NAME ...]
 
@@ -88,19 +88,39 @@ FIGURES: dict[str, Figure] = {
     ),
 }  # fmt: skip
 
+TIERS = "autonuma", "tpp", "damon-tiers", "kloc-files", "all-fast", "all-slow"
+TIER_COLUMNS = ("fast hits", "promoted", "demoted", "moved in all", "modelled time", "modelled speedup", "at most")
+# The machine moves nothing by itself, so its baseline is the paper's Naive. A figure for each workload, since each
+# takes an hour.
+FIGURES |= {
+    f"klocs-4-{workload.partition('/')[0]}": Figure(
+        [workload], ["tiers-1-4"], {"naive": "", **{name: name for name in TIERS}}, TIER_COLUMNS
+    )
+    for workload in ("redis/snapshots", "rocksdb/mixed", "fio/filebench:tiers")
+}
+
 Metrics = Mapping[str, float]
-Cell = tuple[Callable[[Metrics], float], str]
+# Of a run, and of the baseline of its block.
+Cell = tuple[Callable[[Metrics, Metrics], float], str]
+PAGE_MIB = 4096 / MIB
 CELLS: dict[str, Cell] = {
-    "swap-ins a second": (lambda run: run["promotions_per_s"], "{:.0f}"),
-    "written a second": (lambda run: run["swap_written_bytes_per_s"] / MIB, "{:.2f} MiB"),
-    "requests a second": (lambda run: run["ops_per_s"], "{:.1f}"),
-    "p99": (lambda run: run["p99_ms"], "{:.1f} ms"),
-    "memory pressure": (lambda run: run["psi_some_us"] / run["runtime_s"] / 1e6, "{:.1%}"),
-    "IO pressure": (lambda run: run["psi_io_some_us"] / run["runtime_s"] / 1e6, "{:.1%}"),
-    "net memory": (lambda run: run["late_net_bytes"] / MIB, "{:.1f} MiB"),
-    "RSS": (lambda run: run["late_rss_bytes"] / MIB, "{:.1f} MiB"),
-    "DAMON CPU": (lambda run: run["kdamond_cpu_s"] / run["runtime_s"], "{:.1%}"),
-    "runtime": (lambda run: run["runtime_s"], "{:.2f} s"),
+    "swap-ins a second": (lambda run, _: run["promotions_per_s"], "{:.0f}"),
+    "written a second": (lambda run, _: run["swap_written_bytes_per_s"] / MIB, "{:.2f} MiB"),
+    "requests a second": (lambda run, _: run["ops_per_s"], "{:.1f}"),
+    "p99": (lambda run, _: run["p99_ms"], "{:.1f} ms"),
+    "memory pressure": (lambda run, _: run["psi_some_us"] / run["runtime_s"] / 1e6, "{:.1%}"),
+    "IO pressure": (lambda run, _: run["psi_io_some_us"] / run["runtime_s"] / 1e6, "{:.1%}"),
+    "net memory": (lambda run, _: run["late_net_bytes"] / MIB, "{:.1f} MiB"),
+    "RSS": (lambda run, _: run["late_rss_bytes"] / MIB, "{:.1f} MiB"),
+    "DAMON CPU": (lambda run, _: run["kdamond_cpu_s"] / run["runtime_s"], "{:.1%}"),
+    "runtime": (lambda run, _: run["runtime_s"], "{:.2f} s"),
+    "fast hits": (lambda run, _: run["fast_hits"], "{:.1%}"),
+    "promoted": (lambda run, _: run["pgpromote_success"] * PAGE_MIB, "{:.0f} MiB"),
+    "demoted": (lambda run, _: sum(run[name] for name in run if name.startswith("pgdemote")) * PAGE_MIB, "{:.0f} MiB"),
+    "moved in all": (lambda run, _: run["pgmigrate_success"] * PAGE_MIB, "{:.0f} MiB"),
+    "modelled time": (lambda run, _: run["modelled_s"], "{:.1f} s"),
+    "modelled speedup": (lambda run, base: base["modelled_s"] / run["modelled_s"], "{:.3f}"),
+    "at most": (lambda run, base: base["modelled_s"] / base["modelled_all_fast_s"], "{:.3f}"),
 }
 
 
@@ -134,12 +154,21 @@ def _news(kind: str, event: dict[str, Any]) -> None:
 
 
 def kept_of(figure: Figure, studies: Sequence[EvaluationStudy]) -> dict[str, Any]:
-    """All runs with all metrics, and where they were made."""
+    """All runs with all metrics, and where they were made; of those that failed, why.
+
+    Raises
+    ------
+    DamoosError : a baseline has failed
+    """
     runs = []
+    failed: dict[str, str] = {}
     for study in studies:
         for run in study.runs():
             if run.measurement is None:
-                raise DamoosError(f"{study.name}: {run.key} has failed: {run.error}")
+                if run.arm == "baseline":
+                    raise DamoosError(f"{study.name}: {run.key} has failed: {run.error}")
+                failed[run.arm] = str(run.error)
+                continue
             samples = study.record.artifacts.read_samples(run.key)
             late = samples[samples["t_s"] >= samples["t_s"].iloc[-1] / 2]
             runs.append(
@@ -156,7 +185,7 @@ def kept_of(figure: Figure, studies: Sequence[EvaluationStudy]) -> dict[str, Any
                     | {"controller": None},  # each decision of a rule is in the studies' own data
                 }
             )
-    return {"workloads": list(figure.workloads), "configs": dict(figure.configs), "runs": runs}
+    return {"workloads": list(figure.workloads), "configs": dict(figure.configs), "runs": runs, "failed": failed}
 
 
 def table(figure: Figure, kept: Mapping[str, Any]) -> str:
@@ -167,22 +196,19 @@ def table(figure: Figure, kept: Mapping[str, Any]) -> str:
     for workload in dict.fromkeys(run["workload"] for run in kept["runs"]):
         for machine in figure.machines:
             for name, words in figure.configs.items():
-                runs = [
-                    run["metrics"]
-                    for run in kept["runs"]
-                    if (run["workload"], run["machine"]) == (workload, machine)
-                    and run["config"] == (words or "baseline")
-                ]
-                cells = [_cell(column, runs) for column in figure.columns]
+                own = [run for run in kept["runs"] if (run["workload"], run["machine"]) == (workload, machine)]
+                base = {run["block"]: run["metrics"] for run in own if run["config"] == "baseline"}
+                runs = [(run["metrics"], base[run["block"]]) for run in own if run["config"] == (words or "baseline")]
+                cells = [_cell(column, runs) if runs else "does not run" for column in figure.columns]
                 lines.append([*([f"`{workload}`"] if several else []), f"`{machine}`", name, *cells])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _cell(column: str, runs: Sequence[Metrics]) -> str:
+def _cell(column: str, runs: Sequence[tuple[Metrics, Metrics]]) -> str:
     """A mean and its interval; empty for what a workload does not report."""
     of, form = CELLS[column]
     try:
-        quantity = told([of(run) for run in runs])
+        quantity = told([of(*run) for run in runs])
     except KeyError:
         return ""
     ends = quantity["ci95"]

@@ -43,6 +43,14 @@ def test_a_kernel_that_cannot_measure_lives_is_refused(tmp_path: Path) -> None:
     assert not log
 
 
+def test_what_an_older_kernel_does_not_tell_of_pages_is_left_out() -> None:
+    pages = next(kind for kind in KINDS if kind.by == "order")
+    assert kernel_objects._as_told(pages, "\tfield:unsigned char order;\toffset:36;") == pages
+    older = kernel_objects._as_told(pages, "\tfield:unsigned long pfn;\toffset:8;")
+    assert kernel_objects._fields(older) == "u64 life"
+    assert all("order" not in trigger for _, trigger in kernel_objects._triggers(older, 0))
+
+
 def test_triggers_and_synthetic_events_are_removed(tmp_path: Path) -> None:
     instance, commands = tmp_path / "instance", tmp_path / "dynamic_events"
     trigger = instance / "events" / "kmem" / "kfree" / "trigger"
