@@ -33,6 +33,8 @@ class Axis:
         Whether its numbers are shown as percent.
     from_zero : bool
         Whether 0 is its end.
+    is_log : bool
+        Whether ten times as much is as far everywhere; a terminal's bars stay as long as they are much.
     """
 
     label: str
@@ -40,6 +42,7 @@ class Axis:
     words: Sequence[str] = ()
     is_share: bool = False
     from_zero: bool = False
+    is_log: bool = False
 
     def word(self, at: float) -> Any:
         """What stands at a place."""

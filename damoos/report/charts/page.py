@@ -164,6 +164,8 @@ def _axis(axis: Axis, length: int) -> dict[str, Any]:
         count = len(axis.words)
         layout |= {"tickvals": list(range(count)), "ticktext": [plain(word) for word in axis.words]}
         layout["range"] = [-0.6, count - 0.4]
+    if axis.is_log:
+        layout["type"] = "log"
     if axis.from_zero:
         layout["rangemode"] = "tozero"
     return layout

@@ -92,6 +92,9 @@ def _panel(axes: Axes, panel: Panel) -> None:
     _ticks(axes.yaxis, panel.y, panel)
     if panel.x.from_zero:
         axes.set_xlim(left=0)
+    if panel.y.is_log:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")  # its own is TeX, which a chart's words are not read as
     if panel.y.from_zero:
         axes.set_ylim(bottom=0)
 

@@ -36,7 +36,7 @@ def objects(found: KernelObjects) -> Chart:
     if shown:
         axis = Axis("objects that were allocated and freed", "kind", [one.kind for one in shown])
         bars = Bars("mean life", [{"mean": one.mean_s * 1e3} for one in shown])
-        panels.append(Panel(axis, Axis("mean life [ms]", "life_ms", from_zero=True), [bars], "lives"))
+        panels.append(Panel(axis, Axis("mean life [ms]", "life_ms", is_log=True), [bars], "lives"))
     accesses = {kind: count for kind, count in found.accesses.items() if count}
     if accesses:
         total = sum(accesses.values())

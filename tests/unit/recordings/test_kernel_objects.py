@@ -146,7 +146,9 @@ def test_the_report_tells_and_draws_all_of_it(found: KernelObjects, tmp_path: Pa
     assert chart.numbers["lives"][0]["kind"] == "page cache"
     assert chart.table["share"].dropna().sum() == pytest.approx(1.0)
     chart.save(tmp_path / "objects.html")
-    chart.save(tmp_path / "objects.png")
+    assert '"type":"log"' in (tmp_path / "objects.html").read_text().replace(" ", "")
+    chart.save(tmp_path / "objects.svg")
+    assert "mathdefault" not in (tmp_path / "objects.svg").read_text()
 
 
 def test_where_nobody_counts_accesses_the_report_says_so() -> None:
