@@ -123,7 +123,7 @@ class Artifacts:
 
     def samples_path(self, key: str) -> Path:
         """Where the time series of a run lies, if anything was measured of it."""
-        return self.path / f"{key}.parquet"
+        return self.path / f"{key.replace('/', '_')}.parquet"  # a limit of writes is in a key: "baseline@1M/s"
 
     def read_samples(self, key: str) -> pd.DataFrame | None:
         """The time series of a run; None where nothing was measured of it."""

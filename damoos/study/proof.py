@@ -66,7 +66,8 @@ def _fill(record: StudyRecord, other: Study, config: StudyConfig, runs: Sequence
         if (value := other.record.get(word)) is not None:
             record.set(word, value)
     files = {run.key: was.key for was, run in runs}
-    for old, new in [(f"{was}.parquet", f"{key}.parquet") for key, was in files.items()] + [
+    path_of = other.record.artifacts.samples_path
+    for old, new in [(path_of(was).name, path_of(key).name) for key, was in files.items()] + [
         (recordings.FILE_NAME,) * 2
     ]:
         if (file := other.record.artifacts.path / old).is_file():
