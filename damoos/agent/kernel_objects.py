@@ -34,10 +34,12 @@ SYNTHETIC = "dynamic_events"
 LOOK_S = 0.4
 # Counts of accesses are as large as the machine has pages, so they are sent more rarely.
 COUNT_S = 2.0
-# Objects that a histogram has room for, used or not, at about 200 bytes of the kernel's memory each; two for each kind.
-ROOM = 1 << 14
+# Addresses that a histogram has room for, used or not, at about 200 bytes of the kernel's memory each; two for each kind.
+# Most objects are at few addresses, one after the other, so all of them are watched; of pages only as many as fit.
+ROOM, PAGES_ROOM = 1 << 15, 1 << 13
 # A cache that never had so much is not told by its name.
 _LEAST_BYTES = 1 << 16
+_CACHES = Path("/sys/kernel/slab")
 Send = Callable[[dict[str, Any]], None]
 
 
@@ -62,6 +64,11 @@ class Kind(NamedTuple):
     key: str
     by: str = ""
 
+    @property
+    def room(self) -> int:
+        """Addresses or pages that its histograms have room for."""
+        return ROOM if self.key == "ptr" else PAGES_ROOM
+
 
 _PAGES = "filemap/mm_filemap_add_to_page_cache", "filemap/mm_filemap_delete_from_page_cache"
 KINDS = (
@@ -75,10 +82,10 @@ _TYPES = {"name": "char name[]", "order": "u8 order"}
 class KernelObjects:
     """Sends what becomes of the kernel's objects, from `start` to `stop`.
 
-    Messages are ``{"event": "record", "objects": ...}``, packed pairs of a word and a value: ``begin`` (``share``: in
-    which part of memory lives are measured), ``memory`` (seconds, bytes by kind and by slab cache), ``accesses``
-    (seconds, ``/proc/kpageflags`` and accesses to each page since the last one), and at the end ``lives``, the kernel's
-    histograms by kind, as text, and ``lost``, births of which they had no room.
+    Messages are ``{"event": "record", "objects": ...}``, packed pairs of a word and a value: ``begin`` (``share`` of
+    the pages whose lives are measured, and `merged`), ``memory`` (seconds, bytes by kind and by slab cache),
+    ``accesses`` (seconds, ``/proc/kpageflags`` and accesses to each page since the last one), and at the end ``lives``,
+    the kernel's histograms by kind, as text, and ``lost``, births of which they had no room.
 
     Parameters
     ----------
@@ -128,7 +135,7 @@ class KernelObjects:
 
     def start(self) -> None:
         """Tell what is measured; the first message."""
-        self._tell("begin", {"share": 1 / (1 << self._shift)})
+        self._tell("begin", {"share": 1 / (1 << self._shift), "merged": merged()})
 
     def look(self, now: float) -> None:
         """Tell the memory of the kernel's objects now and then, and accesses by page where somebody counts them."""
@@ -186,9 +193,7 @@ def _triggers(kind: Kind, shift: int) -> list[tuple[str, str]]:
 
     Names of variables are an instance's, so each kind has its own.
     """
-    # The kernel sees all memory in one piece, so a part of an address is as good as one of a page's number.
-    mask = ((1 << shift) - 1) * (PAGE if kind.key == "ptr" else 1)
-    sampled = f"!({kind.key} & {mask:#x})" if mask else ""
+    sampled = f"!(pfn & {(1 << shift) - 1:#x})" if kind.key == "pfn" and shift else ""
     # To read a histogram allocates something for each of its entries, so what this thread makes is left out.
     others = f"common_pid != {threading.get_native_id()}"
     by, comma = kind.by, "," if kind.by else ""
@@ -198,12 +203,12 @@ def _triggers(kind: Kind, shift: int) -> list[tuple[str, str]]:
         (f"synthetic/{kind.name}", f"hist:keys={by}{comma}life.log2:vals=life{sums}:size=4096"),
         (
             kind.born,
-            f"hist:keys={kind.key}:{born}=common_timestamp.usecs{noted}:size={ROOM} if {others}"
+            f"hist:keys={kind.key}:{born}=common_timestamp.usecs{noted}:size={kind.room} if {others}"
             + (f" && {sampled}" if sampled else ""),
         ),
         (
             kind.died,
-            f"hist:keys={kind.key}:{life}=common_timestamp.usecs-${born}:size={ROOM}"
+            f"hist:keys={kind.key}:{life}=common_timestamp.usecs-${born}:size={kind.room}"
             f":onmatch({kind.born.replace('/', '.')}).trace({kind.name},${life}{told}{comma}{by})"
             + (f" if {sampled}" if sampled else ""),
         ),
@@ -211,11 +216,8 @@ def _triggers(kind: Kind, shift: int) -> list[tuple[str, str]]:
 
 
 def _shift() -> int:
-    """Lives are measured of one page in two to the power of this, so that a histogram has room for what lives there."""
-    pages = os.sysconf("SC_PHYS_PAGES")
-    objects = sum(int(words[1]) for words in _slabinfo())
-    most = max(pages, 2 * objects)
-    return max(0, (most - 1).bit_length() - ROOM.bit_length() + 1)
+    """Lives are measured of one page in two to the power of this, so that a histogram has room for them."""
+    return max(0, (os.sysconf("SC_PHYS_PAGES") - 1).bit_length() - PAGES_ROOM.bit_length() + 1)
 
 
 def memory() -> dict[str, int]:
@@ -235,6 +237,15 @@ def memory() -> dict[str, int]:
 def caches() -> dict[str, int]:
     """Bytes of the objects in use of each slab cache."""
     return {words[0]: int(words[1]) * int(words[3]) for words in _slabinfo()}
+
+
+def merged(places: Path = _CACHES) -> dict[str, list[str]]:
+    """By a slab cache's name all names of it: the kernel makes one cache of those whose objects are alike."""
+    by_cache: dict[str, list[str]] = {}
+    for place in sorted(places.iterdir()) if places.is_dir() else ():
+        if place.is_symlink():
+            by_cache.setdefault(os.readlink(place), []).append(place.name)
+    return {name: names for names in by_cache.values() if len(names) > 1 for name in names}
 
 
 def page_flags() -> bytes:

@@ -55,7 +55,7 @@ class Lives:
     kind : str
         ``slab`` and the name of its cache, ``kmalloc``, or ``page cache``.
     count : float
-        Of all memory; scaled up where only a part was watched.
+        Scaled up where only a part of pages was watched.
     sz_bytes : float
         Of all of them together.
     mean_s : float, seconds
@@ -88,7 +88,7 @@ class KernelObjects:
     about : mapping
         Of the recording: ``workload``, ``variant``, ``machine``, ``kernel`` and more.
     share : float
-        The part of memory in which lives were measured.
+        The part of pages whose lives were measured; of other objects all were.
     lost : int
         Births of which the kernel's histograms had no room.
     time_s : sequence of float, seconds
@@ -102,6 +102,8 @@ class KernelObjects:
     accesses : mapping of str to float
         By what an accessed page was, empty where nobody counts. A page is what it was when it was looked at, which is
         every two seconds.
+    merged : mapping of str to sequence of str
+        By a slab cache's name all names of it: the kernel makes one cache of those whose objects are alike.
     """
 
     about: Mapping[str, Any]
@@ -112,6 +114,7 @@ class KernelObjects:
     cache_bytes: Mapping[str, float]
     lives: Sequence[Lives]
     accesses: Mapping[str, float]
+    merged: Mapping[str, Sequence[str]]
 
     @property
     def lives_df(self) -> pd.DataFrame:
@@ -165,7 +168,11 @@ def of_journal(lines: Iterable[Mapping[str, Any]], about: Mapping[str, Any]) -> 
         for name, size in used.items():
             caches[name] = caches.get(name, 0.0) + size / len(time_s)
     texts = told.get("lives", [{}])[-1]  # there is none if whoever recorded was killed
-    lives = [one for name, text in texts.items() for one in _lives(_KINDS[name], text, share)]
+    lives = [
+        one
+        for name, text in texts.items()
+        for one in _lives(kind := _KINDS[name], text, share if kind == PAGE_CACHE else 1.0)
+    ]
     accesses: dict[str, float] = {}
     for _, flags, counts in told.get("accesses", ()):
         of_pages = np.frombuffer(unpacked(flags), "<u8"), np.frombuffer(unpacked(counts), "<u4")
@@ -180,6 +187,7 @@ def of_journal(lines: Iterable[Mapping[str, Any]], about: Mapping[str, Any]) -> 
         dict(sorted(caches.items(), key=lambda named: -named[1])),
         sorted(lives, key=lambda one: -one.sz_bytes),
         accesses,
+        told["begin"][0]["merged"],
     )
 
 

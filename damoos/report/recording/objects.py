@@ -54,9 +54,11 @@ def _text(found: KernelObjects, accesses: Mapping[str, float]) -> list[str]:
         lines.append(f"  {kind:<24} {show_bytes(float(np.mean(sizes))):>10} {show_bytes(max(sizes)):>10}")
     lines.append("slab caches with the most bytes in use, mean over time:")
     lines += [f"  {name:<24} {show_bytes(size):>10}" for name, size in list(found.cache_bytes.items())[:_SHOWN]]
-    part = "" if found.share == 1 else f", measured in one page of {1 / found.share:.0f}"
+    part = "" if found.share == 1 else f", of the page cache one page of {1 / found.share:.0f}"
     lines.append(f"objects that were allocated and freed{part}: bytes, number, mean life, median, 90 %")
     lines += [_life(one) for one in found.lives[:_SHOWN]] or ["  none"]
+    names = [one.kind.partition("slab ")[2] for one in found.lives[:_SHOWN]]
+    lines += [f"  {name} is one cache with {_others(name, found)}" for name in names if name in found.merged]
     if found.lost:
         lines.append(f"the kernel had no room for {show_count(found.lost, 'object')}, whose lives are left out")
     if accesses:
@@ -66,6 +68,10 @@ def _text(found: KernelObjects, accesses: Mapping[str, float]) -> list[str]:
     else:
         lines.append("accesses are not counted on this machine (count_accesses in its file)")
     return lines
+
+
+def _others(name: str, found: KernelObjects) -> str:
+    return ", ".join(other for other in found.merged[name] if other != name)
 
 
 def _life(one: Lives) -> str:

@@ -7,20 +7,16 @@ from pathlib import Path
 import pytest
 
 from damoos.agent import kernel_objects
-from damoos.agent.kernel_objects import KINDS, ROOM, KernelObjects
+from damoos.agent.kernel_objects import KINDS, PAGES_ROOM, KernelObjects
 from damoos.agent.undo import UndoLog
 from damoos.errors import UnsupportedError
 
 
-@pytest.mark.parametrize(
-    ("pages", "objects", "shift"),
-    [(ROOM, 1, 0), (ROOM + 1, 1, 1), (8 * ROOM, 1, 3), (1, ROOM, 1), (1, 4 * ROOM, 3)],
-)
-def test_so_small_a_part_is_watched_that_there_is_room(
-    monkeypatch: pytest.MonkeyPatch, pages: int, objects: int, shift: int
+@pytest.mark.parametrize(("pages", "shift"), [(PAGES_ROOM, 0), (PAGES_ROOM + 1, 1), (8 * PAGES_ROOM, 3)])
+def test_of_so_few_pages_lives_are_measured_that_there_is_room(
+    monkeypatch: pytest.MonkeyPatch, pages: int, shift: int
 ) -> None:
     monkeypatch.setattr("os.sysconf", lambda _: pages)
-    monkeypatch.setattr(kernel_objects, "_slabinfo", lambda: [["dentry", str(objects)]])
     assert kernel_objects._shift() == shift
 
 
@@ -32,7 +28,7 @@ def test_each_kind_has_variables_of_its_own(shift: int) -> None:
         assert sum(f":{kind.name}_born=" in trigger for trigger in triggers) == 1
         assert sum(f"-${kind.name}_born" in trigger for trigger in triggers) == 1
     assert any("!(pfn & 0x7)" in trigger for trigger in triggers) == (shift == 3)
-    assert any("!(ptr & 0x7000)" in trigger for trigger in triggers) == (shift == 3)
+    assert not any("ptr &" in trigger for trigger in triggers)  # a cache that is busy is at few addresses
 
 
 def test_a_kernel_that_cannot_measure_lives_is_refused(tmp_path: Path) -> None:
@@ -49,6 +45,15 @@ def test_what_an_older_kernel_does_not_tell_of_pages_is_left_out() -> None:
     older = kernel_objects._as_told(pages, "\tfield:unsigned long pfn;\toffset:8;")
     assert kernel_objects._fields(older) == "u64 life"
     assert all("order" not in trigger for _, trigger in kernel_objects._triggers(older, 0))
+
+
+def test_names_of_one_cache_are_told_together(tmp_path: Path) -> None:
+    for name, cache in (("damon_region", ":48"), ("file_lock_ctx", ":48"), ("dentry", ":192")):
+        (tmp_path / name).symlink_to(cache)
+    (tmp_path / ":48").mkdir()
+    both = ["damon_region", "file_lock_ctx"]
+    assert kernel_objects.merged(tmp_path) == {name: both for name in both}
+    assert kernel_objects.merged(tmp_path / "none") == {}
 
 
 def test_triggers_and_synthetic_events_are_removed(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def accesses(flags: list[int], counts: list[int]) -> dict[str, str]:
 
 LINES = [
     {"begin": {}, "about": {"workload": "git/gc", "resident": [1]}},
-    line("begin", {"share": 0.125}),
+    line("begin", {"share": 0.125, "merged": {"dentry": ["damon_region", "dentry"]}}),
     line("memory", [1.0, {"programs": 100, "slab": 10}, {"dentry": 8}]),
     accesses([ANON, FILE, SLAB_PAGE, TABLE, FREE, RESERVED, 0], [7, 6, 5, 4, 3, 2, 1]),
     {"data": "another thing"},
@@ -73,10 +73,9 @@ def test_lives_are_read_from_the_kernel_s_histograms(found: KernelObjects) -> No
     lives = {one.kind: one for one in found.lives}
     assert list(lives) == ["page cache", "kmalloc", "slab buffer_head", "slab dentry"]  # those of most bytes first
     heads = lives["slab buffer_head"]
-    # One page in eight was watched.
-    assert (heads.count, heads.sz_bytes, heads.mean_s) == (4 * 8, 416 * 8, pytest.approx(0.07525))
+    assert (heads.count, heads.sz_bytes, heads.mean_s) == (4, 416, pytest.approx(0.07525))
     assert heads.histogram == ((10, 1), (17, 3))
-    # A folio of eight pages is one object.
+    # A folio of eight pages is one object, and one page in eight was watched.
     assert lives["page cache"].sz_bytes == (2 + 8) * 4096 * 8
     assert lives["page cache"].mean_s == pytest.approx(0.06)
     assert found.mean_life_s("slab") == pytest.approx((4 * 0.07525 + 0.9) / 5)
@@ -139,9 +138,10 @@ def test_the_report_tells_and_draws_all_of_it(found: KernelObjects, tmp_path: Pa
     chart = objects(found)
     assert chart.title == "git/gc on guest"
     text = "\n".join(chart.text)
-    assert "measured in one page of 8" in text
+    assert "of the page cache one page of 8" in text
     assert "the kernel had no room for 3 objects" in text
     assert "75.2 ms" in text
+    assert "dentry is one cache with damon_region" in text
     assert [panel.title for panel in chart.panels] == ["memory", "lives", "accesses"]
     assert chart.numbers["lives"][0]["kind"] == "page cache"
     assert chart.table["share"].dropna().sum() == pytest.approx(1.0)
