@@ -34,7 +34,7 @@ SYNTHETIC = "dynamic_events"
 LOOK_S = 0.4
 # Counts of accesses are as large as the machine has pages, so they are sent more rarely.
 COUNT_S = 2.0
-# Addresses that a histogram has room for, used or not, at about 200 bytes of the kernel's memory each; two for each kind.
+# Addresses that a histogram has room for, used or not, at about 200 bytes of the kernel's memory each; a kind has two.
 # Most objects are at few addresses, one after the other, so all of them are watched; of pages only as many as fit.
 ROOM, PAGES_ROOM = 1 << 15, 1 << 13
 # A cache that never had so much is not told by its name.

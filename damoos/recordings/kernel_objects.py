@@ -168,11 +168,7 @@ def of_journal(lines: Iterable[Mapping[str, Any]], about: Mapping[str, Any]) -> 
         for name, size in used.items():
             caches[name] = caches.get(name, 0.0) + size / len(time_s)
     texts = told.get("lives", [{}])[-1]  # there is none if whoever recorded was killed
-    lives = [
-        one
-        for name, text in texts.items()
-        for one in _lives(kind := _KINDS[name], text, share if kind == PAGE_CACHE else 1.0)
-    ]
+    lives = [one for name, text in texts.items() for one in _lives(_KINDS[name], text, share)]
     accesses: dict[str, float] = {}
     for _, flags, counts in told.get("accesses", ()):
         of_pages = np.frombuffer(unpacked(flags), "<u8"), np.frombuffer(unpacked(counts), "<u4")
@@ -204,6 +200,7 @@ def _lives(kind: str, text: str, share: float) -> list[Lives]:
         lived, sized = sums.get(called, (0, 0))
         sums[called] = lived + int(life_us), sized + bytes_
     found = []
+    share = share if kind == PAGE_CACHE else 1.0
     for called, counts in classes.items():
         count, (life_us, sz_bytes) = sum(counts.values()), sums[called]
         found.append(
