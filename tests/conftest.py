@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import subprocess
 import sys
@@ -124,6 +126,14 @@ def guest_image() -> None:
         if os.environ.get("DAMOOS_REQUIRE_GUEST"):
             raise
         pytest.skip(f"no guests here: {error}")
+
+
+@contextlib.contextmanager
+def the_only_agent() -> Iterator[None]:
+    """No other process of these tests has an agent on this machine meanwhile: it has one at a time."""
+    with open(Path(tempfile.gettempdir()) / "damoos-tests-agent.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 # Slow ones first, so that with several processes (make test) none is left alone with one at the end. Files of kvm and

@@ -1,9 +1,12 @@
+from collections.abc import Iterator
+
 import pytest
 
 from damoos.machines.base import Machine
 from damoos.machines.catalog import machine as named
 from damoos.testing.contracts import MachineContract
 from damoos.testing.fake import FakeMachine
+from tests.conftest import the_only_agent
 
 
 class TestFake(MachineContract):
@@ -16,5 +19,6 @@ class TestFake(MachineContract):
 class TestLocal(MachineContract):
     @pytest.fixture(scope="class")
     @classmethod
-    def machine(cls) -> Machine:
-        return named("local")
+    def machine(cls) -> Iterator[Machine]:
+        with the_only_agent():
+            yield named("local")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from damoos.damon.interface import used_by_others
-from tests.conftest import damoos
+from tests.conftest import damoos, the_only_agent
 
 HOST_DAMON = Path("/sys/kernel/mm/damon/admin")
 RAYTRACE = ["tune", "--workload", "parsec3/raytrace"]
@@ -161,7 +161,8 @@ def test_wrong_machine_files(text: str, message: str, tmp_path: Path) -> None:
 def test_the_hosts_own_damon_is_refused_and_left_alone(tmp_path: Path) -> None:
     """Busy by somebody else, or not there at all: either way exit code 3 and nothing touched."""
     before = used_by_others()
-    done = damoos("tune", "--command", "true", "--machine", "local", "--results", tmp_path)
+    with the_only_agent():
+        done = damoos("tune", "--command", "true", "--machine", "local", "--results", tmp_path)
     assert done.returncode == 3
     assert ("in use on this machine by another program" in done.stderr) or ("has no DAMON" in done.stderr)
     assert used_by_others() == before

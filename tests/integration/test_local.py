@@ -23,15 +23,17 @@ from damoos.policies.base import NonePolicy
 from damoos.workloads.base import LiveWorkload, Load, Program, ProgramWorkload, Tuning
 from damoos.workloads.catalog import reading
 from damoos.workloads.metrics import Metric
+from tests.conftest import the_only_agent
 
 PLACE = machine("local")
 
 
 @pytest.fixture
 def session():
-    opened = PLACE.open()
-    yield opened
-    opened.close()
+    with the_only_agent():
+        opened = PLACE.open()
+        yield opened
+        opened.close()
 
 
 def program(*argv: str) -> ProgramWorkload:
