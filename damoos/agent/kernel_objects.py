@@ -12,17 +12,15 @@ include/trace/events/kmem.h, include/trace/events/filemap.h
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
 import threading
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from damoos.agent.access_counts import AccessCounts
+from damoos.agent.messages import Send, packed
 from damoos.agent.proc import PAGE
 from damoos.agent.undo import UndoLog
 from damoos.damon.files import append, read, write
@@ -40,7 +38,6 @@ ROOM, PAGES_ROOM = 1 << 15, 1 << 13
 # A cache that never had so much is not told by its name.
 _LEAST_BYTES = 1 << 16
 _CACHES = Path("/sys/kernel/slab")
-Send = Callable[[dict[str, Any]], None]
 
 
 class Kind(NamedTuple):
@@ -145,7 +142,7 @@ class KernelObjects:
         if self._counts and self._counts.is_on and now >= self._next_count:
             self._next_count = now + COUNT_S
             self._counts.stop()  # else what it takes to send them would be counted as well
-            self._tell("accesses", [now, _text(page_flags()), _text(self._counts.pages())])
+            self._tell("accesses", [now, packed(page_flags()), packed(self._counts.pages())])
             self._counts.start(by_page=True, of_programs=False)
 
     def stop(self) -> None:
@@ -167,11 +164,7 @@ class KernelObjects:
         return by_kind, {name: size for name, size in used.items() if size >= _LEAST_BYTES}
 
     def _tell(self, what: str, value: Any) -> None:
-        self._send({"event": "record", "objects": _text(json.dumps([what, value]).encode())})
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(zlib.compress(data, 1)).decode()
+        self._send({"event": "record", "objects": packed(json.dumps([what, value]).encode())})
 
 
 def _events(event: str, file: str) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 
 from damoos.agent import cgroup, proc
 from damoos.agent.memory import bring_back, room_bytes, swapped_ranges, without
+from damoos.agent.messages import Send
 from damoos.agent.meter import Meter
 from damoos.agent.metric_source import reading
-from damoos.agent.record import Recorder, Send
+from damoos.agent.record import Recorder
 from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.steering import KEYS, Steering
 from damoos.agent.swap import Swap

@@ -12,20 +12,19 @@ Documentation/trace/ftrace.rst (instances, trace_pipe_raw); kernel/trace/ring_bu
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import struct
 import threading
 import time
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from damoos.agent.access_counts import access_counts
 from damoos.agent.kernel_objects import KernelObjects
 from damoos.agent.memory import resident_blocks
+from damoos.agent.messages import Send, packed
 from damoos.agent.proc import PAGE
 from damoos.agent.undo import UndoLog
 from damoos.damon.files import read, write
@@ -45,7 +44,6 @@ LOOK_S = 0.5
 # time, so that the cost does not grow with the memory.
 COUNT_S, COUNT_SHARE = 0.5, 0.01
 COUNT_GROWTH = 0.05
-Send = Callable[[dict[str, Any]], None]
 
 
 def tracefs() -> Path | None:
@@ -157,10 +155,10 @@ class Recorder:
             self._objects.look(now)
         if self._pages and now >= self._next_pages:
             self._next_pages = now + LOOK_S
-            self._send({"event": "record", "pages": _packed(struct.pack("=d", now) + self._pages.pages())})
+            self._send({"event": "record", "pages": packed(struct.pack("=d", now) + self._pages.pages())})
         if pids and now >= self._next_count:
             counts = [resident_blocks(pid) for pid in pids]
-            self._send({"event": "record", "resident": _packed(json.dumps([now, counts]).encode())})
+            self._send({"event": "record", "resident": packed(json.dumps([now, counts]).encode())})
             spent_s = time.monotonic() - now
             # Rarer as time goes by, too, so that a long recording has no more of it than a short one.
             self._next_count = now + max(COUNT_S, spent_s / COUNT_SHARE, COUNT_GROWTH * (now - self._begun))
@@ -230,9 +228,4 @@ class Recorder:
             return
         self._left -= len(data)
         self.sent_bytes += len(data)
-        self._send({"event": "record", "data": _packed(data)})
-
-
-def _packed(data: bytes) -> str:
-    """At the quickest level: trace events hardly differ from one to the next, and the workload needs the CPU."""
-    return base64.b64encode(zlib.compress(data, 1)).decode()
+        self._send({"event": "record", "data": packed(data)})

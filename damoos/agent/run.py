@@ -14,9 +14,10 @@ from damoos.agent.access_counts import access_counts
 from damoos.agent.containers import Containers, MeterByRole
 from damoos.agent.folders import Folders
 from damoos.agent.machine_setup import drop_caches, set_aslr
+from damoos.agent.messages import Send
 from damoos.agent.meter import Meter
 from damoos.agent.programs import Program, Programs
-from damoos.agent.record import Recorder, Send
+from damoos.agent.record import Recorder
 from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.steering import Steering
 from damoos.agent.swap import Swap

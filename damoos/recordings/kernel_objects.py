@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, StringConstraints, TypeAdapter
 
 from damoos.common import user_file
 from damoos.common.atomic_file import fill
@@ -44,6 +46,8 @@ _PAGE_KINDS = (
     ("kernel code and data", 1 << 32),
 )
 _OTHER = "other pages of the kernel"
+# Nothing in a file is to steer a terminal.
+Name = Annotated[str, StringConstraints(pattern=r"^[ -~]*$")]
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class Lives:
         Upper end of a class in powers of two of microseconds, and how many lived so long: counted, not scaled.
     """
 
-    kind: str
+    kind: Name
     count: float
     sz_bytes: float
     mean_s: float
@@ -109,12 +113,12 @@ class KernelObjects:
     about: Mapping[str, Any]
     share: float
     lost: int
-    time_s: Sequence[float]
-    memory_bytes: Mapping[str, Sequence[float]]
-    cache_bytes: Mapping[str, float]
+    time_s: Annotated[Sequence[float], Field(min_length=1)]
+    memory_bytes: Mapping[Name, Sequence[float]]
+    cache_bytes: Mapping[Name, float]
     lives: Sequence[Lives]
-    accesses: Mapping[str, float]
-    merged: Mapping[str, Sequence[str]]
+    accesses: Mapping[Name, float]
+    merged: Mapping[Name, Sequence[Name]]
 
     @property
     def lives_df(self) -> pd.DataFrame:
@@ -252,21 +256,16 @@ def read(folder: Path) -> KernelObjects:
     ------
     ConfigError : there are none, or the file is of another form
     """
-    path, interrupted = folder / FILE_NAME, folder / files.JOURNAL
-    if not path.is_file():
-        lines = journal.lines(interrupted) if interrupted.is_file() else []
+    path = next((file for file in (folder / FILE_NAME, folder / files.JOURNAL) if file.is_file()), folder)
+    try:
+        if path.name == FILE_NAME:
+            return TypeAdapter(KernelObjects).validate_python(json.loads(user_file.read_bytes(path)))
+        lines = journal.lines(path) if path.name == files.JOURNAL else []
         # Whoever recorded was killed: all is there but the lives, which come at the end.
         if lines and (found := of_journal(lines, lines[0].get("about", {}))):
-            return found
-        raise ConfigError(f"{folder}: the kernel's objects were not watched: damoos record --kernel-objects")
-    try:
-        document = json.loads(user_file.read_bytes(path))
-        lives = [
-            Lives(**{**one, "histogram": tuple((int(power), int(count)) for power, count in one["histogram"])})
-            for one in document.pop("lives")
-        ]
-        return KernelObjects(**document, lives=lives)
+            return TypeAdapter(KernelObjects).validate_python(asdict(found))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
         raise ConfigError(f"{path}: not a file of kernel objects by 'damoos record'") from None
+    raise ConfigError(f"{folder}: the kernel's objects were not watched: damoos record --kernel-objects")

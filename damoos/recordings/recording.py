@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from damoos.common import html
+from damoos.common import html, user_file
 from damoos.damon.attrs import Attrs
 from damoos.errors import MeasurementError
 
@@ -145,8 +145,7 @@ class Recording:
         known |= {"operations": self.operations, "file": self.path, "length": f"{ended_s - begun_s:.1f} s"}
         known |= {"snapshots": self.nr_snapshots, "regions": f"{self.nr_regions.min()} to {self.nr_regions.max()}"}
         known["intervals"] = f"{self.attrs.sample_us} us samples, {self.attrs.aggr_us} us aggregations"
-        printable = {name: "".join(c if c.isprintable() else "?" for c in str(value)) for name, value in known.items()}
-        return {name: text for name, text in printable.items() if known[name] is not None}
+        return {name: user_file.printable(value) for name, value in known.items() if value is not None}
 
     def __repr__(self) -> str:
         """One line."""

@@ -34,7 +34,7 @@ class Axis:
     from_zero : bool
         Whether 0 is its end.
     is_log : bool
-        Whether ten times as much is as far everywhere; a terminal's bars stay as long as they are much.
+        Whether it is logarithmic, on pictures and pages; a terminal's bars are linear.
     """
 
     label: str

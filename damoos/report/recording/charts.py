@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from damoos.common import user_file
 from damoos.recordings.aggregations import Moments
 from damoos.recordings.heatmap import heatmap as heat_of
 from damoos.recordings.idle import idle_time as idle_time_of
@@ -24,8 +25,7 @@ _TIME = Axis("time since the recording began [s]", "time_s")
 
 def title(recording: Recording | KernelObjects) -> str:
     """Workload (and whether it is a model), machine, kernel, and how it ran, as far as the recording says."""
-    # A file may come from anybody: nothing in it is to steer a terminal.
-    known = {key: "".join(c if c.isprintable() else "?" for c in str(v)) for key, v in recording.about.items() if v}
+    known = {key: user_file.printable(value) for key, value in recording.about.items() if value}
     words = known.get("workload", "a recording of unknown origin")
     if known.get("variant") == "model":
         words += " (model)"

@@ -37,34 +37,35 @@ def objects(found: KernelObjects) -> Chart:
         axis = Axis("objects that were allocated and freed", "kind", [one.kind for one in shown])
         bars = Bars("mean life", [{"mean": one.mean_s * 1e3} for one in shown])
         panels.append(Panel(axis, Axis("mean life [ms]", "life_ms", is_log=True), [bars], "lives"))
-    accesses = {kind: count for kind, count in found.accesses.items() if count}
-    if accesses:
-        total = sum(accesses.values())
-        axis = Axis("what was accessed", "kind", list(accesses))
-        bars = Bars("accesses", [{"mean": count / total} for count in accesses.values()])
+    total = sum(found.accesses.values())
+    accessed = {kind: count / total for kind, count in found.accesses.items() if count}
+    if accessed:
+        axis = Axis("what was accessed", "kind", list(accessed))
+        bars = Bars("accesses", [{"mean": share} for share in accessed.values()])
         panels.append(
             Panel(axis, Axis("share of accesses", "share", is_share=True, from_zero=True), [bars], "accesses")
         )
-    return Chart(title=title(found), panels=panels, text=_text(found, accesses), numbers=_numbers(found))
+    return Chart(title=title(found), panels=panels, text=_text(found, accessed), numbers=_numbers(found))
 
 
-def _text(found: KernelObjects, accesses: Mapping[str, float]) -> list[str]:
+def _text(found: KernelObjects, accessed: Mapping[str, float]) -> list[str]:
     lines = ["memory of the machine, mean over time (and the most):"]
     for kind, sizes in found.memory_bytes.items():
         lines.append(f"  {kind:<24} {show_bytes(float(np.mean(sizes))):>10} {show_bytes(max(sizes)):>10}")
     lines.append("slab caches with the most bytes in use, mean over time:")
     lines += [f"  {name:<24} {show_bytes(size):>10}" for name, size in list(found.cache_bytes.items())[:_SHOWN]]
-    part = "" if found.share == 1 else f", of the page cache one page of {1 / found.share:.0f}"
-    lines.append(f"objects that were allocated and freed{part}: bytes, number, mean life, median, 90 %")
+    part = "" if found.share == 1 else f" (of the page cache one page of {1 / found.share:.0f} was watched)"
+    lines.append(
+        f"objects that were allocated and freed{part}: bytes, number, mean life, median life, 90 % lived at most"
+    )
     lines += [_life(one) for one in found.lives[:_SHOWN]] or ["  none"]
     names = [one.kind.partition("slab ")[2] for one in found.lives[:_SHOWN]]
     lines += [f"  {name} is one cache with {_others(name, found)}" for name in names if name in found.merged]
     if found.lost:
         lines.append(f"the kernel had no room for {show_count(found.lost, 'object')}, whose lives are left out")
-    if accesses:
+    if accessed:
         lines.append("accesses, by what the page was:")
-        total = sum(accesses.values())
-        lines += [f"  {kind:<24} {count / total:>10.1%}" for kind, count in accesses.items()]
+        lines += [f"  {kind:<24} {share:>10.1%}" for kind, share in accessed.items()]
     else:
         lines.append("accesses are not counted on this machine (count_accesses in its file)")
     return lines

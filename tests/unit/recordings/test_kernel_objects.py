@@ -124,6 +124,26 @@ def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
         kernel_objects.read(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"time_s": []},
+        {"memory_bytes": 3},
+        {"cache_bytes": {"\x1b[2J": 1.0}},
+        {"merged": {"dentry": ["\x1b]0;title\x07"]}},
+        {"lives": [{"kind": "a\nb", "count": 1, "sz_bytes": 1, "mean_s": 1, "histogram": [[1, 1]]}]},
+        {"share": "some"},
+    ],
+)
+def test_one_with_wrong_values_or_signs_that_steer_a_terminal_is_refused(
+    found: KernelObjects, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    path = kernel_objects.write(found, tmp_path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(ConfigError, match="not a file of kernel objects by 'damoos record'"):
+        kernel_objects.read(tmp_path)
+
+
 def test_of_a_recording_that_was_killed_all_but_the_lives_is_there(tmp_path: Path) -> None:
     journal = tmp_path / files.JOURNAL
     journal.write_text("".join(json.dumps(one) + "\n" for one in LINES[:-2]) + '{"cut')
