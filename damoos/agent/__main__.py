@@ -42,6 +42,8 @@ from damoos.damon.kdamond import DAMON_STAT
 
 Call = dict[str, Any]
 LOOK = "look"
+# The name of what is in service, where a controller keeps one thing only.
+SERVICE = "service"
 BEAT_S = 2.0
 # The longest line of a controller's; a call has a few KiB.
 LINE_BYTES = 16 << 20
@@ -135,7 +137,7 @@ class Agent:
         self._swap: Swap | None = None
         self._folders = Folders(log, self._interrupted)
         self._live: Live | None = None
-        self._service: Service | None = None
+        self._services: dict[str, Service] = {}
         self._damon_stat = damon_stat.readings()
 
     def facts(self) -> dict[str, Any]:
@@ -214,52 +216,61 @@ class Agent:
             self._live = Live(spec["pid"], self._log, self._swap, self._interrupted, self._link.send)
         return self._live.observe(spec)
 
-    def apply(self, **spec: Any) -> dict[str, Any]:
-        """Put schemes on a process and keep them there until `stop`."""
-        if self._service:
-            raise errors.MachineBusy("this agent keeps a scheme on a process already")
-        self._service = Service(spec, self._log, self._folders)
-        return {"pid": self._service.pid, "started": self._service.started, "accepted": self._service.accepted}
+    def apply(self, service: str = SERVICE, **spec: Any) -> dict[str, Any]:
+        """Put a policy on processes and keep it there until `stop`; several by their names."""
+        if service in self._services:
+            raise errors.MachineBusy(f"this agent keeps a policy by the name '{service}' already")
+        with_scheme = [other for other, kept in self._services.items() if kept.has_scheme]
+        if spec["context"] is not None and with_scheme:
+            raise errors.MachineBusy(
+                f"'{with_scheme[0]}' has DAMON on this machine, and damoos keeps one kdamond at a time; stop that first"
+            )
+        kept = self._services[service] = Service(spec, self._log, service, self._interrupted)
+        return {"pid": kept.pid, "started": kept.started, "accepted": kept.accepted}
 
-    def commit(self, context: dict[str, Any]) -> dict[str, str]:
+    def _kept(self, service: str) -> Service:
+        if service not in self._services:
+            raise errors.MachineError(f"no policy '{service}' is in service")
+        return self._services[service]
+
+    def commit(self, context: dict[str, Any], service: str = SERVICE) -> dict[str, str]:
         """Change the schemes of `apply` without ending what runs under them."""
-        if not self._service:
-            raise errors.MachineError("no scheme is in service, so there is none to change")
-        return self._service.commit(context)
+        return self._kept(service).commit(context)
 
-    def status(self) -> dict[str, Any]:
+    def status(self, service: str = SERVICE) -> dict[str, Any]:
         """State of what `apply` started; ``in_service`` tells whether it was this agent that did."""
-        if not self._service:
+        if service not in self._services:
             return {"in_service": False, "alive": False}
-        return {"in_service": True, **self._service.status()}
+        return {"in_service": True, **self._services[service].status()}
 
-    def renew(self) -> bool:
-        """Put the schemes of `apply` on its process again; False if it was another agent that applied them."""
-        if not self._service:
+    def renew(self, service: str = SERVICE) -> bool:
+        """Put the policy of `apply` on its processes again; False if it was another agent that applied it."""
+        if service not in self._services:
             return False
-        self._service.renew()
+        self._services[service].renew()
         return True
 
-    def pid_in(self, path: str) -> int:
-        """The process id that a file of this machine holds."""
-        try:
-            return int(Path(path).read_text().split()[0])
-        except (OSError, ValueError, IndexError) as error:
-            raise errors.MachineError(f"{path} holds no process id: {error}") from None
+    def pause(self, service: str = SERVICE) -> None:
+        """Have the policy of `apply` do nothing for a while."""
+        self._kept(service).pause()
 
-    def regions(self) -> list[tuple[int, int, int, int]]:
+    def resume(self, service: str = SERVICE) -> None:
+        """Have it do again what it did before `pause`."""
+        self._kept(service).resume()
+
+    def regions(self, service: str = SERVICE) -> list[tuple[int, int, int, int]]:
         """Regions that the schemes of `apply` match now."""
-        return self._service.regions() if self._service else []
+        return self._services[service].regions() if service in self._services else []
 
-    def stop(self) -> None:
+    def stop(self, service: str = SERVICE) -> None:
         """Undo `apply`."""
-        if self._service:
-            self._service.stop()
-            self._service = None
+        if kept := self._services.pop(service, None):
+            kept.stop()
 
     def bye(self) -> list[str]:
         """Undo everything; the last call."""
-        self.stop()
+        for name in list(self._services):
+            self.stop(name)
         if self._live:
             self._live.end()
             self._live = None

@@ -31,14 +31,19 @@ def children(pid: int) -> list[int]:
     try:
         threads = os.listdir(f"/proc/{pid}/task")
         if len(threads) > _MANY_THREADS:
-            return [int(name) for name in os.listdir("/proc") if name.isdigit() and _parent(name) == pid]
+            return [other for other in all_pids() if _parent(other) == pid]
         files = [Path(f"/proc/{pid}/task/{thread}/children") for thread in threads]
         return [int(word) for file in files for word in file.read_text().split()]
     except OSError:
         return []  # ended between the two looks, or a kernel without CONFIG_PROC_CHILDREN
 
 
-def _parent(pid: str) -> int:
+def all_pids() -> list[int]:
+    """Process ids of everything that runs, kernel threads among them."""
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _parent(pid: int) -> int:
     status = _status(pid)
     return int(status[1]) if status else 0
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from damoos.agent.record import Recorder
 from damoos.agent.undo import UndoLog
 from damoos.damon.interface import kdamond
 from damoos.damon.scheme import Context, located
-from damoos.errors import MachineError, MeasurementError, nearest
+from damoos.errors import MachineError, MeasurementError, UnsupportedError, nearest
 
 # A short-lived helper of a build script is not worth a monitoring target of its own.
 MIN_TARGET_RSS_BYTES = 1 << 20
@@ -45,6 +46,7 @@ class SchemeOnProcess:
         self._log = log
         self._mark = len(log)
         self._targets: list[int] = []
+        self._group_path = "/"
         self._seen: set[int] = set()
         self._stand_in: subprocess.Popen[bytes] | None = None
         self.restarts = 0
@@ -76,10 +78,17 @@ class SchemeOnProcess:
         if self._stand_in:
             self._stand_in.wait()
 
-    def start(self, pid: int) -> dict[str, str]:
-        """Watch a process from now on; returns what the kernel accepted."""
-        self._targets = [pid]
-        self._context = located(self._context, cgroup.path_of(pid), span)
+    def start(self, *pids: int, group_path: str = "") -> dict[str, str]:
+        """Watch processes from now on; returns what the kernel accepted.
+
+        Parameters
+        ----------
+        group_path : str
+            Their cgroup, as the kernel writes it; empty for that of the first.
+        """
+        self._targets = list(pids)
+        self._group_path = group_path or cgroup.path_of(pids[0])
+        self._context = located(self._context, self._group_path, span)
         self.kdamond.configure(self._context, self._targets)
         if self._recorder:
             self._recorder.start()
@@ -88,11 +97,43 @@ class SchemeOnProcess:
 
     def commit(self, context: Context) -> dict[str, str]:
         """Change the schemes, and what the context says beside them, of the running kdamond."""
-        context = located(context, cgroup.path_of(self._targets[0]), span)
+        context = located(context, self._group_path, span)
         self.kdamond.configure(context, self._alive_or_stand_in(self._targets))
         self.kdamond.commit()
         self._context = context
         return self.kdamond.accepted()
+
+    def pause(self) -> None:
+        """Have the schemes do nothing, while their kdamond goes on watching: no age is lost.
+
+        Raises
+        ------
+        UnsupportedError : a module's scheme can only be taken off
+        """
+        context = self._context
+        if context.module:
+            raise UnsupportedError(f"the scheme of {context.module.name} cannot be paused")
+        watching = (replace(scheme, action="stat", target_nid=None, dests=()) for scheme in context.schemes)
+        self.commit(replace(context, schemes=tuple(watching)))
+        self._context = context
+
+    def resume(self) -> None:
+        """Have the schemes do again what they did before `pause`."""
+        self.commit(self._context)
+
+    def changed_by_others(self) -> str:
+        """What shows that somebody else has changed or ended the kdamond; empty if nothing does.
+
+        It ends by itself only when all processes that it watches have ended.
+        """
+        if self.kdamond.is_on():
+            return self.kdamond.changed_by_others()
+        watched = self.operations == "paddr" or any(map(proc.rss_bytes, self._targets))
+        return "the kdamond was switched off" if watched else ""
+
+    def leave(self) -> None:
+        """Leave the kdamond to whoever has changed it."""
+        self._log.forget("kdamond")
 
     def feed(self, measured: Callable[[], Mapping[str, float]]) -> None:
         """Tell goals that are fed what their metrics are now; at most once in `FEED_S`.

@@ -1,170 +1,224 @@
-"""A policy kept on a process that damoos does not wait for: what ``damoos apply`` holds until ``damoos stop``."""
+"""A policy in service: kept on processes that damoos does not wait for, from ``damoos apply`` until ``damoos stop``."""
 
 from __future__ import annotations
 
-import contextlib
-import os
+import math
 import subprocess
-import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from damoos.agent import cgroup, children, proc
+from damoos.agent import cgroup, children, memcg, proc
 from damoos.agent.folders import Folders
-from damoos.agent.schemes import SchemeOnProcess
-from damoos.agent.steering import KEYS, Steering
+from damoos.agent.metric_source import reading
+from damoos.agent.policy_on_processes import PolicyOnProcesses
+from damoos.agent.process_sets import ProgramProcesses, process_set
+from damoos.agent.steering import KEYS
+from damoos.agent.swap import compressed_bytes, used_bytes, written_bytes
 from damoos.agent.undo import UndoLog
-from damoos.damon.damo_json import context_from_json
-from damoos.errors import DamoosError, MachineError
+from damoos.errors import MeasurementError
 
-# A rule is asked at least so often when its next decision is due.
-_TICK_S = 1.0
+# Of the machine, where there is no group whose own they could be.
+_MACHINE_COUNTERS = ("pswpin", "pswpout", "pgmajfault")
 
 
 class Service:
-    """A process, started here or running already, with a policy on it.
+    """A policy on some processes, started here or running already.
+
+    If all processes of a set that lasts end, the policy is taken off, and put on those that come in their place. If
+    somebody else changes what the policy has set, it stands down: all but what they changed is taken back, for good.
 
     Parameters
     ----------
     spec : dict
-        ``context`` (damo's JSON, or None), the keys of `damoos.agent.steering`, and either ``pid`` or ``argv`` with
-        ``env``, ``setup`` and ``stdin``. ``started``, of an earlier ``apply``, says which process had that pid then.
+        ``context`` (damo's JSON, or None), the keys of `damoos.agent.steering`, and either ``on`` (see
+        `damoos.agent.process_sets`) or ``argv`` with ``env``, ``setup`` and ``stdin``. ``metrics``, if any, are read
+        with each status: a list of name, and source, argv and key of a `reading`.
+    log : UndoLog
+        Of all of this machine.
+    name : str
+        Tells its changes from those of others on the list.
+    interrupted : callable
+        Says whether the controller has vanished.
 
     Raises
     ------
-    MachineError : there is no such process, or another one has its id now
-    UnsupportedError : the kernel lacks what the policy needs, or others are in the process's cgroup
+    MachineError : there are no such processes
+    UnsupportedError : the kernel lacks what the policy needs, or others are in the processes' cgroup
     """
 
-    def __init__(self, spec: dict[str, Any], log: UndoLog, folders: Folders) -> None:
-        filled = None if spec.get("pid") else folders.prepare(spec.get("setup", ()), spec["env"])
-        self._log = log
-        self._mark = len(log)
-        self._folder = Path() if spec.get("pid") else folders.new(filled)
+    def __init__(self, spec: dict[str, Any], log: UndoLog, name: str, interrupted: Callable[[], bool]) -> None:
+        self._spec = spec
+        self._whole_log, self._log, self._name = log, log.part(name), name
         self._child: subprocess.Popen[bytes] | None = None
         self._start = time.monotonic()
-        # The rule's own thread and the calls of whoever asks for the status change the same scheme.
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._failure: Exception | None = None
-        self._is_steered = any(spec.get(key) for key in KEYS)
-        self.pid = int(spec["pid"]) if spec.get("pid") else self._spawn(spec)
-        if not os.path.exists(f"/proc/{self.pid}"):
-            raise MachineError(f"there is no process {self.pid} on this machine")
-        self.started = proc.start_ticks(self.pid)
-        if spec.get("started", self.started) != self.started:
-            raise MachineError(f"process {self.pid} has ended, and another one has its id now")
-        document = spec["context"]
-        self._context = None if document is None else context_from_json(document)
-        self._scheme: SchemeOnProcess | None = None
-        self._ends = contextlib.ExitStack()
-        self.accepted: dict[str, str] = {}
+        self._policy: PolicyOnProcesses | None = None
+        self._changed: list[str] = []
+        self._restarts = 0
         try:
-            self._steering = Steering.of_process(spec, self.pid, log)
-            self._ends.callback(self._steering.end)
-            self._put()
-            self._steering.begin(self._scheme)
+            on = spec.get("on")
+            self._processes = process_set(on) if on else ProgramProcesses(self._spawn(Folders(self._log, interrupted)))
+            if self._processes.pids():
+                self._put_on()
         except BaseException:
             self.stop()
             raise
-        if spec.get("controller"):
-            self._thread = threading.Thread(target=self._follow_rule, daemon=True)
-            self._thread.start()
 
-    def _put(self) -> None:
-        """Bring the schemes into force, if there are any."""
-        if self._context is not None:
-            self._scheme = SchemeOnProcess(self._context, self._log)
-            self._scheme.__enter__()
-            self.accepted = self._scheme.start(self.pid)
-
-    def _spawn(self, spec: dict[str, Any]) -> int:
+    def _spawn(self, folders: Folders) -> int:
+        spec = self._spec
+        folder = folders.new(folders.prepare(spec.get("setup", ()), spec["env"]))
+        is_steered = any(spec.get(key) for key in KEYS)
+        group = cgroup.make_cgroup(self._log) if is_steered and cgroup.usable() else None
         stdin = Path(spec["stdin"]) if spec.get("stdin") else None
-        group = cgroup.make_cgroup(self._log) if self._is_steered and cgroup.usable() else None
-        self._child = children.spawn(spec["argv"], spec["env"], self._log, self._folder, stdin, group=group)
+        self._child = children.spawn(spec["argv"], spec["env"], self._log, folder, stdin, group=group)
         return self._child.pid
 
-    def _follow_rule(self) -> None:
-        pause_s = 0.0
-        while not self._ended.wait(pause_s):
-            with self._lock:
-                try:
-                    pause_s = min(max(self._steering.step(), 0.0), _TICK_S)
-                except (DamoosError, OSError) as error:
-                    self._failure = error  # `status` tells, and says whether the process has ended
-                    return
+    def _put_on(self) -> None:
+        self._policy = PolicyOnProcesses(self._spec, self._processes, self._whole_log, self._name)
+
+    def _take_off(self) -> None:
+        policy, self._policy = self._policy, None
+        if policy:
+            policy.take_off()
+
+    @property
+    def pid(self) -> int:
+        """The first process; 0 where there is none at the moment."""
+        return next(iter(self._processes.pids()), 0)
+
+    @property
+    def started(self) -> int | None:
+        """When the program began, see `proc.start_ticks`; None for a set that lasts."""
+        return self._processes.started if isinstance(self._processes, ProgramProcesses) else None
+
+    @property
+    def accepted(self) -> dict[str, str]:
+        """What the kernel has made of the schemes; empty without, and while there are no processes."""
+        return self._policy.accepted if self._policy else {}
+
+    @property
+    def has_scheme(self) -> bool:
+        """Whether it needs a kdamond."""
+        return self._spec["context"] is not None
 
     def status(self) -> dict[str, Any]:
-        """How the process and its policy are doing; also takes new children under the scheme."""
+        """How the processes and the policy are doing; also takes new processes under the policy.
+
+        Returns
+        -------
+        dict
+            ``pid`` (the first), ``nr_processes``, ``alive`` (whether there is, or may come, anything to be on),
+            ``for_s``, ``in_force``, ``paused``, ``changed`` (what somebody else has changed, in words), ``restarts``
+            (how often processes have come in the place of others), what `PolicyOnProcesses.told` has, and, with
+            processes, ``reading`` (see `_read`).
+        """
         ended = self._child.poll() if self._child else None
-        pids = proc.descendants(self.pid)
-        alive = bool(pids) and ended is None
-        state = {"pid": self.pid, "alive": alive, "for_s": time.monotonic() - self._start, "in_force": False}
-        if alive:
-            with self._lock:  # DAMON refuses to tell anything of a kdamond (EBUSY) while another task uses its files
-                state |= self._in_force(pids)
-        return state
+        pids = [] if ended is not None else self._alive()
+        state: dict[str, Any] = {"in_force": False}
+        if not self._changed and (pids or self._processes.lasts):
+            self._follow(pids)
+        if pids and self._policy:
+            state |= self._policy.told(pids)
+        return {
+            **state,
+            "pid": pids[0] if pids else 0,
+            "nr_processes": len(pids),
+            "rss_bytes": sum(map(proc.rss_bytes, pids)),
+            "alive": ended is None and (bool(pids) or self._processes.lasts),
+            "for_s": time.monotonic() - self._start,
+            "paused": bool(self._policy and self._policy.is_paused),
+            "changed": self._changed,
+            "restarts": self._restarts,
+            **({"reading": self._read(pids)} if pids else {}),
+        }
 
-    def _is_on(self) -> bool:
-        """Whether the kdamond runs, if there is to be one, and the rule is followed, if there is one."""
-        return self._failure is None and (self._scheme is None or self._scheme.kdamond.is_on())
+    def _alive(self) -> list[int]:
+        """The processes; none if all of them have ended, also while nobody has asked how."""
+        pids = self._processes.pids()
+        return pids if any(map(proc.rss_bytes, pids)) else []
 
-    def _in_force(self, pids: list[int]) -> dict[str, Any]:
-        if not self._is_on():
-            return {}
-        try:
-            return self._told(pids)
-        except DamoosError:
-            if self._is_on():
-                raise
-            return {}  # the kdamond has ended in the middle of it
+    def _follow(self, pids: list[int]) -> None:
+        """Stand down if somebody else has changed what the policy set; else go where the processes go."""
+        policy = self._policy
+        if policy and self._processes.lasts and (not pids or policy.is_of_another_group):
+            self._take_off()
+        elif policy and (changed := policy.changed_by_others()) and self._alive():
+            self._changed = changed
+            policy.leave()
+            self._take_off()
+        elif not policy and self._processes.lasts and pids:
+            self._put_on()
+            self._restarts += 1
 
-    def _told(self, pids: list[int]) -> dict[str, Any]:
-        rss_bytes = sum(map(proc.rss_bytes, pids))
-        state: dict[str, Any] = {"rss_bytes": rss_bytes, "in_force": True, "damos": []}
-        if rule := self._steering.result().get("controller"):
-            last = rule["decisions"][-1] if rule["decisions"] else ()
-            state["rule"] = {"cpu_s": rule["cpu_s"], **dict(zip(rule["columns"], last))}
-        if self._scheme:
-            self._scheme.follow(pids)
-            self._scheme.feed(lambda: {"rss_bytes": rss_bytes})
-            state["damos"] = [scheme.as_dict() for scheme in self._scheme.kdamond.stats()]
-            state["effective_bytes"] = self._scheme.kdamond.effective_bytes()
-        return state
+    def _read(self, pids: list[int]) -> dict[str, Any]:
+        """What a guard judges by, as it is now.
+
+        Returns
+        -------
+        dict
+            ``at_s`` (monotonic), ``is_group`` (whether it is of a group of their own, and not of the whole machine),
+            ``psi_us`` and ``counters`` (so far), ``memory_bytes`` (what is charged to the group), ``swap_bytes`` (of
+            the processes), ``compressed_bytes`` (what that takes in zram and zswap), each None where the kernel does
+            not tell; ``metrics`` (values by name) and ``missing`` (why a metric has none, by its name).
+        """
+        group = self._processes.group
+        stat = memcg.numbers(group / "memory.stat") if group else {}
+        faults = {"pgmajfault": stat[memcg.MAJOR_FAULTS]} if memcg.MAJOR_FAULTS in stat else {}
+        counters = proc.vmstat(_MACHINE_COUNTERS) | memcg.counts(group) | faults
+        metrics, missing = {}, {}
+        for name, *source in self._spec.get("metrics", ()):
+            try:
+                metrics[name] = reading(*source)
+            except MeasurementError as error:
+                missing[name] = str(error)
+        return {
+            "at_s": time.monotonic(),
+            "is_group": group is not None,
+            "psi_us": cgroup.pressure(group),
+            "counters": counters | {"swap_written_bytes": written_bytes()},
+            "memory_bytes": _told(memcg.number(group and group / "memory.current")),
+            "swap_bytes": sum(map(proc.swapped_bytes, pids)),
+            "compressed_bytes": _told(compressed_bytes(pids, None, used_bytes())),
+            "metrics": metrics,
+            "missing": missing,
+        }
+
+    def pause(self) -> None:
+        """Have the policy do nothing for a while."""
+        if self._policy:
+            self._policy.pause()
+
+    def resume(self) -> None:
+        """Have it do again what it did before `pause`."""
+        if self._policy:
+            self._policy.resume()
+
+    def renew(self) -> None:
+        """Put the policy on anew, whose kdamond or rule has ended; the processes go on meanwhile."""
+        self._take_off()
+        if self._processes.pids():
+            self._put_on()
 
     def commit(self, document: dict[str, Any]) -> dict[str, str]:
         """Put other schemes in the place of those in force, online; returns what the kernel accepted."""
-        if not self._scheme:
-            raise MachineError("what is in service has no scheme to change")
-        self._context = context_from_json(document)
-        with self._lock:
-            return self._scheme.commit(self._context)
-
-    def renew(self) -> None:
-        """Put the schemes on the process again, whose kdamond has ended; the process goes on meanwhile."""
-        with self._lock:
-            if self._scheme:
-                self._scheme.__exit__()
-            self._put()
-            self._steering.begin(self._scheme)
-            self._failure = None
-        if self._thread and not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._follow_rule, daemon=True)
-            self._thread.start()
+        self._spec = {**self._spec, "context": document}
+        return self._policy.commit(document) if self._policy else {}
 
     def regions(self) -> list[tuple[int, int, int, int]]:
         """Regions that the schemes match now: (start, end, nr_accesses, age in aggregation intervals)."""
-        with self._lock:
-            return self._scheme.kdamond.regions() if self._scheme else []
+        return self._policy.regions() if self._policy else []
 
     def stop(self) -> None:
-        """Take the policy off; a process that was started here ends, one that was found goes on."""
-        self._ended.set()
-        if self._thread:
-            self._thread.join()
-        self._ends.close()
-        self._log.restore(keep=self._mark)
-        if self._child:
-            self._child.wait()
+        """Take the policy off; a process that was started here ends, those that were found go on."""
+        try:
+            self._take_off()
+        finally:
+            self._log.restore()
+            if self._child:
+                self._child.wait()
+
+
+def _told(value: float) -> int | None:
+    """A number of bytes; None for what is not told, which JSON has no number for."""
+    return int(value) if math.isfinite(value) else None

@@ -71,19 +71,33 @@ class Steering:
 
         Raises
         ------
-        UnsupportedError : other processes are in its group, too, and what is asked for is of a group
+        UnsupportedError : see `of_running`
+        """
+        inside = cgroup.path_of(pid)
+        return cls.of_running(spec, cgroup.own_group(pid), f"process {pid} is in the cgroup {inside} with others", log)
+
+    @classmethod
+    def of_running(cls, spec: Mapping[str, Any], group: Path | None, why_none: str, log: UndoLog) -> Steering:
+        """The same on processes that run already.
+
+        Parameters
+        ----------
+        why_none : str
+            Why they have no group to themselves, for whoever reads the error.
+
+        Raises
+        ------
+        UnsupportedError : they have none, and what is asked for is of a group
         """
         if spec.get("interleave"):
             raise UnsupportedError(
-                f"process {pid} has chosen where its pages go when it started; interleaving is for programs that start"
-                " under it, in tune and evaluate"
+                "a running process has chosen where its pages go when it started; interleaving is for programs that"
+                " start under it, in tune and evaluate"
             )
-        group = cgroup.own_group(pid)
         if group is None and any(map(spec.get, _OF_GROUPS)):
-            inside = cgroup.path_of(pid)
             raise UnsupportedError(
-                f"process {pid} is in the cgroup {inside} with others, and this policy steers all of a cgroup; start it"
-                " in one of its own, for example by 'systemd-run --scope'"
+                f"{why_none}, and this policy steers all of a cgroup; start it in one of its own, for example by"
+                " 'systemd-run --scope'"
             )
         return cls(spec, group, log)
 

@@ -8,6 +8,7 @@ of them.
 from __future__ import annotations
 
 import contextlib
+import copy
 import ctypes
 import json
 import os
@@ -48,21 +49,31 @@ class UndoLog:
     def __init__(self, path: Path, root: Path = Path("/")) -> None:
         self._path = path
         self._root = root
+        self._owner = ""
         self._entries: list[Entry] = []
         self.load()
         self._left_behind = list(self._entries)
 
+    def part(self, owner: str) -> UndoLog:
+        """The changes of one of several owners on the same list: what it undoes and counts are its own only."""
+        part = copy.copy(self)
+        part._owner = owner
+        return part
+
     def __bool__(self) -> bool:
         """Whether anything is left to undo."""
-        return bool(self._entries)
+        return bool(self._own())
+
+    def _own(self) -> list[Entry]:
+        return [entry for entry in self._entries if not self._owner or entry.get("owner") == self._owner]
 
     def load(self) -> None:
         """Read the list anew, after another process has written it."""
         try:
             with open(os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW)) as file:
-                self._entries = json.load(file)
+                self._entries[:] = json.load(file)
         except FileNotFoundError:
-            self._entries = []
+            self._entries.clear()
         except (OSError, ValueError) as error:
             raise MachineError(
                 f"{self._path}, the list of what damoos has to undo here, cannot be read: {error};"
@@ -71,22 +82,42 @@ class UndoLog:
 
     def record(self, kind: str, **what: Any) -> None:
         """Note a change before it is made. ``kind`` names one of the ``_undo_*`` functions below."""
-        self._entries.append({"kind": kind, **what})
+        self._entries.append({"kind": kind, **what, **({"owner": self._owner} if self._owner else {})})
         self._save()
 
     def forget(self, kind: str, **what: Any) -> None:
         """Take a change off the list that there is nothing left of to undo: a process that has ended, say."""
-        known = {"kind": kind, **what}.items()
-        self._entries = [entry for entry in self._entries if not known <= entry.items()]
+        known, own = {"kind": kind, **what}, self._own()
+        self._entries[:] = [
+            entry
+            for entry in self._entries
+            if entry not in own or any(entry.get(name, known) != value for name, value in known.items())
+        ]
         self._save()
 
     def set_file(self, path: Path, value: object) -> None:
-        """Write a kernel file whose present content is to come back; no change, no entry."""
+        """Write a kernel file whose present content is to come back; no change, no entry.
+
+        If somebody else changes it meanwhile, theirs stays: see `changed_by_others`.
+        """
         former = chosen(path.read_text().strip())
         if former == str(value):
             return
         self.record("file", path=str(path), value=former)
+        entry = self._entries[-1]
         write(path, value)
+        entry["set"] = chosen(path.read_text().strip())  # as the kernel has it, in whole pages, say
+        self._save()
+
+    def changed_by_others(self, keep: int = 0) -> list[str]:
+        """Files of `set_file`, but for the first ``keep`` changes, that hold something else now, in words."""
+        changed = []
+        latest = {entry["path"]: entry for entry in self._own()[keep:] if "set" in entry}
+        for path, entry in latest.items():
+            now = _content(Path(path))
+            if now not in (None, entry["set"]):
+                changed.append(f"{path} is '{now}', which damoos had set to '{entry['set']}'")
+        return changed
 
     def undo(self, keep: int = 0) -> list[str]:
         """Take changes back, last first, but for the first ``keep``. Goes on after a failure.
@@ -95,7 +126,7 @@ class UndoLog:
         -------
         list of str : what could not be undone; it stays on the list
         """
-        return self._undo(self._entries[keep:])
+        return self._undo(self._own()[keep:])
 
     def restore(self, keep: int = 0) -> None:
         """`undo`, for callers that go on working on the machine.
@@ -122,7 +153,7 @@ class UndoLog:
 
     def __len__(self) -> int:
         """Number of changes that are in force."""
-        return len(self._entries)
+        return len(self._own())
 
     def _those_left(self) -> list[Entry]:
         return [entry for entry in self._entries if any(entry is left for left in self._left_behind)]
@@ -157,7 +188,8 @@ class UndoLog:
 
 def _shown(entry: Entry) -> str:
     """An entry as people read it: ``file path=/proc/sys/vm/swappiness value=60``."""
-    return " ".join([entry["kind"], *(f"{name}={value}" for name, value in entry.items() if name != "kind")])
+    words = (f"{name}={value}" for name, value in entry.items() if name not in ("kind", "set", "owner"))
+    return " ".join([entry["kind"], *words])
 
 
 def chosen(text: str) -> str:
@@ -183,8 +215,17 @@ def kill_cgroup(path: Path) -> None:
             time.sleep(0.02)
 
 
+def _content(path: Path) -> str | None:
+    """The value of a file; None where it is gone, with its module or its group."""
+    try:
+        return chosen(path.read_text().strip())
+    except FileNotFoundError:
+        return None
+
+
 def _undo_file(entry: Entry, root: Path) -> None:
-    if os.path.exists(entry["path"]):  # else its module is gone, with the value
+    now = _content(Path(entry["path"]))
+    if now is not None and now == entry.get("set", now):  # else somebody else has changed it, and theirs stays
         write(Path(entry["path"]), entry["value"])
 
 

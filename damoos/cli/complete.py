@@ -90,6 +90,17 @@ def studies_and_sweeps(context: typer.Context, incomplete: str) -> list[str]:
     return sorted(studies(context, incomplete) + sweeps(context, incomplete))
 
 
+def served(context: typer.Context, incomplete: str) -> list[str]:
+    """What is in service from the results folder, or was and failed."""
+    folder = Path(context.params.get("results") or "results") / "service"
+    return _fitting((file.stem for end in ("json", "state") for file in folder.glob(f"*/[!.]*.{end}")), incomplete)
+
+
+def served_or_sweeps(context: typer.Context, incomplete: str) -> list[str]:
+    """Both."""
+    return sorted(served(context, incomplete) + sweeps(context, incomplete))
+
+
 def recordings(context: typer.Context, incomplete: str) -> list[str]:
     """Recordings of the results folder, those of killed runs among them."""
     return _fitting((folder.name for folder in _folders(context, "recording.*")), incomplete)

@@ -46,8 +46,8 @@ TASKS = (
     ),
     Task(
         "Put into service",
-        ("apply", "stop"),
-        "damoos apply parsec3-raytrace-guest-1 --pid 4711",
+        ("apply", "status", "stop"),
+        "damoos apply parsec3-raytrace-guest-1 --on unit:redis.service",
     ),
     Task(
         "Look at memory",
@@ -56,7 +56,7 @@ TASKS = (
     ),
     Task(
         "Fleet",
-        ("sweep", "status", "cluster"),
+        ("sweep", "cluster"),
         "damoos sweep --workloads 'splash2x/*' --machines i3,m5d,z1d --dry-run",
     ),
     Task(

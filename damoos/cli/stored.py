@@ -79,8 +79,9 @@ def delete(
     if not found:
         print("nothing to delete")
         return
-    if (served := (keeper.read_state(results) or {}).get("study")) in found:
-        raise ConfigError(f"study '{served}' is in service; end that with 'damoos stop'")
+    for served, state in keeper.listed(results).items():
+        if state["study"] in found and "failed" not in state:
+            raise ConfigError(f"study '{state['study']}' is in service; end that with 'damoos stop {served}'")
     if not yes:
         confirm(f"delete {', '.join(found)} with all raw data in {results}?")
     for name in found:
@@ -158,7 +159,7 @@ def show(
     """
     from damoos import api
     from damoos.cli.comparisons import compare
-    from damoos.cli.sweeps import status
+    from damoos.cli.sweeps import show_status
     from damoos.sweeps import sweep as sweeps
 
     check_format(form, "csv", "damo")
@@ -169,7 +170,7 @@ def show(
         if len(names) > 1:
             compare(names, results, storage, form)
         else:
-            status(names[0], results, form)
+            show_status(names[0], results, form)
         return
     stored = api.load_study(names[0], results=results, storage=storage)
     if limits:

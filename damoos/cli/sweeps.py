@@ -18,7 +18,6 @@ from damoos.cli.common import (
     SEARCH,
     WHAT,
     WHERE,
-    Format,
     Loudness,
     Results,
     Storage,
@@ -188,23 +187,12 @@ def _print_league(league: League, form: str) -> None:
     print("\n".join(map(str, written)))
 
 
-@app.command()
-def status(
-    name: Annotated[
-        str | None, typer.Argument(help="Sweep; default: the newest one.", autocompletion=complete.sweeps)
-    ] = None,
-    results: Results = RESULTS,
-    form: Format = "text",
-) -> None:
-    """Show the progress of a sweep that another process drives.
-
-    Example: damoos status sweep-1
-    """
+def show_status(name: str, results: Path, form: str) -> None:
+    """How far a sweep is that another process drives."""
     from damoos.report.sweep.progress import plain
     from damoos.sweeps import sweep as sweeps
 
-    check_format(form)
-    sweep = sweeps.load(results, name or sweeps.newest(results))
+    sweep = sweeps.load(results, name)
     status = {**sweep.status, "driven": sweep.driven()}
     if form == "json":
         print(json.dumps(status))

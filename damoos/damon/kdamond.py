@@ -182,6 +182,13 @@ class Kdamond(ABC):
     def accepted(self) -> dict[str, str]:
         """What the kernel took, read back and named as sysfs names it: provenance of a run."""
 
+    def changed_by_others(self) -> str:
+        """What shows that somebody else has written to the kdamond since; empty if nothing does.
+
+        Only its files tell: a change that goes into force by the same kdamond leaves no other trace.
+        """
+        return ""
+
     @abstractmethod
     def features(self) -> dict[str, list[str]]:
         """What this interface offers, found by trying on a kdamond that is never started; see `interface.probe`."""

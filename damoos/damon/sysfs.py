@@ -201,10 +201,20 @@ class SysfsKdamond(Kdamond):
                 raise MachineError(f"{path}: the kernel holds '{value}' where '{self._written[path]}' was written")
         return taken
 
+    def changed_by_others(self) -> str:
+        """A file that holds another value than was written."""
+        try:
+            self.accepted()
+        except DamoosError as error:
+            return str(error)
+        return ""
+
     def feed(self, values: Mapping[tuple[int, int], int]) -> None:
         """Tell the kernel the current values of goals of metric ``user_input``."""
         for (nth, number), value in values.items():
-            write(self._files / f"schemes/{nth}/quotas/goals/{number}/current_value", value)
+            path = f"schemes/{nth}/quotas/goals/{number}/current_value"
+            write(self._files / path, value)
+            self._written[path] = str(value)
         self._command("commit_schemes_quota_goals")
 
     def tuned_intervals(self) -> dict[str, int]:

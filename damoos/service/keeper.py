@@ -1,19 +1,19 @@
-"""Putting a tuned scheme into service: a keeper process that holds it in force until it is told to stop.
+"""The keeper of a machine: a process that has in force there what the machine's journal says, and nothing else.
 
-The keeper leases the machine as a study does, so the agent's guarantees hold: when the keeper is gone, for whatever
-reason, the machine returns to its former state.
+It leases the machine as a study does, so the agent's guarantees hold: when the keeper is gone, for whatever reason, the
+machine returns to its former state. The journal stays, and the next keeper goes on with it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -27,254 +27,283 @@ from damoos.errors import (
     MachineBusy,
     MachineError,
     MachineTransientError,
-    NothingFeasible,
     from_wire,
     nearest,
     to_wire,
 )
-from damoos.machines import catalog as machines
 from damoos.policies import catalog
 from damoos.policies.base import DamosPolicy, Policy, limited
-from damoos.statistics.limits import Standing
+from damoos.service import metrics
+from damoos.service.journal import Journal
+from damoos.service.kept import Kept, guard_of
+from damoos.service.specification import ARMS
+from damoos.service.systemd import STAY
 from damoos.store.studies import Store
+from damoos.study.run_config import RunConfig
 from damoos.study.study import Study, tuning_study
 from damoos.units import format_us
 
 POLL_S = 2.0
 STOP_S = 60.0
-# A scheme that is lost more often than this in an hour is not put back again.
-RENEWALS_AN_HOUR = 3
 # How long a machine that does not answer, or is used by somebody else, is tried again, and how often.
 OUT_OF_REACH_S = 600.0
 RETRY_S = 10.0
-# Validated schemes and where a result has them.
-ARMS = {"tuned": "recommended", "manual": "manual"}
-
-
-def state_file(results: Path) -> Path:
-    """Where the keeper says what it holds. One keeper per results folder."""
-    return results / "applied.json"
-
-
-def log_file(results: Path) -> Path:
-    """What the keeper said beyond its state, should it fail."""
-    return results / "applied.log"
-
-
-def read_state(results: Path) -> dict[str, Any] | None:
-    """What is in service, or None; with ``failed``, why it is no longer. A keeper that was killed is not believed."""
-    try:
-        state: dict[str, Any] = json.loads(state_file(results).read_text())
-    except (OSError, ValueError):
-        return None
-    return state if "failed" in state or _is_keeper(state["keeper_pid"]) else None
-
-
-def _is_keeper(pid: int) -> bool:
-    try:
-        return b"damoos.service.keeper" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-
-
-def specification(
-    name: str,
-    arm: str,
-    machine: str | None,
-    pid: int | None,
-    results: Path,
-    storage: str | None,
-    pid_file: str | None = None,
-) -> dict[str, Any]:
-    """What a keeper is told, for one of a study's schemes.
-
-    Parameters
-    ----------
-    name : str
-        The study.
-    arm : {"tuned", "manual"}
-        Which of the validated schemes.
-    machine : str or None
-        None for the study's own; with a pid, for this machine.
-    pid : int or None
-        A running process; None starts the workload, or takes the process that the study was about.
-    pid_file : str or None
-        A file on the machine that holds the process id, in the place of ``pid``.
-
-    Raises
-    ------
-    ConfigError : nothing to apply
-    NothingFeasible : the validation found that the scheme breaks the scorer's limits
-    """
-    study = tuning_study(Store(results, storage).load(name))
-    result = study.record.result
-    if arm not in ARMS:
-        raise ConfigError(f"unknown arm '{arm}'{nearest(arm, ARMS)}")
-    if not result or not result.get(ARMS[arm]):
-        raise ConfigError(f"study '{name}' has no {arm} scheme to apply")
-    validated = (result["validation"] or {}).get(arm)
-    if not validated or not validated["feasible"]:
-        is_unclear = validated and validated["limits"] == Standing.NOT_SHOWN
-        fate = "was not shown to keep" if is_unclear else "broke"
-        raise NothingFeasible(
-            f"study '{name}': in the validation the {arm} scheme {fate} the limits of the score, so it is not put into"
-            " service; 'damoos show' has the other arms"
-        )
-    if pid and pid_file:
-        raise ConfigError("give --pid or --pid-file, not both")
-    where = machine or ("local" if pid or pid_file else study.config.machine)
-    machines.machine(where)
-    return {
-        "study": name,
-        "arm": arm,
-        "machine": where,
-        "pid": pid or (None if pid_file else study.config.pid),
-        "pid_file": pid_file,
-        "results": str(results.resolve()),
-        "storage": storage,
-    }
 
 
 def apply(spec: dict[str, Any]) -> dict[str, Any]:
-    """Start a keeper and wait until its scheme is in force.
+    """Have something in service, and wait until it is; a keeper is started if the machine has none.
 
     Parameters
     ----------
     spec : dict
-        Of `specification`.
+        Of `damoos.service.specification.specification`.
+
+    Returns
+    -------
+    dict
+        Its first state.
 
     Raises
     ------
-    ConfigError : something is in service already
-    DamoosError : whatever kept the keeper from starting
+    ConfigError : the name is taken
+    DamoosError : whatever kept it from getting into force
     """
-    results = Path(spec["results"])
-    held = read_state(results)
-    if held and "failed" not in held:
-        raise ConfigError(f"study '{held['study']}' is in service already; end that with 'damoos stop'")
-    with open(log_file(results), "w") as log:
+    journal, name = Journal.of(Path(spec["results"]), spec["machine"]), spec["name"]
+    for other in Journal.all(Path(spec["results"])):
+        if name in other.wanted():
+            raise ConfigError(
+                f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
+            )
+    with journal.changing():
+        journal.tell(name, None)
+        journal.want(name, spec)
+        pid = journal.keeper_pid or _started(journal)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGUSR1)
+    while (state := journal.states().get(name)) is None:
+        if not journal.keeper_pid:
+            journal.forget(name)
+            raise MachineError(f"the keeper process died; {journal.log_file} shows why")
+        time.sleep(0.05)
+    if "error" in state:
+        journal.tell(name, None)
+        raise from_wire(state["error"])
+    return state
+
+
+def _started(journal: Journal) -> int:
+    """Start a keeper; returns its process id once it has the machine's journal."""
+    with open(journal.log_file, "w") as log:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", "damoos.service.keeper", json.dumps(spec)],
+            [sys.executable, "-m", "damoos.service.keeper", str(journal.folder)],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=log,
             stderr=log,
             start_new_session=True,
-            text=True,
         )
-    assert keeper.stdout
-    line = keeper.stdout.readline()
-    if not line:
-        raise MachineError(f"the keeper process died; {log_file(results)} shows why")
-    answer: dict[str, Any] = json.loads(line)
-    if "error" in answer:
-        raise from_wire(answer["error"])
-    return answer
+    while journal.keeper_pid != keeper.pid:
+        if keeper.poll() is not None:
+            raise MachineError(f"the keeper process died; {journal.log_file} shows why")
+        time.sleep(0.02)
+    return keeper.pid
 
 
-def unit(spec: dict[str, Any]) -> str:
-    """A systemd unit that keeps a scheme in service, also after a reboot.
+def listed(results: Path) -> dict[str, dict[str, Any]]:
+    """What is in service, and what failed, by name; with ``lost`` where a keeper was killed and none has followed."""
+    found: dict[str, dict[str, Any]] = {}
+    for journal in Journal.all(results):
+        wanted, keeper_pid = journal.wanted(), journal.keeper_pid
+        for name, state in journal.states().items():
+            if "error" not in state:
+                found[name] = {**state, "keeper_pid": keeper_pid}
+        for name, spec in wanted.items():
+            found.setdefault(name, _described(spec, "") | {"keeper_pid": keeper_pid})
+            if not keeper_pid:
+                found[name]["lost"] = "no keeper runs, so the machine is as it was before"
+    return found
+
+
+def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
+    """Take something out of service, and wait until everything is put back.
 
     Parameters
     ----------
-    spec : dict
-        Of `specification`, without a pid: process ids do not outlive a reboot.
+    name : str or None
+        None for the only one.
+
+    Returns
+    -------
+    tuple of str, dict
+        Its name, and its last state.
 
     Raises
     ------
-    ConfigError : it has one
+    ConfigError : there is no such, or several
     """
-    if spec["pid"]:
-        raise ConfigError(
-            f"process {spec['pid']} does not outlive a reboot; give --pid-file, the file of the server's own"
-        )
-    words = json.dumps(spec)
-    for sign, escaped in (("\\", r"\\"), ("'", r"\'"), ("%", "%%"), ("$", "$$")):
-        words = words.replace(sign, escaped)
-    return f"""[Unit]
-Description=damoos keeps the {spec["arm"]} scheme of study {spec["study"]} in service
-After=network-online.target
-Wants=network-online.target
-
-[Service]
-ExecStart={sys.executable} -m damoos.service.keeper '{words}'
-Restart=always
-RestartSec=10
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-
-def stop(results: Path) -> dict[str, Any]:
-    """End the keeper and wait until it has put everything back."""
-    state = read_state(results)
-    if state is None:
-        raise ConfigError("nothing is in service here; 'damoos apply STUDY' puts a scheme into service")
-    if "failed" in state:
-        state_file(results).unlink(missing_ok=True)
-        return state
-    pid = state["keeper_pid"]
-    os.kill(pid, signal.SIGTERM)
-    deadline = time.monotonic() + STOP_S
-    while _is_keeper(pid):
-        if time.monotonic() > deadline:
-            raise MachineError(f"keeper process {pid} does not end; {log_file(results)} shows why")
-        time.sleep(0.05)
-    state_file(results).unlink(missing_ok=True)
-    return state
+    found = listed(results)
+    if not found:
+        raise ConfigError("nothing is in service here; 'damoos apply STUDY' puts a policy into service")
+    if name is None and len(found) > 1:
+        raise ConfigError(f"{len(found)} are in service; name one of {', '.join(found)}, or give --all")
+    name = name or next(iter(found))
+    if name not in found:
+        raise ConfigError(f"'{name}' is not in service{nearest(name, found)}")
+    journal = next(one for one in Journal.all(results) if name in one.wanted() or name in one.states())
+    pid, is_kept = journal.keeper_pid, name in journal.wanted()
+    journal.forget(name)
+    if pid and is_kept:
+        os.kill(pid, signal.SIGUSR1)
+        deadline = time.monotonic() + STOP_S
+        while journal.keeper_pid == pid and name in journal.states():
+            if time.monotonic() > deadline:
+                raise MachineError(f"keeper process {pid} does not take '{name}' off; {journal.log_file} shows why")
+            time.sleep(0.05)
+    journal.tell(name, None)
+    return name, found[name]
 
 
 class _Stopped(Exception):
     """SIGTERM or SIGINT has arrived."""
 
 
-def _keep(spec: dict[str, Any]) -> None:
-    results = Path(spec["results"])
-    study = tuning_study(Store(results, spec["storage"]).load(spec["study"]))
-    chosen = (study.record.result or {})[ARMS[spec["arm"]]]
-    policy = _policy(study, chosen)
-    own = spec["machine"] == study.config.machine
-    where = replace(study.config, machine=spec["machine"], kernel=study.config.kernel if own else None)
-    with Lease(where.machine_for()) as lease:
-        call: dict[str, Any] = policy.spec()
-        if spec["pid_file"]:
-            call["pid"] = lease.call("pid_in", path=spec["pid_file"])
-        elif spec["pid"]:
-            call["pid"] = spec["pid"]
-        else:
-            workload = study.config.workload_on(lease.place)
-            call |= workload.spec(lease.copy, lease.facts.get("vcpus", 1), lease.facts.get("arch", ""))
-        begun = lease.call("apply", **call)
-        if "pid" in call:
-            call["started"] = begun["started"]
-        state = {
-            "study": study.name,
-            "machine": spec["machine"],
-            "pid": begun["pid"],
-            "scheme": chosen["scheme"],
-            "arm": spec["arm"],
-            "verdict": (study.record.result or {})["verdict"],
-            "keeper_pid": os.getpid(),
-            "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        }
-        _publish(state_file(results), state)
-        print(json.dumps(state), flush=True)
+class Keeper:
+    """Keeps what one journal wants.
+
+    Parameters
+    ----------
+    journal : Journal
+    woken : threading.Event
+        Set when the journal has changed.
+    """
+
+    def __init__(self, journal: Journal, woken: threading.Event) -> None:
+        self._journal = journal
+        self._woken = woken
+        self._kept: dict[str, Kept] = {}
+        self._reached_s = time.monotonic()
+
+    def run(self, stay: bool) -> None:
+        """Until nothing is wanted any more; for ever if it is to stay."""
+        while True:
+            if wanted := self._journal.wanted():
+                self._run_leased(next(iter(wanted.values())))
+            with self._journal.changing():  # whoever adds something now starts a keeper, or wakes this one
+                if not self._journal.wanted() and not stay:
+                    self._journal.leave()
+                    return
+            self._pause()
+
+    def _run_leased(self, first: Mapping[str, Any]) -> None:
+        """Have the machine until nothing is wanted of it; it is as it was before anybody hears that."""
+        ended: list[str] = []
         try:
-            watch(lease.call, call, lambda status: _publish(state_file(results), {**state, **status}))
+            with Lease(_where(first).machine_for()) as lease:
+                while self._follow(lease, ended):
+                    self._pause()
         except DamoosError as error:
-            _publish(state_file(results), {**state, "failed": str(error)})
-            print(
-                f"damoos: the scheme of study '{study.name}' is no longer in force: {error}",
-                file=sys.stderr,
-                flush=True,
-            )
+            for name, spec in self._journal.wanted().items():
+                self._refuse(name, spec, error)
+        except _Stopped:
+            for name in self._kept:
+                self._journal.audit(name, "taken off: its keeper was told to end, and goes on with it when it is back")
+                ended.append(name)
             raise
-        except BaseException:
-            lease.call("stop")
-            state_file(results).unlink(missing_ok=True)
-            raise
-        lease.call("stop")
-        state_file(results).unlink(missing_ok=True)
+        finally:
+            self._kept.clear()
+            for name in ended:
+                self._journal.tell(name, None)
+
+    def _pause(self) -> None:
+        self._woken.wait(POLL_S)
+        self._woken.clear()
+
+    def _follow(self, lease: Lease, ended: list[str]) -> bool:
+        """Do what the journal says, and look at what is kept; False once nothing is."""
+        wanted = self._journal.wanted()
+        for name in [name for name in self._kept if name not in wanted]:
+            self._kept.pop(name).stop("'damoos stop'")
+            if wanted:
+                self._journal.tell(name, None)
+            else:
+                ended.append(name)
+        for name in [name for name in wanted if name not in self._kept]:
+            self._begin(lease, name, wanted[name])
+        self._look()
+        states = self._journal.states()
+        metrics.write(self._journal.metrics_file, states, self._journal.folder.name)
+        return bool(self._kept)
+
+    def _begin(self, lease: Lease, name: str, spec: dict[str, Any]) -> None:
+        try:
+            applied, about = _call(lease, spec)
+            kept = Kept(name, lease.call, applied, about, guard_of(spec), self._journal)
+            kept.begin()
+        except DamoosError as error:
+            self._refuse(name, spec, error)
+        else:
+            self._kept[name] = kept
+
+    def _refuse(self, name: str, spec: Mapping[str, Any], error: DamoosError) -> None:
+        """Tell whoever waits for it; what was in force once has failed instead."""
+        self._journal.audit(name, f"not put into force: {error}")
+        was_in_force = name in self._kept
+        wrong = {"failed": str(error)} if was_in_force else {"error": to_wire(error)}
+        self._journal.tell(name, {**_described(spec, ""), "in_force": False, **wrong})
+        self._journal.forget(name)
+
+    def _look(self) -> None:
+        try:
+            for name, kept in list(self._kept.items()):
+                if not kept.look():
+                    del self._kept[name]
+                    if "failed" not in self._journal.states().get(name, {}):
+                        self._journal.forget(name)
+                        self._journal.tell(name, None)
+            self._reached_s = time.monotonic()
+        except (MachineTransientError, MachineBusy) as error:
+            if time.monotonic() - self._reached_s > OUT_OF_REACH_S:
+                raise
+            for kept in self._kept.values():
+                kept.out_of_reach(error)
+            self._woken.wait(RETRY_S)
+
+
+def _where(spec: Mapping[str, Any]) -> RunConfig:
+    """The study's own place, with the machine that was asked for."""
+    study = _study(spec)
+    own = spec["machine"] == study.config.machine
+    return replace(study.config, machine=spec["machine"], kernel=study.config.kernel if own else None)
+
+
+def _study(spec: Mapping[str, Any]) -> Study:
+    return tuning_study(Store(Path(spec["results"]), spec["storage"]).load(spec["study"]))
+
+
+def _call(lease: Lease, spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments of the agent's call ``apply``, and what the state says of it."""
+    study = _study(spec)
+    chosen = (study.record.result or {})[ARMS[spec["arm"]]]
+    applied: dict[str, Any] = {**_policy(study, chosen).spec(), "metrics": spec["metrics"]}
+    if spec["on"]:
+        applied["on"] = spec["on"]
+    else:
+        workload = _where(spec).workload_on(lease.place)
+        applied |= workload.spec(lease.copy, lease.facts.get("vcpus", 1), lease.facts.get("arch", ""))
+    return applied, _described(spec, chosen["scheme"], (study.record.result or {})["verdict"])
+
+
+def _described(spec: Mapping[str, Any], scheme: str, verdict: str = "") -> dict[str, Any]:
+    return {
+        "study": spec["study"],
+        "machine": spec["machine"],
+        "on": spec["on_text"],
+        "scheme": scheme,
+        "arm": spec["arm"],
+        "verdict": verdict,
+        "guards": spec["guards"],
+        "keeper_pid": os.getpid(),
+        "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
 
 
 def _policy(study: Study, chosen: Mapping[str, Any]) -> Policy:
@@ -284,104 +313,42 @@ def _policy(study: Study, chosen: Mapping[str, Any]) -> Policy:
     return limited(policy, {}, peak_bytes, study.config.swap_write_bytes_per_s)
 
 
-def watch(
-    call: Callable[..., Any],
-    applied: dict[str, Any],
-    publish: Callable[[dict[str, Any]], None],
-    pause: Callable[[float], None] = time.sleep,
-    now: Callable[[], float] = time.monotonic,
-) -> None:
-    """Keep a scheme in force until its process ends.
-
-    A kdamond that has ended is started again. So is one that went with a lost connection, if the process was not
-    damoos's own, which ends with the connection. A machine that is out of reach is tried again for `OUT_OF_REACH_S`.
-
-    Parameters
-    ----------
-    call : callable
-        Calls the machine's agent, a new one after a lost connection.
-    applied : dict
-        The arguments of the call ``apply`` that has been made.
-    publish : callable
-        Given each status.
-
-    Raises
-    ------
-    MachineError : the scheme is no longer in force, or nobody knows, and it cannot be put back
-    """
-    renewed: list[float] = []
-    reached = now()
-    while True:
-        try:
-            status = call("status")
-            if status["in_service"] and not status["alive"]:
-                return
-            publish(status)
-            if not (status["in_service"] and status["in_force"]):
-                renewed = [at_s for at_s in renewed if now() - at_s < 3600]
-                if len(renewed) == RENEWALS_AN_HOUR:
-                    raise MachineError(f"it was lost {len(renewed) + 1} times within an hour")
-                _put_back(call, applied, status["in_service"])
-                renewed.append(now())
-        except (MachineTransientError, MachineBusy) as error:
-            if now() - reached > OUT_OF_REACH_S:
-                raise
-            publish({"out_of_reach": str(error)})
-            pause(RETRY_S)
-        else:
-            reached = now()
-            pause(POLL_S)
-
-
-def _put_back(call: Callable[..., Any], applied: dict[str, Any], in_service: bool) -> None:
-    """Start the kdamond again; by another agent if the one that had it is gone.
-
-    Raises
-    ------
-    MachineError : it cannot be
-    """
-    if in_service:
-        call("renew")  # if the agent dies of it, its successor has nothing to renew, which the next status tells
-    elif "pid" in applied:
-        call("apply", **applied)
-    else:
-        raise MachineError("the connection to its machine was lost, and the program that damoos ran ended with it")
-
-
-def _publish(path: Path, state: dict[str, Any]) -> None:
-    draft = path.with_suffix(".new")
-    draft.write_text(json.dumps(state))
-    draft.replace(path)
-
-
-def describe(state: dict[str, Any]) -> str:
-    """One line on what is in service."""
+def describe(name: str, state: Mapping[str, Any]) -> str:
+    """One line on something in service."""
+    where = f"{state['on']} of machine {state['machine']}"
     if "failed" in state:
-        place = f"process {state['pid']} of machine {state['machine']}"
-        return f"{state['scheme']}  is no longer on {place}: {state['failed']}"
-    for_s = state.get("for_s")
-    age = f" for {format_us(int(for_s) * 1_000_000)}" if for_s else ""
-    reach = f"; out of reach: {state['out_of_reach']}" if "out_of_reach" in state else ""
-    place = f"process {state['pid']} of machine {state['machine']}"
-    return f"{state['scheme']}  on {place}{age} (study {state['study']}){reach}"
+        return f"{name}: {state['scheme']} is no longer on {where}: {state['failed']}"
+    if "lost" in state:
+        return f"{name}: is not in force on {where}: {state['lost']}; start its systemd unit, or 'damoos stop {name}'"
+    age = f" for {format_us(int(state['for_s']) * 1_000_000)}" if state.get("for_s") else ""
+    if "out_of_reach" in state:
+        how = f"; out of reach: {state['out_of_reach']}"
+    elif state.get("paused"):
+        how = "; paused by its guard"
+    else:
+        how = "" if state.get("in_force") else "; waits for processes"
+    return f"{name}: {state['scheme']}  on {where}{age} (study {state['study']}){how}"
 
 
 def main() -> int:
-    """The keeper process: ``python -m damoos.service.keeper SPEC``."""
+    """The keeper process: ``python -m damoos.service.keeper FOLDER [--stay]``."""
+    woken = threading.Event()
 
-    def on_signal(signum: int, frame: FrameType | None) -> None:
+    def on_end(signum: int, frame: FrameType | None) -> None:
         raise _Stopped
 
+    signal.signal(signal.SIGUSR1, lambda *_: woken.set())
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
+        signal.signal(number, on_end)
+    journal, stay = Journal(Path(sys.argv[1])), STAY in sys.argv[2:]
     try:
-        _keep(json.loads(sys.argv[1]))
+        while not journal.take():
+            if not stay:
+                return 0
+            woken.wait(POLL_S)
+        Keeper(journal, woken).run(stay)
     except _Stopped:
         return 0
-    except DamoosError as error:
-        with contextlib.suppress(BrokenPipeError):  # whoever started it has long gone
-            print(json.dumps({"error": to_wire(error)}), flush=True)
-        return error.exit_code
     return 0
 
 

@@ -375,7 +375,7 @@ class LiveWorkload(Workload):
         """Refused: nothing is started."""
         raise ConfigError(
             f"process {self._pid} runs already, so it is not started;"
-            " put a scheme on it with 'damoos apply STUDY --pid'"
+            " put a scheme on it with 'damoos apply STUDY --on pid:PID'"
         )
 
     def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:

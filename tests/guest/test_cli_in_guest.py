@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -150,6 +152,8 @@ def check_apply_and_stop(result: dict, results: Path) -> None:
     state = json.loads(applied.stdout)
     again = damoos("apply", study, "--arm", "manual", "--results", results)
     assert (again.returncode, "in service already" in again.stderr) == (2, True)
+    (line,) = damoos("status", "--results", results).stdout.splitlines()
+    assert f"(study {study})" in line
     (qemu,) = qemus_of(state["keeper_pid"])
     stopped = damoos("stop", "--results", results, timeout=900)
     assert stopped.returncode == 0, stopped.stderr
@@ -158,8 +162,8 @@ def check_apply_and_stop(result: dict, results: Path) -> None:
     assert damoos("stop", "--results", results).returncode == 2
 
 
-def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession, short: Path, tmp_path: Path) -> None:
-    """``damoos apply --pid`` on an SSH host: the guest of another lease, reached as any host is."""
+def test_a_scheme_is_kept_on_running_processes_under_a_guard(guest: GuestSession, short: Path, tmp_path: Path) -> None:
+    """``damoos apply --on`` on an SSH host: the guest of another lease, reached as any host is."""
     results = tmp_path / "results"
     words = ["--trials", "2", "--repeats", "2", "--candidates", "1", "--results", results, "--format", "json"]
     # So short a run cannot keep the paper's 10 %: a score of its owner's own.
@@ -174,25 +178,70 @@ def test_a_scheme_is_put_on_a_running_process_and_taken_off(guest: GuestSession,
         f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
         f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
     )
-    pid = shell(guest, "sleep 1000 >/dev/null 2>&1 & echo $!")
+    pid = shell(guest, "setsid sleep 1000 >/dev/null 2>&1 & echo $!")
+    shell(guest, "echo 5 > /run/p99")
     words = ["--arm", "manual", "--machine", host, "--results", results]
-    applied = damoos("apply", study, "--pid", pid, *words, "--format", "json")
+    guard = ["--metric", "p99_ms=file:/run/p99", "--guard", "p99_ms<=20", "--window", "2s"]
+    on = ["--on", f"pid:{pid}", "--name", "sleeper"]
+    applied = damoos("apply", study, *on, *guard, *words, "--format", "json")
     assert applied.returncode == 0, applied.stderr
     assert in_force(guest)[:2] == ["on", pid]
-    for harm in (SWITCH_OFF, KILL_AGENT):
-        kdamond = in_force(guest)[2]
-        shell(guest, harm)
-        assert_again_in_force(guest, pid, kdamond, results)
-    assert damoos("stop", "--results", results, timeout=900).returncode == 0
-    assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds; ls -d /proc/{pid} | wc -l").split() == ["0", "1"]
+    kdamond = in_force(guest)[2]
+    shell(guest, KILL_AGENT)
+    assert_again_in_force(guest, pid, kdamond, results)
+    twice = damoos("apply", study, *on, *words)
+    assert (twice.returncode, "'sleeper' is in service already" in twice.stderr) == (2, True)
 
-    absent = damoos("apply", study, "--pid", "999999", *words)
+    action = f"cat {KDAMONDS}/0/contexts/0/schemes/0/action"
+    shell(guest, "echo 100 > /run/p99")
+    wait_until(results, lambda state: state.get("paused"))
+    assert shell(guest, action) == "stat"
+    shell(guest, "echo 5 > /run/p99")
+    wait_until(results, lambda state: state.get("in_force") and not state["paused"])
+    assert shell(guest, action) == "pageout"
+    saved = (results / "service").glob("*/metrics.prom")
+    assert "damoos_watched{" in next(saved).read_text()
+    shell(guest, "echo 100 > /run/p99")
+    failed = wait_until(results, lambda state: "failed" in state)
+    assert failed["failed"] == (
+        "its guard has taken it off: p99_ms is 100 in a window of 2 s, limit p99_ms<=20, again within an hour"
+    )
+    assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds; ls -d /proc/{pid} | wc -l").split() == ["0", "1"]
+    assert "is no longer on" in damoos("stop", "--results", results).stdout
+    (audit,) = (results / "service").glob("*/audit.log")
+    told = [line.split(": ")[1] for line in audit.read_text().splitlines()]
+    assert told[0] == "put into force"
+    assert [what for what in told if what.startswith(("guard", "no longer"))] == [
+        "guard",
+        "guard",
+        "no longer in force",
+    ]
+
+    shell(guest, "echo 5 > /run/p99")
+    assert damoos("apply", study, *on, *words).returncode == 0
+    assert damoos("stop", "sleeper", "--results", results, timeout=900).returncode == 0
+    assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds; ls -d /proc/{pid} | wc -l").split() == ["0", "1"]
+    absent = damoos("apply", study, "--on", "pid:999999", *words)
     assert absent.returncode == 3
     assert "there is no process 999999" in absent.stderr
 
 
-# DAMON answers EBUSY while the keeper reads another of its files, and is asked again.
-SWITCH_OFF = f"until echo off > {KDAMONDS}/0/state; do sleep 0.1; done 2>/dev/null"
+def wait_until(results: Path, holds: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """The state of what is in service, once it is so."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        state = json.loads(damoos("status", "sleeper", "--results", results, "--format", "json").stdout)
+        if holds(state):
+            return state
+        time.sleep(0.5)
+    raise AssertionError(f"{state}\n{said(results)}")
+
+
+def said(results: Path) -> str:
+    """What the keeper wrote."""
+    return "\n".join(file.read_text() for file in sorted((results / "service").glob("*/*.*")) if file.is_file())
+
+
 # Its lock says who it is: [token, pid, ticks].
 KILL_AGENT = "kill -KILL $(cut -d, -f2 /run/damoos/lock)"
 IN_FORCE = f"cd {KDAMONDS}/0 && cat state contexts/0/targets/0/pid_target pid || true"
@@ -217,8 +266,7 @@ def assert_again_in_force(guest: GuestSession, pid: str, former_kdamond: str, re
         if state[:2] == ["on", pid] and state[2] != former_kdamond:
             return
         time.sleep(0.5)
-    said = "\n".join(file.read_text() for file in sorted(results.glob("applied.*")))
-    raise AssertionError(f"{state}; it was kdamond {former_kdamond}; the keeper's state and log:\n{said}")
+    raise AssertionError(f"{state}; it was kdamond {former_kdamond}; the keeper's state and log:\n{said(results)}")
 
 
 def test_failing_workloads_end_a_study_in_one_line(tmp_path: Path, guest_image: None) -> None:

@@ -89,7 +89,7 @@ def test_a_process_that_shares_its_group_is_not_steered(guest: GuestSession) -> 
     pid = int(shell(guest, "setsid sleep 300 > /dev/null 2>&1 & echo $!"))
     try:
         with pytest.raises(UnsupportedError, match=f"process {pid} is in the cgroup / with others"):
-            guest.agent.call("apply", pid=pid, **spec("senpai"))
+            guest.agent.call("apply", on={"kind": "pid", "pid": pid}, **spec("senpai"))
     finally:
         shell(guest, f"kill {pid}")
 

@@ -155,7 +155,7 @@ def test_a_program_that_runs_keeps_its_own_way_to_place_pages(session: GuestSess
     pid = int(shell(session, "setsid sleep 300 > /dev/null 2>&1 & echo $!"))
     try:
         with pytest.raises(UnsupportedError, match="interleaving is for programs that start under it"):
-            session.agent.call("apply", pid=pid, **spec("interleave"))
+            session.agent.call("apply", on={"kind": "pid", "pid": pid}, **spec("interleave"))
     finally:
         shell(session, f"kill {pid}")
 

@@ -225,3 +225,47 @@ def test_any_sequence_of_changes_is_restored(events: list[tuple[str, int, int]])
             (folder / f"{file.name}.kept").rename(file)
         assert UndoLog(folder / "undo.json").undo() == []
         assert [file.read_text().strip() for file in files] == [str(number) for number in range(FILES)]
+
+
+def test_what_somebody_else_has_changed_since_stays(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for file in (ours, theirs):
+        file.write_text("1\n")
+    log = UndoLog(tmp_path / "undo.json")
+    log.set_file(ours, 2)
+    log.set_file(theirs, 2)
+    assert log.changed_by_others() == []
+    theirs.write_text("3\n")
+    assert log.changed_by_others() == [f"{theirs} is '3', which damoos had set to '2'"]
+    assert log.undo() == []
+    assert (ours.read_text(), theirs.read_text()) == ("1\n", "3\n")
+
+
+def test_a_change_that_nobody_read_back_is_taken_back(tmp_path: Path) -> None:
+    """The agent was killed between the two: whatever is there is not known to be somebody else's."""
+    file = tmp_path / "file"
+    file.write_text("3\n")
+    (tmp_path / "undo.json").write_text(json.dumps([{"kind": "file", "path": str(file), "value": "1"}]))
+    assert UndoLog(tmp_path / "undo.json").undo() == []
+    assert file.read_text() == "1\n"
+
+
+def test_each_of_several_owners_undoes_its_own(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("redis", "nginx", "machine")}
+    for file in files.values():
+        file.write_text("1\n")
+    log = UndoLog(tmp_path / "undo.json")
+    log.set_file(files["machine"], 2)
+    redis, nginx = log.part("redis"), log.part("nginx")
+    redis.set_file(files["redis"], 2)
+    nginx.set_file(files["nginx"], 2)
+    assert (len(log), len(redis), len(nginx)) == (3, 1, 1)
+    redis.restore()
+    assert [file.read_text() for file in files.values()] == ["1\n", "2\n", "2\n"]
+    nginx.record("kdamond", interface="sysfs")
+    nginx.forget("kdamond")
+    assert len(nginx) == 1
+    again = UndoLog(tmp_path / "undo.json")
+    assert len(again) == 2
+    assert again.undo() == []
+    assert {file.read_text() for file in files.values()} == {"1\n"}

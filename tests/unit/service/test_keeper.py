@@ -1,141 +1,134 @@
+"""What a results folder says is in service, and how it ends; the machine is in tests/guest/test_service.py."""
+
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from damoos.errors import ConfigError, DamoosError, MachineBusy, MachineError, MachineLost
-from damoos.service import keeper
+from damoos.errors import ConfigError
+from damoos.service import keeper, metrics, systemd
+from damoos.service.journal import Journal
 
-ON = {"in_service": True, "alive": True, "in_force": True}
-KDAMOND_ENDED = {**ON, "in_force": False}
-NEW_AGENT = {"in_service": False, "alive": False}
-PROCESS_ENDED = {"in_service": True, "alive": False, "in_force": False}
-
-
-LOST = MachineLost("the machine hung up")
-BUSY = MachineBusy("another damoos agent works on this machine")
-
-
-class Machine:
-    """An agent that answers a list of statuses, one after the other, some of them by an error."""
-
-    def __init__(self, *statuses: dict[str, Any] | DamoosError) -> None:
-        self.statuses = list(statuses)
-        self.calls: list[str] = []
-        self.published: list[dict[str, Any]] = []
-        self.refused = 0
-
-    def call(self, name: str, **args: Any) -> Any:
-        if name == "status":
-            status = self.statuses.pop(0)
-            if isinstance(status, DamoosError):
-                raise status
-            return status
-        self.calls.append(name)
-        if self.refused:
-            self.refused -= 1
-            raise BUSY
-        return None
-
-    def watch(self, seconds_a_look: float = 2.0, **applied: Any) -> None:
-        clock = iter(range(10**6))
-        keeper.watch(
-            self.call, applied, self.published.append, pause=lambda _: None, now=lambda: next(clock) * seconds_a_look
-        )
+SPEC: dict[str, Any] = {
+    "name": "redis", "study": "s", "arm": "tuned", "machine": "there", "on": {"kind": "unit", "name": "redis.service"},
+    "on_text": "unit:redis.service", "guards": ["memory_pressure<=10%"], "window_s": 10.0, "metrics": [],
+    "results": "/r", "storage": None,
+}  # fmt: skip
+STATE = {"study": "s", "machine": "there", "on": "unit:redis.service", "scheme": "senpai", "in_force": True}
 
 
-def test_a_scheme_is_kept_until_its_process_ends() -> None:
-    machine = Machine(ON, ON, PROCESS_ENDED)
-    machine.watch(pid=7)
-    assert machine.calls == []
-    assert machine.published == [ON, ON]
-
-
-def test_a_kdamond_that_ends_is_started_again() -> None:
-    machine = Machine(ON, KDAMOND_ENDED, ON, PROCESS_ENDED)
-    machine.watch(pid=7)
-    assert machine.calls == ["renew"]
-    assert machine.published[1]["in_force"] is False
-
-
-def test_a_scheme_is_put_back_after_a_lost_connection() -> None:
-    machine = Machine(ON, NEW_AGENT, ON, PROCESS_ENDED)
-    machine.watch(pid=7)
-    assert machine.calls == ["apply"]
-
-
-def test_a_program_of_damoos_s_own_ends_with_the_connection_which_is_told() -> None:
-    with pytest.raises(MachineError, match="connection to its machine was lost, and the program that damoos ran ended"):
-        Machine(ON, NEW_AGENT).watch(argv=["redis-server"])
-
-
-def test_a_scheme_that_is_lost_again_and_again_is_given_up_loudly() -> None:
-    with pytest.raises(MachineError, match="it was lost 4 times within an hour"):
-        Machine(*[KDAMOND_ENDED] * 9).watch(pid=7)
-    seldom = Machine(*[KDAMOND_ENDED] * 9, PROCESS_ENDED)
-    seldom.watch(seconds_a_look=1800.0, pid=7)
-    assert seldom.calls == ["renew"] * 9
-
-
-def test_a_machine_out_of_reach_is_tried_again() -> None:
-    machine = Machine(ON, LOST, BUSY, NEW_AGENT, ON, PROCESS_ENDED)
-    machine.watch(pid=7)
-    assert machine.calls == ["apply"]
-    assert machine.published[1:3] == [{"out_of_reach": str(LOST)}, {"out_of_reach": str(BUSY)}]
-    with pytest.raises(MachineLost):
-        Machine(ON, *[LOST] * 999).watch(pid=7)
-
-
-def test_only_what_was_put_back_counts_as_put_back() -> None:
-    machine = Machine(*[NEW_AGENT] * 7, ON, PROCESS_ENDED)
-    machine.refused = 6
-    machine.watch(pid=7)
-    assert machine.calls == ["apply"] * 7
-
-
-def test_an_agent_that_dies_while_it_renews_has_its_scheme_put_back_by_the_next() -> None:
-    machine = Machine(KDAMOND_ENDED, NEW_AGENT, ON, PROCESS_ENDED)
-    machine.watch(pid=7)
-    assert machine.calls == ["renew", "apply"]
+def test_what_is_in_service_is_told_by_its_name(tmp_path: Path) -> None:
+    assert keeper.listed(tmp_path) == {}
+    journal = Journal.of(tmp_path, "there")
+    journal.want("redis", SPEC)
+    journal.tell("redis", STATE)
+    journal.tell("nginx", {**STATE, "failed": "its guard has taken it off: p99_ms is 30"})
+    found = keeper.listed(tmp_path)
+    assert found.keys() == {"redis", "nginx"}
+    assert found["redis"]["lost"] == "no keeper runs, so the machine is as it was before"
+    assert "lost" not in found["nginx"]
 
 
 def test_what_failed_is_told_and_then_forgotten(tmp_path: Path) -> None:
-    state = {"keeper_pid": 4_194_000, "study": "s", "scheme": "4K max ...", "pid": 7, "machine": "there"}
-    keeper.state_file(tmp_path).write_text(json.dumps(state))
-    assert keeper.read_state(tmp_path) is None
-    keeper.state_file(tmp_path).write_text(json.dumps({**state, "failed": "it was lost"}))
-    stopped = keeper.stop(tmp_path)
-    assert keeper.describe(stopped) == "4K max ...  is no longer on process 7 of machine there: it was lost"
+    Journal.of(tmp_path, "there").tell("redis", {**STATE, "failed": "it was lost"})
+    name, state = keeper.stop(tmp_path)
+    line = "redis: senpai is no longer on unit:redis.service of machine there: it was lost"
+    assert keeper.describe(name, state) == line
     with pytest.raises(ConfigError, match="nothing is in service here"):
         keeper.stop(tmp_path)
 
 
-SPEC = {
-    "study": "s", "arm": "tuned", "machine": "local", "pid": None, "pid_file": "/run/it's 100%/$pid", "results": "/r",
-    "storage": None,
-}  # fmt: skip
+def test_stop_takes_a_name_where_there_are_several(tmp_path: Path) -> None:
+    for name, machine in (("redis", "here"), ("nginx", "there")):
+        journal = Journal.of(tmp_path, machine)
+        journal.want(name, SPEC)
+        journal.tell(name, STATE)
+    with pytest.raises(ConfigError, match=r"2 are in service; name one of redis, nginx, or give --all"):
+        keeper.stop(tmp_path)
+    with pytest.raises(ConfigError, match="'regis' is not in service; did you mean 'redis'"):
+        keeper.stop(tmp_path, "regis")
+    assert keeper.stop(tmp_path, "redis")[0] == "redis"
+    assert keeper.stop(tmp_path)[0] == "nginx"
 
 
-def test_out_of_reach_is_told() -> None:
-    state = {"keeper_pid": 1, "study": "s", "scheme": "4K max ...", "pid": 7, "machine": "there", "for_s": 60}
-    assert keeper.describe(state) == "4K max ...  on process 7 of machine there for 1m (study s)"
-    lost = keeper.describe({**state, "out_of_reach": "hung up"})
-    assert lost == "4K max ...  on process 7 of machine there for 1m (study s); out of reach: hung up"
+def test_a_name_is_taken_once(tmp_path: Path) -> None:
+    Journal.of(tmp_path, "elsewhere").want("redis", SPEC)
+    with pytest.raises(ConfigError, match="'redis' is in service already; end that with 'damoos stop redis'"):
+        keeper.apply({**SPEC, "results": str(tmp_path)})
 
 
-def test_a_unit_says_what_the_keeper_is_told() -> None:
+@pytest.mark.parametrize(
+    ("more", "end"),
+    [
+        ({"for_s": 60}, "senpai  on unit:redis.service of machine there for 1m (study s)"),
+        ({"out_of_reach": "hung up"}, "(study s); out of reach: hung up"),
+        ({"paused": True}, "(study s); paused by its guard"),
+        ({"in_force": False}, "(study s); waits for processes"),
+        ({"lost": "no keeper runs"}, "no keeper runs; start its systemd unit, or 'damoos stop redis'"),
+    ],
+)
+def test_how_it_is_stands_in_one_line(more: dict[str, Any], end: str) -> None:
+    assert keeper.describe("redis", {**STATE, **more}).endswith(end)
+
+
+def test_one_keeper_has_a_journal(tmp_path: Path) -> None:
+    first, second = Journal(tmp_path), Journal(tmp_path)
+    assert first.take()
+    assert not second.take()
+    assert first.keeper_pid == 0  # this process is no keeper
+    first.leave()
+    assert second.take()
+    second.leave()
+
+
+def test_the_oldest_wish_comes_first(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for name in ("b", "a", "c"):
+        journal.want(name, SPEC)
+    assert list(journal.wanted()) == ["b", "a", "c"]
+    journal.forget("a")
+    assert list(journal.wanted()) == ["b", "c"]
+
+
+def test_a_unit_has_the_journal_of_its_machine(tmp_path: Path) -> None:
     """As systemd.syntax(7) and systemd.service(5) have it: C escapes in quotes, %% and $$."""
-    (words,) = re.findall(r"^ExecStart=\S+ -m damoos\.service\.keeper '(.*)'$", keeper.unit(SPEC), re.MULTILINE)
-    for escaped, sign in (("$$", "$"), ("%%", "%"), ("\\'", "'"), ("\\\\", "\\")):
+    journal = Journal(tmp_path / 'it\'s "100%" $HOME')
+    text = systemd.unit(journal, {"redis": SPEC})
+    (words,) = re.findall(r'^ExecStart=\S+ -m damoos\.service\.keeper "(.*)" --stay$', text, re.MULTILINE)
+    for escaped, sign in (("$$", "$"), ("%%", "%"), ('\\"', '"'), ("\\\\", "\\")):
         words = words.replace(escaped, sign)
-    assert json.loads(words) == SPEC
+    assert words == str(journal.folder)
 
 
-def test_a_unit_for_a_process_id_is_refused() -> None:
-    with pytest.raises(ConfigError, match=f"process {os.getpid()} does not outlive a reboot; give --pid-file"):
-        keeper.unit({**SPEC, "pid": os.getpid()})
+def test_a_unit_for_a_process_id_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'redis' is on process 7, which does not outlive a reboot; use --on unit:"):
+        systemd.unit(Journal(tmp_path), {"redis": {**SPEC, "on": {"kind": "pid", "pid": 7}}})
+
+
+def test_the_numbers_are_prometheus_s(tmp_path: Path) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    reading = {"memory_bytes": 100, "swap_bytes": 50, "compressed_bytes": 20}
+    state = {
+        **STATE, "nr_processes": 3, "rss_bytes": 90, "restarts": 1, "kdamond_cpu_s": 1.5, "reading": reading,
+        "watched": {"memory_pressure": 0.01}, "damos": [{"sz_applied_bytes": 4096}],
+    }  # fmt: skip
+    file = tmp_path / "metrics.prom"
+    metrics.write(file, {"redis": state, "nginx": {**STATE, "in_force": False, "failed": "x"}}, "there")
+    families = text_string_to_metric_families(file.read_text())
+    found = {
+        (sample.name, sample.labels["service"], sample.labels.get("metric", "")): sample.value
+        for family in families
+        for sample in family.samples
+    }
+    assert found["damoos_in_force", "redis", ""] == 1
+    assert found["damoos_saved_bytes", "redis", ""] == 30
+    assert found["damoos_policy_cpu_seconds", "redis", ""] == 1.5
+    assert found["damoos_watched", "redis", "memory_pressure"] == 0.01
+    assert found["damoos_failed", "nginx", ""] == 1
+    assert ("damoos_saved_bytes", "nginx", "") not in found
+    assert json.dumps(state)  # a state is plain

@@ -19,7 +19,7 @@ from damoos.errors import (
 )
 from damoos.model.trial import mean_measurement
 from damoos.report.html import write
-from damoos.service import keeper
+from damoos.service.specification import specification
 from damoos.study.plan import plan, validation_round
 from damoos.testing.fake import RSS_BYTES, FakeMachine
 
@@ -507,4 +507,4 @@ def test_a_rule_in_user_space_is_tuned_against_the_values_of_its_source(fake, tm
     assert best in write(found.name, tmp_path)[0].read_text()
     with pytest.raises(ConfigError, match="is no scheme for damo"):
         found.damo()
-    assert keeper.specification(found.name, "tuned", None, None, tmp_path, None)["arm"] == "tuned"
+    assert specification(found.name, tmp_path)["arm"] == "tuned"

@@ -1,0 +1,273 @@
+"""Which processes a policy in service is on: those of a program, of a cgroup or systemd unit, those that match, or all.
+
+A program has ended once its processes have. A service restarts and its processes come back under other ids, so the
+other sets last for as long as they are asked for; for a while, nobody may be in them.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from damoos.agent import cgroup, proc
+from damoos.errors import MachineError, UnsupportedError
+
+_UNIT_S = 10.0
+
+
+class ProcessSet(ABC):
+    """Some processes of this machine."""
+
+    lasts = True
+    """Whether it goes on without a process."""
+
+    @abstractmethod
+    def pids(self) -> list[int]:
+        """Those that are in it now."""
+
+    @property
+    @abstractmethod
+    def group(self) -> Path | None:
+        """The cgroup that these processes, and no others, are in; None where there is none."""
+
+    @property
+    def group_path(self) -> str:
+        """The path of that group as the kernel writes it; of the first process's group where there is none."""
+        if self.group:
+            return "/" + str(self.group.relative_to(cgroup.CGROUPS))
+        return next((cgroup.path_of(pid) for pid in self.pids()), "/")
+
+
+class ProgramProcesses(ProcessSet):
+    """A program and its children.
+
+    Parameters
+    ----------
+    pid : int
+    started : int or None
+        When that process began, see `proc.start_ticks`, where it was in the set before.
+
+    Raises
+    ------
+    MachineError : there is no such process, or another one has its id now
+    """
+
+    lasts = False
+
+    def __init__(self, pid: int, started: int | None = None) -> None:
+        self.pid = pid
+        self.started = proc.start_ticks(pid)
+        if self.started is None:
+            raise MachineError(f"there is no process {pid} on this machine")
+        if started not in (None, self.started):
+            raise MachineError(f"process {pid} has ended, and another one has its id now")
+
+    def pids(self) -> list[int]:
+        """The program first; none once it has ended, even if another one has its id."""
+        return proc.descendants(self.pid) if proc.start_ticks(self.pid) == self.started else []
+
+    @property
+    def group(self) -> Path | None:
+        """The group that they have to themselves."""
+        return cgroup.own_group(self.pid)
+
+
+class PidFileProcesses(ProcessSet):
+    """The program whose process id a file holds, and its children; another one once the file holds another id.
+
+    Parameters
+    ----------
+    path : str
+
+    Raises
+    ------
+    MachineError : the file holds no process id
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._pid()
+
+    def _pid(self) -> int:
+        try:
+            return int(self._path.read_text().split()[0])
+        except (OSError, ValueError, IndexError) as error:
+            raise MachineError(f"{self._path} holds no process id: {error}") from None
+
+    def pids(self) -> list[int]:
+        """The program first; none while there is no such file, or no such process."""
+        try:
+            return proc.descendants(self._pid())
+        except MachineError:
+            return []
+
+    @property
+    def group(self) -> Path | None:
+        """The group that they have to themselves."""
+        pids = self.pids()
+        return cgroup.own_group(pids[0]) if pids else None
+
+
+class GroupProcesses(ProcessSet):
+    """A cgroup and those below it.
+
+    Parameters
+    ----------
+    path : str
+        As the kernel writes it, from the root of the hierarchy: ``/system.slice/redis.service``.
+
+    Raises
+    ------
+    MachineError : it is the root group, or no group
+    """
+
+    def __init__(self, path: str) -> None:
+        parts = Path(path.lstrip("/")).parts
+        if not parts or ".." in parts:
+            raise MachineError(f"'{path}' is not the path of a cgroup below the root; see /sys/fs/cgroup")
+        self._path = cgroup.CGROUPS.joinpath(*parts)
+
+    def pids(self) -> list[int]:
+        """Those of all groups below it, too; none while the group is not there."""
+        files = [self._path / "cgroup.procs", *sorted(self._path.rglob("cgroup.procs"))]
+        found: dict[int, None] = {}
+        for file in files:
+            try:
+                found |= dict.fromkeys(map(int, file.read_text().split()))
+            except OSError:  # a group that has just been removed, or that holds threads only
+                continue
+        return list(found)
+
+    @property
+    def group(self) -> Path | None:
+        """The group; None while it is not there."""
+        return self._path if (self._path / "cgroup.procs").exists() else None
+
+
+class UnitProcesses(GroupProcesses):
+    """A unit of systemd's, through all of its restarts.
+
+    Parameters
+    ----------
+    name : str
+        ``redis-server.service``.
+
+    Raises
+    ------
+    MachineError : systemd does not run here, or has no such unit
+    """
+
+    def __init__(self, name: str) -> None:
+        if not Path("/run/systemd/system").exists():
+            raise UnsupportedError("systemd does not run on this machine; use cgroup:, match: or pid:")
+        state, path = _properties(name, "LoadState", "ControlGroup")
+        if state != "loaded":
+            raise MachineError(f"systemd has no unit '{name}' on this machine ({state})")
+        slice_name = _properties(name, "Slice")[0] or "system.slice"
+        super().__init__(path or f"{slice_name}/{name}")
+
+
+def _properties(unit: str, *names: str) -> list[str]:
+    argv = ["systemctl", "show", f"--property={','.join(names)}", "--", unit]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_UNIT_S, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MachineError(f"systemd does not tell of unit '{unit}': {error}") from None
+    pairs = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+    return [pairs.get(name, "") for name in names]
+
+
+class MatchingProcesses(ProcessSet):
+    """Processes of a program's name, and their children.
+
+    Parameters
+    ----------
+    what : {"exe", "name", "user"}
+        The name of the file that they execute, what the kernel calls them (``comm``), or their user.
+    value : str
+
+    Raises
+    ------
+    MachineError : this machine has no such user
+    """
+
+    def __init__(self, what: str, value: str) -> None:
+        self._what = what
+        self._value = value
+        if what == "user" and not value.isdigit():
+            try:
+                self._value = str(pwd.getpwnam(value).pw_uid)
+            except KeyError:
+                raise MachineError(f"this machine has no user '{value}'") from None
+
+    def pids(self) -> list[int]:
+        """Those that match now, each before its children; this agent's own are left out."""
+        own = set(proc.descendants(os.getpid()))
+        # One without memory is a kernel thread, or has ended and nobody has asked how.
+        matching = [pid for pid in proc.all_pids() if pid not in own and self._matches(pid) and proc.rss_bytes(pid)]
+        return list(dict.fromkeys(pid for each in matching for pid in proc.descendants(each)))
+
+    def _matches(self, pid: int) -> bool:
+        folder = Path(f"/proc/{pid}")
+        try:
+            if self._what == "exe":
+                return Path(os.readlink(folder / "exe").removesuffix(" (deleted)")).name == self._value
+            if self._what == "name":
+                return (folder / "comm").read_text().strip() == self._value
+            return folder.stat().st_uid == int(self._value)
+        except OSError:  # it has just ended
+            return False
+
+    @property
+    def group(self) -> Path | None:
+        """The group that all of them share with nobody else."""
+        pids = self.pids()
+        groups = {cgroup.path_of(pid) for pid in pids}
+        if len(groups) != 1 or groups == {"/"}:
+            return None
+        group = cgroup.cgroup_of(pids[0])
+        return group if group and set(cgroup.pids(group)) <= set(pids) else None
+
+
+class WholeMachine(ProcessSet):
+    """All processes."""
+
+    def pids(self) -> list[int]:
+        """Those with memory of their own; the agent's are left out."""
+        own = set(proc.descendants(os.getpid()))
+        return [pid for pid in proc.all_pids() if pid not in own and proc.rss_bytes(pid)]
+
+    @property
+    def group(self) -> Path | None:
+        """None: the root group has no files to steer it by."""
+        return None
+
+    @property
+    def group_path(self) -> str:
+        """The root's."""
+        return "/"
+
+
+def process_set(where: Mapping[str, Any]) -> ProcessSet:
+    """The set that a call of the controller's names: its ``kind``, and the arguments of the class.
+
+    Raises
+    ------
+    MachineError : there is no such kind, or nothing of that kind here
+    """
+    kinds: dict[str, type[ProcessSet]] = {
+        "pid": ProgramProcesses,
+        "pid_file": PidFileProcesses,
+        "cgroup": GroupProcesses,
+        "unit": UnitProcesses,
+        "match": MatchingProcesses,
+        "machine": WholeMachine,
+    }
+    if where["kind"] not in kinds:
+        raise MachineError(f"there are no processes of the kind '{where['kind']}'")
+    return kinds[where["kind"]](**{name: value for name, value in where.items() if name != "kind"})

@@ -1,0 +1,182 @@
+"""The commands that put a policy into service, tell how it is, and take it off."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from damoos.cli import complete
+from damoos.cli.common import OUTPUT, RESULTS, WHAT, WHERE, Format, Results, Storage, StudyName, check_format, say
+from damoos.cli.sweeps import show_status
+from damoos.errors import ConfigError, nearest
+
+GUARD = "Guard"
+
+app = typer.Typer()
+
+
+@app.command()
+def apply(
+    study: StudyName,
+    arm: Annotated[
+        str,
+        typer.Option(
+            help="tuned, or manual where the validation found that better.",
+            autocompletion=complete.choices("tuned", "manual"),
+            rich_help_panel=WHAT,
+        ),
+    ] = "tuned",
+    on: Annotated[
+        str | None,
+        typer.Option(
+            help="unit:NAME.service, cgroup:/PATH, pid:NUMBER, pid-file:/PATH, match:exe=NAME or machine"
+            " (default: start the study's workload).",
+            autocompletion=complete.choices("unit:", "cgroup:/", "pid:", "pid-file:/", "match:exe=", "machine"),
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Its name in service (default: made of --on).", rich_help_panel=WHAT)
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            help="Machine name or TOML file (default: the study's machine; with --on local).",
+            autocompletion=complete.machines,
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    guards: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guard",
+            help="A limit in service, e.g. 'memory_pressure<=1%' or 'p99_ms<=20'; several times"
+            " (default: those of the score, and memory_pressure<=10%).",
+            rich_help_panel=GUARD,
+        ),
+    ] = None,
+    window: Annotated[
+        str, typer.Option(help="For how long it is measured before it is judged.", rich_help_panel=GUARD)
+    ] = "10s",
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            help="A metric for --guard: 'p99_ms=cmd:PROGRAM ARGS', 'p99_ms=file:PATH' or"
+            " 'p99_ms=http://HOST/#json.path'; several times.",
+            rich_help_panel=GUARD,
+        ),
+    ] = None,
+    unit: Annotated[
+        bool,
+        typer.Option(
+            "--unit",
+            help="Print a systemd unit that puts it into service when it starts, also after a boot.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: Format = "text",
+) -> None:
+    """Put a study's policy on processes of a machine and keep it there under a guard, until 'damoos stop'.
+
+    Example: damoos apply redis-idle-guest-1 --on unit:redis.service --guard 'memory_pressure<=1%'
+    """
+    from damoos.service import keeper, systemd
+    from damoos.service.journal import Journal
+    from damoos.service.specification import specification
+    from damoos.units import parse_us
+
+    check_format(form)
+    spec = specification(
+        study, results, storage, arm=arm, machine=machine, on=on, label=name, guards=guards or (),
+        window_s=parse_us(window) / 1e6, metrics=metrics or (),
+    )  # fmt: skip
+    if unit:
+        journal = Journal.of(results, spec["machine"])
+        text = systemd.unit(journal, {**journal.wanted(), spec["name"]: spec})
+        journal.want(spec["name"], spec)
+        print(text, end="")
+        return
+    state = keeper.apply(spec)
+    if state["verdict"] not in (arm, "indistinguishable"):
+        say(f"note: the validation of '{study}' found '{state['verdict']}' better than '{arm}'")
+    if form == "json":
+        print(json.dumps({"name": spec["name"], **state}))
+        return
+    print(f"in service: {keeper.describe(spec['name'], state)}")
+    print(f"guarded by: {', '.join(spec['guards'])}")
+
+
+@app.command()
+def stop(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Its name in service; not needed for the only one.", autocompletion=complete.served),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that is in service.")] = False,
+    results: Results = RESULTS,
+    form: Format = "text",
+) -> None:
+    """Undo 'damoos apply' and restore the machine's former state.
+
+    Example: damoos stop redis
+    """
+    from damoos.service import keeper
+
+    check_format(form)
+    if every and name:
+        raise ConfigError("give a name or --all, not both")
+    names = list(keeper.listed(results)) if every else [name]
+    ended = [keeper.stop(results, one) for one in names or [None]]
+    if form == "json":
+        states = [{"name": its, **state} for its, state in ended]
+        print(json.dumps(states if every else states[0]))
+        return
+    for its, state in ended:
+        print(keeper.describe(its, state) if "failed" in state else f"stopped: {keeper.describe(its, state)}")
+
+
+@app.command()
+def status(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A sweep, or something in service (default: all that is in service, and the newest sweep).",
+            autocompletion=complete.served_or_sweeps,
+        ),
+    ] = None,
+    results: Results = RESULTS,
+    form: Format = "text",
+) -> None:
+    """Show what is in service, and the progress of a sweep that another process drives.
+
+    Example: damoos status
+    """
+    from damoos.service import keeper
+    from damoos.sweeps import sweep as sweeps
+
+    check_format(form)
+    served = keeper.listed(results)
+    swept = sweeps.names(results)
+    if name is not None and name in served:
+        print(json.dumps(served[name]) if form == "json" else keeper.describe(name, served[name]))
+        return
+    if name is not None:
+        if name not in swept:
+            raise ConfigError(f"no sweep and nothing in service is called '{name}'{nearest(name, [*served, *swept])}")
+        show_status(name, results, form)
+        return
+    if form == "json":
+        sweep = sweeps.load(results, sweeps.newest(results)) if swept else None
+        print(json.dumps({"services": served, "sweep": sweep and {**sweep.status, "driven": sweep.driven()}}))
+        return
+    for its, state in served.items():
+        print(keeper.describe(its, state))
+    if swept:
+        show_status(sweeps.newest(results), results, form)
+    elif not served:
+        print(f"nothing is in service here, and there is no sweep in {results}")

@@ -1,0 +1,212 @@
+"""The guard of a policy in service: limits, judged window by window, and what is to be done when one is broken.
+
+- A window far beyond a limit pauses the policy. If the limit is kept while it is paused, it goes on; the next such
+  window within an hour ends it.
+- A mean that is shown to be beyond a limit ends it: a sequential test, at a risk of 5 % for each limit.
+- A limit that stays broken while the policy is paused ends it, too, although it may not be the policy's doing.
+- A window without a value ends it: what cannot be seen cannot be guarded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from damoos.errors import ConfigError, nearest
+from damoos.scorers.terms import Limit, parse_limit
+from damoos.statistics.sequential import ConfidenceSequence
+
+WINDOW_S = 10.0
+# A window beyond the limit by this factor is no noise.
+FAR = 2.0
+# Windows without a broken limit before a paused policy goes on, and with one before it ends.
+CALM_WINDOWS, STUCK_WINDOWS = 3, 3
+PAUSES_AN_HOUR = 1
+DEFAULT = "memory_pressure<=10%"
+
+Reading = Mapping[str, Any]
+
+
+def _share(kind: str) -> Callable[[Reading, Reading, float], float]:
+    return lambda now, before, s: (now["psi_us"][kind] - before["psi_us"][kind]) / 1e6 / s
+
+
+def _rate(*names: str) -> Callable[[Reading, Reading, float], float]:
+    return lambda now, before, s: sum(now["counters"][name] - before["counters"][name] for name in names) / s
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Something that a guard can watch of any processes: its meaning, and its value between two readings."""
+
+    meaning: str
+    of: Callable[[Reading, Reading, float], float]
+
+
+WATCHED: Mapping[str, Watched] = {
+    "memory_pressure": Watched("share of the time in which some task waits for memory", _share("some")),
+    "full_memory_pressure": Watched("share of the time in which all tasks wait for memory", _share("full")),
+    "io_pressure": Watched("share of the time in which some task waits for IO", _share("io_some")),
+    "cpu_pressure": Watched("share of the time in which some task waits for a CPU", _share("cpu_some")),
+    "refaults_per_s": Watched(
+        "pages a second that come back soon after they were reclaimed",
+        _rate("workingset_refault_anon", "workingset_refault_file"),
+    ),
+    "major_faults_per_s": Watched("accesses a second that wait for a page to be read", _rate("pgmajfault")),
+    "swap_ins_per_s": Watched("pages a second that the machine reads from swap", _rate("pswpin")),
+    "swap_written_bytes_per_s": Watched("bytes a second written to swap, zram left out", _rate("swap_written_bytes")),
+}
+
+
+def parse(text: str, metrics: Sequence[str] = ()) -> Limit:
+    """A limit of a guard: ``memory_pressure<=1%``, ``p99_ms<=20``.
+
+    Parameters
+    ----------
+    metrics : sequence of str
+        Names of the metrics that are read of this service.
+
+    Raises
+    ------
+    ConfigError : not of this form, or on what is not watched
+    """
+    try:
+        limit = parse_limit(text)
+    except ConfigError as error:
+        raise ConfigError(str(error).replace("--limit", "--guard", 1)) from None
+    known = [*WATCHED, *metrics]
+    if limit.name not in known:
+        raise ConfigError(f"--guard '{text}': '{limit.name}' is not watched in service{nearest(limit.name, known)}")
+    if limit.of_baseline or limit.every:
+        raise ConfigError(f"--guard '{text}': in service there is no baseline; write a plain number, without 'every'")
+    return limit
+
+
+class Action(StrEnum):
+    """What the guard asks for at the end of a window."""
+
+    NONE = "none"
+    PAUSE = "pause"
+    RESUME = "resume"
+    UNDO = "undo"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An action, and why."""
+
+    action: Action
+    why: str = ""
+
+
+class Guard:
+    """Watches one policy in service.
+
+    Parameters
+    ----------
+    limits : sequence of Limit
+        Of `parse`.
+    window_s : float, seconds
+    """
+
+    def __init__(self, limits: Sequence[Limit], window_s: float = WINDOW_S) -> None:
+        self._limits = limits
+        self._window_s = window_s
+        self._sequences = {limit.text: ConfidenceSequence() for limit in limits}
+        self._readings: list[Reading] = []
+        self._paused_at_s: list[float] = []
+        self._calm = self._stuck = 0
+        self.values: dict[str, float] = {}
+        """The last window's, by the name of what is watched."""
+
+    def restart(self) -> None:
+        """Begin a new window: the processes are others now, or the policy has just been put on."""
+        self._readings = []
+
+    def add(self, reading: Reading, is_paused: bool) -> Decision:
+        """Take a reading into account; decides at the end of each window.
+
+        Parameters
+        ----------
+        reading : mapping
+            The ``reading`` of `damoos.agent.service.Service.status`.
+        is_paused : bool
+            Whether the policy is paused by now.
+        """
+        if self._readings and reading["is_group"] != self._readings[0]["is_group"]:
+            self.restart()
+        self._readings.append(reading)
+        begun = self._readings[0]
+        elapsed_s = reading["at_s"] - begun["at_s"]
+        if elapsed_s < self._window_s:
+            return Decision(Action.NONE)
+        values, missing = self._values(elapsed_s)
+        self._readings = [reading]
+        self.values = values
+        if missing:
+            return Decision(Action.UNDO, f"no data for {missing}")
+        broken = [limit for limit in self._limits if _beyond(limit, values[limit.name]) > 1]
+        if is_paused:
+            return self._while_paused(broken)
+        return self._in_force(reading["at_s"])
+
+    def _values(self, elapsed_s: float) -> tuple[dict[str, float], str]:
+        """What is watched in this window, and what of it has no value and why."""
+        values: dict[str, float] = {}
+        begun, last = self._readings[0], self._readings[-1]
+        for limit in self._limits:
+            name = limit.name
+            try:
+                if name in WATCHED:
+                    values[name] = WATCHED[name].of(last, begun, elapsed_s)
+                else:
+                    told = [reading["metrics"][name] for reading in self._readings[1:]]
+                    values[name] = math.fsum(told) / len(told)
+            except KeyError:
+                return values, f"{name}: {last['missing'].get(name, 'this kernel does not tell it of these processes')}"
+        return values, ""
+
+    def _while_paused(self, broken: Sequence[Limit]) -> Decision:
+        if broken:
+            self._calm, self._stuck = 0, self._stuck + 1
+            if self._stuck >= STUCK_WINDOWS:
+                why = f"{self._said(broken[0])} while the policy is paused, so it may not be the policy's doing"
+                return Decision(Action.UNDO, why)
+            return Decision(Action.NONE)
+        self._calm += 1
+        if self._calm < CALM_WINDOWS:
+            return Decision(Action.NONE)
+        self._calm = self._stuck = 0
+        return Decision(Action.RESUME, "all limits are kept while the policy is paused")
+
+    def _in_force(self, now_s: float) -> Decision:
+        for limit in self._limits:
+            value, sequence = self.values[limit.name], self._sequences[limit.text]
+            sequence.add(value)
+            if _beyond(limit, value) > FAR:
+                return self._far(limit, now_s)
+            is_shown = sequence.lower > limit.bound if limit.is_upper else sequence.upper < limit.bound
+            if is_shown:
+                why = f"the mean of {limit.name} in {sequence.n} windows is {sequence.mean:.4g}, shown to break"
+                return Decision(Action.UNDO, f"{why} {limit.text}")
+        return Decision(Action.NONE)
+
+    def _far(self, limit: Limit, now_s: float) -> Decision:
+        self._paused_at_s = [at_s for at_s in self._paused_at_s if now_s - at_s < 3600]
+        if len(self._paused_at_s) >= PAUSES_AN_HOUR:
+            return Decision(Action.UNDO, f"{self._said(limit)}, again within an hour")
+        self._paused_at_s.append(now_s)
+        return Decision(Action.PAUSE, self._said(limit))
+
+    def _said(self, limit: Limit) -> str:
+        return f"{limit.name} is {self.values[limit.name]:.4g} in a window of {self._window_s:g} s, limit {limit.text}"
+
+
+def _beyond(limit: Limit, value: float) -> float:
+    """How far a value is beyond a limit: 1 on it, `FAR` and more far beyond."""
+    if limit.is_upper:
+        return value / limit.bound if limit.bound > 0 else (math.inf if value > limit.bound else 0.0)
+    return limit.bound / value if value > 0 else (math.inf if limit.bound > 0 else 0.0)

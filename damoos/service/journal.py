@@ -1,0 +1,132 @@
+"""What is to be in service on a machine, what is, and what has happened: plain files that outlive every process.
+
+    service/MACHINE/NAME.json     what is wanted; there until `damoos stop`, or until it fails
+    service/MACHINE/NAME.state    how it is, as the machine's keeper has last seen it
+    service/MACHINE/audit.log     a line for each thing that was done, and why
+    service/MACHINE/keeper.log    what the keeper said beyond that
+    service/MACHINE/metrics.prom  numbers of all of it, in the text format of Prometheus
+
+A keeper of another process id reads them all, and goes on where the former one was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from damoos.store.studies import slug
+
+
+class Journal:
+    """That of one machine in a results folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if need be.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._fd = -1
+
+    @classmethod
+    def of(cls, results: Path, machine: str) -> Journal:
+        """The journal of a machine, by its name or file."""
+        return cls(results.resolve() / "service" / slug(machine))
+
+    @classmethod
+    def all(cls, results: Path) -> list[Journal]:
+        """Those of all machines, by name."""
+        folders = sorted((results.resolve() / "service").glob("*/"))
+        return [cls(folder) for folder in folders]
+
+    @property
+    def log_file(self) -> Path:
+        """What the keeper said, should it fail."""
+        return self.folder / "keeper.log"
+
+    @property
+    def metrics_file(self) -> Path:
+        """Numbers in the text format of Prometheus."""
+        return self.folder / "metrics.prom"
+
+    def wanted(self) -> dict[str, dict[str, Any]]:
+        """What is to be in service, by name, the oldest first."""
+        files = sorted(self.folder.glob("*.json"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+        return {file.stem: json.loads(file.read_text()) for file in files}
+
+    def want(self, name: str, spec: dict[str, Any]) -> None:
+        """Have something in service from now on."""
+        self._write(f"{name}.json", spec)
+
+    def forget(self, name: str) -> None:
+        """Have it in service no longer."""
+        (self.folder / f"{name}.json").unlink(missing_ok=True)
+
+    def states(self) -> dict[str, dict[str, Any]]:
+        """How each is, by name; with ``failed`` or ``error``, what is no longer wanted."""
+        found = {}
+        for file in sorted(self.folder.glob("*.state")):
+            with contextlib.suppress(FileNotFoundError):
+                found[file.stem] = json.loads(file.read_text())
+        return found
+
+    def tell(self, name: str, state: dict[str, Any] | None) -> None:
+        """Say how one is; None for one of which there is nothing more to say."""
+        if state is None:
+            (self.folder / f"{name}.state").unlink(missing_ok=True)
+        else:
+            self._write(f"{name}.state", state)
+
+    def audit(self, name: str, what: str) -> None:
+        """Write a line of what has been done."""
+        with open(self.folder / "audit.log", "a") as file:
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {name}: {' '.join(what.split())}\n")
+
+    def _write(self, name: str, value: dict[str, Any]) -> None:
+        draft = self.folder / f".{name}.new"
+        draft.write_text(json.dumps(value))
+        draft.replace(self.folder / name)
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """While something is added, and while a keeper decides to end: one at a time."""
+        with open(self.folder / ".changing", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def take(self) -> bool:
+        """Become the machine's keeper for as long as this process lives; False if there is one."""
+        fd = os.open(self.folder / ".keeper", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return False
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, str(os.getpid()).encode(), 0)
+        self._fd = fd
+        return True
+
+    def leave(self) -> None:
+        """Be its keeper no longer."""
+        os.ftruncate(self._fd, 0)
+        os.close(self._fd)
+
+    @property
+    def keeper_pid(self) -> int:
+        """The process that keeps this machine's; 0 if there is none."""
+        try:
+            pid = int((self.folder / ".keeper").read_text())
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except (OSError, ValueError):
+            return 0
+        return pid if str(self.folder).encode() in words else 0

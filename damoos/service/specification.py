@@ -1,0 +1,164 @@
+"""What is to be in service: one of a study's validated policies, the processes that it is put on, and its guard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from damoos.errors import ConfigError, NothingFeasible, nearest
+from damoos.machines import catalog as machines
+from damoos.scorers.terms import parse_limit
+from damoos.service import guard
+from damoos.statistics.limits import Standing
+from damoos.store.studies import Store, slug
+from damoos.study.study import Study, tuning_study
+from damoos.workloads import catalog as workloads
+
+# Validated policies and where a result has them.
+ARMS = {"tuned": "recommended", "manual": "manual"}
+_KINDS = {
+    "unit": "unit:NAME.service", "cgroup": "cgroup:/PATH", "pid": "pid:NUMBER", "pid-file": "pid-file:/PATH",
+    "match": "match:exe=NAME", "machine": "machine",
+}  # fmt: skip
+ON_FORMS = tuple(_KINDS.values())
+_MATCHES = ("exe", "name", "user")
+
+
+def parse_on(text: str) -> dict[str, Any]:
+    """Processes as `damoos.agent.process_sets.process_set` takes them.
+
+    Parameters
+    ----------
+    text : str
+        ``unit:redis.service``, ``cgroup:/system.slice``, ``pid:4711``, ``pid-file:/run/redis.pid``,
+        ``match:exe=redis-server`` (or ``name=``, ``user=``), ``machine``.
+
+    Raises
+    ------
+    ConfigError : none of these forms
+    """
+    kind, colon, value = text.partition(":")
+    if kind not in _KINDS:
+        raise ConfigError(f"--on '{text}': unknown kind '{kind}'{nearest(kind, _KINDS)}")
+    if bool(colon and value) == (kind == "machine"):
+        raise ConfigError(f"--on '{text}': write {_KINDS[kind]}")
+    if kind == "machine":
+        return {"kind": kind}
+    if kind == "pid":
+        if not re.fullmatch(r"[1-9]\d*", value):
+            raise ConfigError(f"--on '{text}': '{value}' is not a process id")
+        return {"kind": kind, "pid": int(value)}
+    if kind == "unit":
+        return {"kind": kind, "name": value if "." in value else f"{value}.service"}
+    if kind == "match":
+        what, equals, name = value.partition("=")
+        if what not in _MATCHES or not equals or not name:
+            forms = ", ".join(f"match:{one}=..." for one in _MATCHES)
+            raise ConfigError(f"--on '{text}': write one of {forms}")
+        return {"kind": kind, "what": what, "value": name}
+    return {"kind": kind.replace("-", "_"), "path": value}
+
+
+def specification(
+    name: str,
+    results: Path,
+    storage: str | None = None,
+    *,
+    arm: str = "tuned",
+    machine: str | None = None,
+    on: str | None = None,
+    label: str | None = None,
+    guards: Sequence[str] = (),
+    window_s: float = guard.WINDOW_S,
+    metrics: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What a keeper is told, for one of a study's policies.
+
+    Parameters
+    ----------
+    name : str
+        The study.
+    arm : {"tuned", "manual"}
+        Which of the validated policies.
+    machine : str or None
+        None for the study's own; with ``on``, for this machine.
+    on : str or None
+        See `parse_on`. None starts the workload, or takes the process that the study was about.
+    label : str or None
+        Its name in service; None for one that is made of ``on``.
+    guards : sequence of str
+        Limits beside those of the study's score that can be watched in service; see `guard.parse`.
+    window_s : float, seconds
+        For how long something is measured before it is judged.
+    metrics : sequence of str
+        ``p99_ms=cmd:...`` and the like, beside those of the study.
+
+    Raises
+    ------
+    ConfigError : nothing to apply, or words that cannot be
+    NothingFeasible : the validation found that the policy breaks the scorer's limits
+    """
+    study = tuning_study(Store(results, storage).load(name))
+    _check_validated(study, arm)
+    if on is None and study.config.pid:
+        on = f"pid:{study.config.pid}"
+    where = machine or ("local" if on and not study.config.pid else study.config.machine)
+    machines.machine(where)
+    if window_s <= 0:
+        raise ConfigError(f"a window must be longer than 0 s, got {window_s:g} s (--window)")
+    if label is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", label):
+        raise ConfigError(f"--name '{label}': use letters, digits, '.', '_' and '-', and begin with a letter or digit")
+    readings = [workloads.reading(text) for text in [*study.config.metrics, *metrics]]
+    return {
+        "name": label or slug(on.rpartition("/")[2].removesuffix(".service").replace(":", "-") if on else study.name),
+        "study": study.name,
+        "arm": arm,
+        "machine": where,
+        "on": parse_on(on) if on else None,
+        "on_text": on or study.config.target,
+        "guards": _guards(study, guards, [one.name for one in readings]),
+        "window_s": window_s,
+        "metrics": [[one.name, one.source, list(one.argv), one.key] for one in readings],
+        "results": str(results.resolve()),
+        "storage": storage,
+    }
+
+
+def _check_validated(study: Study, arm: str) -> None:
+    result = study.record.result
+    if arm not in ARMS:
+        raise ConfigError(f"unknown arm '{arm}'{nearest(arm, ARMS)}")
+    if not result or not result.get(ARMS[arm]):
+        raise ConfigError(f"study '{study.name}' has no {arm} scheme to apply")
+    validated = (result["validation"] or {}).get(arm)
+    if not validated or not validated["feasible"]:
+        is_unclear = validated and validated["limits"] == Standing.NOT_SHOWN
+        fate = "was not shown to keep" if is_unclear else "broke"
+        raise NothingFeasible(
+            f"study '{study.name}': in the validation the {arm} scheme {fate} the limits of the score, so it is not put"
+            " into service; 'damoos show' has the other arms"
+        )
+
+
+def _guards(study: Study, given: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    """All limits: those given, those of the score that can be watched, and one of memory pressure if there is none."""
+    for text in given:
+        guard.parse(text, metrics)
+    of_score = [text for text in _limits(study) if _can_be_watched(text, metrics)]
+    limits = {parse_limit(text).name: text for text in [guard.DEFAULT, *of_score, *given]}
+    return list(limits.values())
+
+
+def _limits(study: Study) -> list[str]:
+    config = study.config
+    return [*config.scorer_options.get("limits", ()), *config.limits]
+
+
+def _can_be_watched(text: str, metrics: Sequence[str]) -> bool:
+    try:
+        guard.parse(text, metrics)
+    except ConfigError:  # of a run against its baseline, which a service does not have
+        return False
+    return True

@@ -1,0 +1,176 @@
+"""A policy in service, with an agent that answers a list of statuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from damoos.errors import DamoosError, MachineBusy, MachineLost, UnsupportedError
+from damoos.service import kept
+from damoos.service.guard import Guard, parse
+from damoos.service.journal import Journal
+
+READING = {"is_group": True, "psi_us": {"some": 0}, "counters": {}, "metrics": {}, "missing": {}}
+ON = {
+    "in_service": True, "alive": True, "in_force": True, "paused": False, "changed": [], "restarts": 0, "pid": 7,
+    "nr_processes": 1, "for_s": 1.0,
+}  # fmt: skip
+KDAMOND_ENDED = {**ON, "in_force": False}
+NEW_AGENT = {"in_service": False, "alive": False, "in_force": False, "nr_processes": 0}
+PROGRAM_ENDED = {**ON, "alive": False, "in_force": False, "nr_processes": 0}
+WAITING = {**ON, "in_force": False, "nr_processes": 0, "pid": 0}
+LOST = MachineLost("the machine hung up")
+BUSY = MachineBusy("another damoos agent works on this machine")
+
+
+def reading(at_s: float, some_us: float) -> dict[str, Any]:
+    return {**READING, "at_s": at_s, "psi_us": {"some": some_us}}
+
+
+class Machine:
+    """An agent that answers a list of statuses, one after the other, some of them by an error."""
+
+    def __init__(self, folder: Path, *statuses: dict[str, Any] | DamoosError, on: dict[str, Any] | None = None) -> None:
+        self.journal = Journal(folder)
+        self.statuses = list(statuses)
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.refuses: dict[str, DamoosError] = {}
+        self.now_s = 0.0
+        self.journal.want("redis", {})
+        guard = Guard([parse("memory_pressure<=1%")], 10.0)
+        applied = {"context": None, "on": on or {"kind": "pid", "pid": 7}}
+        about = {"scheme": "senpai", "on": "pid:7"}
+        self.kept = kept.Kept("redis", self.call, applied, about, guard, self.journal, lambda: self.now_s)
+        self.kept.begin()
+        self.calls.clear()
+
+    def call(self, call: str, **args: Any) -> Any:
+        if call == "status":
+            status = self.statuses.pop(0)
+            if isinstance(status, DamoosError):
+                raise status
+            return status
+        self.calls.append((call, args))
+        if error := self.refuses.get(call):
+            raise error
+        return {"pid": 7, "started": 4711, "accepted": {}} if call == "apply" else None
+
+    def look(self, seconds_a_look: float = 2.0) -> list[bool | str]:
+        """All statuses; what each look said."""
+        said: list[bool | str] = []
+        while self.statuses:
+            self.now_s += seconds_a_look
+            try:
+                said.append(self.kept.look())
+            except (MachineLost, MachineBusy) as error:
+                self.kept.out_of_reach(error)
+                said.append(str(error))
+        return said
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.calls]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return self.journal.states()["redis"]
+
+    @property
+    def audit(self) -> str:
+        return (self.journal.folder / "audit.log").read_text()
+
+
+def test_a_policy_is_kept_until_its_program_ends(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, ON, ON, PROGRAM_ENDED)
+    assert machine.look() == [True, True, False]
+    assert machine.names == ["stop"]
+    assert "put into force: senpai on pid:7" in machine.audit
+    assert "its program has ended" in machine.audit
+
+
+def test_a_policy_that_was_lost_is_put_back(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, ON, KDAMOND_ENDED, ON, NEW_AGENT, ON)
+    assert machine.look() == [True] * 5
+    assert machine.names == ["renew", "apply"]
+    again = machine.calls[1][1]
+    assert again["on"] == {"kind": "pid", "pid": 7, "started": 4711}  # never on another process of that id
+
+
+def test_a_program_of_damoos_s_own_ends_with_the_connection_which_is_told(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, ON, NEW_AGENT)
+    machine.kept._applied.pop("on")
+    assert machine.look() == [True, False]
+    assert "the program that damoos ran ended with it" in machine.state["failed"]
+    assert machine.journal.wanted() == {}
+
+
+def test_a_policy_that_is_lost_again_and_again_is_given_up(tmp_path: Path) -> None:
+    machine = Machine(tmp_path / "often", *[{**KDAMOND_ENDED, "why": "no swap"}] * 4)
+    assert machine.look() == [True, True, True, False]
+    assert machine.state["failed"] == "it was lost 4 times within an hour: no swap"
+    assert machine.names == ["renew"] * 3 + ["stop"]
+    seldom = Machine(tmp_path / "seldom", *[KDAMOND_ENDED] * 9)
+    assert seldom.look(seconds_a_look=1800.0) == [True] * 9
+
+
+def test_a_machine_out_of_reach_is_looked_at_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, ON, LOST, BUSY, NEW_AGENT, ON)
+    assert machine.look() == [True, str(LOST), str(BUSY), True, True]
+    assert machine.names == ["apply"]
+    assert machine.audit.count("out of reach") == 1
+    assert "within reach again" in machine.audit
+
+
+def test_a_machine_that_is_lost_while_it_is_put_back_is_out_of_reach(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, NEW_AGENT, NEW_AGENT, ON)
+    machine.refuses["apply"] = BUSY
+    assert machine.look()[0] == str(BUSY)
+    machine.refuses.clear()
+    assert machine.names == ["apply", "apply"]
+
+
+def test_what_somebody_else_has_changed_stays(tmp_path: Path) -> None:
+    changed = ["/proc/sys/vm/swappiness is '10', which damoos had set to '180'"]
+    machine = Machine(tmp_path, ON, {**ON, "in_force": False, "changed": changed})
+    assert machine.look() == [True, False]
+    assert machine.state["failed"].startswith("somebody else has changed it, and theirs stays: /proc/sys/vm/swappiness")
+    assert machine.journal.wanted() == {}
+
+
+def test_the_guard_pauses_resumes_and_ends_a_policy(tmp_path: Path) -> None:
+    def at(now_s: float, some_us: float, paused: bool = False) -> dict[str, Any]:
+        return {**ON, "paused": paused, "reading": reading(now_s, some_us)}
+
+    calm = [at(10 + nth * 10, 5e6, paused=True) for nth in range(4)]
+    machine = Machine(tmp_path, at(0, 0), at(10, 5e6), *calm, at(50, 5e6), at(60, 10e6))
+    assert machine.look() == [True] * 7 + [False]
+    assert machine.names == ["pause", "resume", "stop"]
+    assert "its guard has taken it off: memory_pressure is 0.5" in machine.state["failed"]
+    assert machine.state["watched"] == {"memory_pressure": 0.5}
+    assert "guard: pause: memory_pressure is 0.5 in a window of 10 s" in machine.audit
+
+
+def test_processes_that_come_in_the_place_of_others_begin_a_new_window(tmp_path: Path) -> None:
+    before, after = {**ON, "reading": reading(0, 0)}, {**ON, "restarts": 1, "pid": 9, "reading": reading(10, 5e6)}
+    machine = Machine(tmp_path, before, WAITING, after, {**after, "reading": reading(20, 5e6)})
+    assert machine.look() == [True] * 4
+    assert machine.names == []
+    assert machine.state["watched"] == {"memory_pressure": 0.0}
+    assert "put on the processes that have come, process 9 first" in machine.audit
+
+
+def test_a_policy_that_cannot_be_taken_off_says_so(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, {**ON, "changed": ["x"]})
+    machine.refuses["stop"] = UnsupportedError("the kernel refused")
+    assert machine.look() == [False]
+    assert machine.state["failed"].endswith("; and taking it off failed: the kernel refused")
+
+
+@pytest.mark.parametrize("name", ["apply", "status"])
+def test_an_error_of_the_machine_s_ends_it(tmp_path: Path, name: str) -> None:
+    machine = Machine(tmp_path, UnsupportedError("no PSI") if name == "status" else NEW_AGENT)
+    machine.refuses = {"apply": UnsupportedError("no PSI")} if name == "apply" else {}
+    assert machine.look() == [False]
+    assert machine.state["failed"] == "no PSI"
