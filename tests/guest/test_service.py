@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from damoos.damon.scheme import Context
 from damoos.errors import MachineBusy, MachineError, UnsupportedError
 from damoos.machines.guest import GuestSession
 from damoos.policies.catalog import parse
+from damoos.service.journal import Journal
+from damoos.service.kept import Kept, guard_of
 from tests.conftest import MIB, hot_cold, prcl, shell
 
 KDAMOND = "/sys/kernel/mm/damon/admin/kdamonds/0"
@@ -163,6 +166,29 @@ def test_a_whole_machine_takes_schemes_on_all_of_its_memory(guest: GuestSession)
     while status(guest)["damos"][0]["sz_tried_bytes"] < 50 * MIB and time.monotonic() < deadline:
         time.sleep(0.5)
     assert status(guest)["damos"][0]["sz_tried_bytes"] >= 50 * MIB
+
+
+def test_a_guard_takes_a_scheme_off_that_thrashes(guest: GuestSession, tmp_path: Path) -> None:
+    """All of the memory is paged out again and again, whoever uses it; real pressure tells, and the program lives."""
+    pid = start_server(guest)
+    thrash = context_to_json(Context.parse("4K max min max 0s max pageout"))
+    applied = {"context": thrash, "on": ON_GROUP, "metrics": []}
+    watched = guard_of({"metrics": [], "guards": ["memory_pressure<=0.5%"], "window_s": 2.0})
+    journal = Journal(tmp_path)
+    kept = Kept("redis", guest.agent.call, applied, {"scheme": "thrash", "on": "/servers/redis"}, watched, journal)
+    kept.begin()
+    deadline = time.monotonic() + 300
+    while kept.look() and time.monotonic() < deadline:
+        time.sleep(0.5)
+    audit = (tmp_path / "audit.log").read_text()
+    print(audit)
+    paused, resumed, ended = re.findall(r"guard: pause.*|guard: resume.*|no longer in force.*", audit)
+    assert re.match(r"guard: pause: memory_pressure is 0\.\d+ in a window of 2 s, limit memory_pressure<=0.5%", paused)
+    assert resumed == "guard: resume: all limits are kept while the policy is paused"
+    assert re.match(
+        r"no longer in force: its guard has taken it off: memory_pressure is .*, again within an hour", ended
+    )
+    assert shell(guest, f"ls -d /proc/{pid} | wc -l") == "1"
 
 
 def test_what_is_not_there_is_one_line(guest: GuestSession) -> None:

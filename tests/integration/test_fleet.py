@@ -208,7 +208,7 @@ def test_status_of_a_sweep_under_way(env, tmp_path: Path) -> None:
     slow = {**env, SETTINGS: json.dumps({"latency_s": 5.0})}  # far from its end when the status is asked
     process = sweep(slow, tmp_path)
     after(process, 6)
-    words = [DAMOOS, "status", "--results", tmp_path, "--format", "json"]
+    words = [DAMOOS, "status", "sweep-1", "--results", tmp_path, "--format", "json"]
 
     def status() -> dict:
         return json.loads(subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout)
