@@ -93,11 +93,12 @@ class PolicyOnProcesses:
             raise
 
     def _steer(self) -> None:
-        path = self._processes.group_path
+        path, pids = self._processes.group_path, self._processes.pids()
+        is_shared = pids and path != "/"
         why_none = (
-            "what the policy is put on is not one cgroup"
-            if path == "/"
-            else f"process {self._processes.pids()[0]} is in the cgroup {path} with others"
+            f"process {pids[0]} is in the cgroup {path} with others"
+            if is_shared
+            else "what the policy is put on is not one cgroup"
         )
         self._steering = Steering.of_running(self._spec, self._group, why_none, self._of_steering)
 
@@ -142,7 +143,7 @@ class PolicyOnProcesses:
         if self._scheme and self._scheme.kdamond.is_on() and self._scheme.changed_by_others():
             self._scheme.leave()
 
-    def told(self, pids: list[int]) -> dict[str, Any]:
+    def status(self, pids: list[int]) -> dict[str, Any]:
         """What it does, and takes new processes under its scheme.
 
         Returns

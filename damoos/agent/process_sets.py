@@ -135,13 +135,13 @@ class GroupProcesses(ProcessSet):
     def pids(self) -> list[int]:
         """Those of all groups below it, too; none while the group is not there."""
         files = [self._path / "cgroup.procs", *sorted(self._path.rglob("cgroup.procs"))]
-        found: dict[int, None] = {}
+        pids: dict[int, None] = {}
         for file in files:
             try:
-                found |= dict.fromkeys(map(int, file.read_text().split()))
+                pids |= dict.fromkeys(map(int, file.read_text().split()))
             except OSError:  # a group that has just been removed, or that holds threads only
                 continue
-        return list(found)
+        return list(pids)
 
     @property
     def group(self) -> Path | None:
@@ -149,7 +149,7 @@ class GroupProcesses(ProcessSet):
         return self._path if (self._path / "cgroup.procs").exists() else None
 
 
-class UnitProcesses(GroupProcesses):
+class UnitProcesses(ProcessSet):
     """A unit of systemd's, through all of its restarts.
 
     Parameters
@@ -159,27 +159,44 @@ class UnitProcesses(GroupProcesses):
 
     Raises
     ------
-    MachineError : systemd does not run here, or has no such unit
+    MachineError : systemd has no such unit here
+    UnsupportedError : systemd does not run here
     """
 
     def __init__(self, name: str) -> None:
         if not Path("/run/systemd/system").exists():
             raise UnsupportedError("systemd does not run on this machine; use cgroup:, match: or pid:")
-        state, path = _properties(name, "LoadState", "ControlGroup")
+        self._name = name
+        state = _property(name, "LoadState")
         if state != "loaded":
-            raise MachineError(f"systemd has no unit '{name}' on this machine ({state})")
-        slice_name = _properties(name, "Slice")[0] or "system.slice"
-        super().__init__(path or f"{slice_name}/{name}")
+            raise MachineError(f"systemd has no unit '{name}' on this machine ({state or 'it does not answer'})")
+        self._processes = self._found()
+
+    def _found(self) -> GroupProcesses | None:
+        """Its group; None while it has none, before it is started."""
+        path = _property(self._name, "ControlGroup")
+        return GroupProcesses(path) if path.strip("/") else None
+
+    def pids(self) -> list[int]:
+        """Those of all groups below its own, too."""
+        if not self.group:
+            self._processes = self._found()
+        return self._processes.pids() if self._processes else []
+
+    @property
+    def group(self) -> Path | None:
+        """Its group; None while the unit does not run."""
+        return self._processes.group if self._processes else None
 
 
-def _properties(unit: str, *names: str) -> list[str]:
-    argv = ["systemctl", "show", f"--property={','.join(names)}", "--", unit]
+def _property(unit: str, name: str) -> str:
+    """What systemd says of a unit; nothing if it says nothing."""
+    argv = ["systemctl", "show", f"--property={name}", "--value", "--", unit]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_UNIT_S, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise MachineError(f"systemd does not tell of unit '{unit}': {error}") from None
-    pairs = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-    return [pairs.get(name, "") for name in names]
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
 
 
 class MatchingProcesses(ProcessSet):

@@ -15,7 +15,7 @@ from damoos.agent.metric_source import reading
 from damoos.agent.policy_on_processes import PolicyOnProcesses
 from damoos.agent.process_sets import ProgramProcesses, process_set
 from damoos.agent.steering import KEYS
-from damoos.agent.swap import compressed_bytes, used_bytes, written_bytes
+from damoos.agent.swap import compressed_share, used_bytes, written_bytes
 from damoos.agent.undo import UndoLog
 from damoos.errors import MeasurementError
 
@@ -110,7 +110,7 @@ class Service:
         dict
             ``pid`` (the first), ``nr_processes``, ``alive`` (whether there is, or may come, anything to be on),
             ``for_s``, ``in_force``, ``paused``, ``changed`` (what somebody else has changed, in words), ``restarts``
-            (how often processes have come in the place of others), what `PolicyOnProcesses.told` has, and, with
+            (how often processes have come in the place of others), what `PolicyOnProcesses.status` has, and, with
             processes, ``reading`` (see `_read`).
         """
         ended = self._child.poll() if self._child else None
@@ -119,7 +119,7 @@ class Service:
         if not self._changed and (pids or self._processes.lasts):
             self._follow(pids)
         if pids and self._policy:
-            state |= self._policy.told(pids)
+            state |= self._policy.status(pids)
         return {
             **state,
             "pid": pids[0] if pids else 0,
@@ -159,13 +159,16 @@ class Service:
         dict
             ``at_s`` (monotonic), ``is_group`` (whether it is of a group of their own, and not of the whole machine),
             ``psi_us`` and ``counters`` (so far), ``memory_bytes`` (what is charged to the group), ``swap_bytes`` (of
-            the processes), ``compressed_bytes`` (what that takes in zram and zswap), each None where the kernel does
+            theirs), ``compressed_bytes`` (what that takes in zram and zswap), each None where the kernel does
             not tell; ``metrics`` (values by name) and ``missing`` (why a metric has none, by its name).
         """
         group = self._processes.group
         stat = memcg.numbers(group / "memory.stat") if group else {}
         faults = {"pgmajfault": stat[memcg.MAJOR_FAULTS]} if memcg.MAJOR_FAULTS in stat else {}
         counters = proc.vmstat(_MACHINE_COUNTERS) | memcg.counts(group) | faults
+        swapped = memcg.number(group and group / "memory.swap.current")
+        if math.isnan(swapped):  # a look at each process, which a group saves
+            swapped = sum(map(proc.swapped_bytes, pids))
         metrics, missing = {}, {}
         for name, *source in self._spec.get("metrics", ()):
             try:
@@ -177,9 +180,9 @@ class Service:
             "is_group": group is not None,
             "psi_us": cgroup.pressure(group),
             "counters": counters | {"swap_written_bytes": written_bytes()},
-            "memory_bytes": _told(memcg.number(group and group / "memory.current")),
-            "swap_bytes": sum(map(proc.swapped_bytes, pids)),
-            "compressed_bytes": _told(compressed_bytes(pids, None, used_bytes())),
+            "memory_bytes": _bytes_or_none(memcg.number(group and group / "memory.current")),
+            "swap_bytes": _bytes_or_none(swapped),
+            "compressed_bytes": _bytes_or_none(compressed_share(swapped, used_bytes())),
             "metrics": metrics,
             "missing": missing,
         }
@@ -219,6 +222,6 @@ class Service:
                 self._child.wait()
 
 
-def _told(value: float) -> int | None:
+def _bytes_or_none(value: float) -> int | None:
     """A number of bytes; None for what is not told, which JSON has no number for."""
     return int(value) if math.isfinite(value) else None

@@ -117,13 +117,34 @@ def compressed_bytes(pids: Sequence[int], own: Swap | None, used: Mapping[str, i
     float, bytes
         Not a number where the kernel does not say.
     """
-    pool = _zswap_bytes(root) + sum(_zram_bytes(device, root) for device in used)
-    if math.isnan(pool):
-        return pool
     if own is not None and set(used) == {own.device}:
-        return pool
-    swapped = sum(proc.swapped_bytes(pid, root) for pid in pids)
-    return pool * min(1.0, swapped / sum(used.values())) if swapped else 0.0
+        return _pools_bytes(used, root)
+    return compressed_share(sum(proc.swapped_bytes(pid, root) for pid in pids), used, root)
+
+
+def compressed_share(swapped_bytes: float, used: Mapping[str, int], root: Path = Path("/")) -> float:
+    """Memory that some of all swapped pages take in zram and zswap, by their part of all that is swapped.
+
+    Parameters
+    ----------
+    swapped_bytes : float, bytes
+        How much is theirs.
+    used : mapping of str to int, bytes
+        What is on each swap device now, see `used_bytes`.
+
+    Returns
+    -------
+    float, bytes
+        Not a number where the kernel does not say.
+    """
+    pools = _pools_bytes(used, root)
+    if math.isnan(pools):
+        return pools
+    return pools * min(1.0, swapped_bytes / sum(used.values())) if swapped_bytes and used else 0.0
+
+
+def _pools_bytes(used: Mapping[str, int], root: Path) -> float:
+    return _zswap_bytes(root) + sum(_zram_bytes(device, root) for device in used)
 
 
 def _zswap_bytes(root: Path) -> float:

@@ -163,9 +163,9 @@ class Guard:
                 if name in WATCHED:
                     values[name] = WATCHED[name].of(last, begun, elapsed_s)
                 else:
-                    told = [reading["metrics"][name] for reading in self._readings[1:]]
-                    values[name] = math.fsum(told) / len(told)
-            except KeyError:
+                    read = [one["metrics"][name] for one in self._readings[1:] if name in one["metrics"]]
+                    values[name] = math.fsum(read) / len(read)
+            except (KeyError, ZeroDivisionError):
                 return values, f"{name}: {last['missing'].get(name, 'this kernel does not tell it of these processes')}"
         return values, ""
 

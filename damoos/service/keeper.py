@@ -110,17 +110,17 @@ def _started(journal: Journal) -> int:
 
 def listed(results: Path) -> dict[str, dict[str, Any]]:
     """What is in service, and what failed, by name; with ``lost`` where a keeper was killed and none has followed."""
-    found: dict[str, dict[str, Any]] = {}
+    services: dict[str, dict[str, Any]] = {}
     for journal in Journal.all(results):
         wanted, keeper_pid = journal.wanted(), journal.keeper_pid
         for name, state in journal.states().items():
             if "error" not in state:
-                found[name] = {**state, "keeper_pid": keeper_pid}
+                services[name] = {**state, "keeper_pid": keeper_pid}
         for name, spec in wanted.items():
-            found.setdefault(name, _described(spec, "") | {"keeper_pid": keeper_pid})
+            services.setdefault(name, _described(spec, "") | {"keeper_pid": keeper_pid})
             if not keeper_pid:
-                found[name]["lost"] = "no keeper runs, so the machine is as it was before"
-    return found
+                services[name]["lost"] = "no keeper runs, so the machine is as it was before"
+    return services
 
 
 def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
@@ -140,14 +140,14 @@ def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
     ------
     ConfigError : there is no such, or several
     """
-    found = listed(results)
-    if not found:
+    services = listed(results)
+    if not services:
         raise ConfigError("nothing is in service here; 'damoos apply STUDY' puts a policy into service")
-    if name is None and len(found) > 1:
-        raise ConfigError(f"{len(found)} are in service; name one of {', '.join(found)}, or give --all")
-    name = name or next(iter(found))
-    if name not in found:
-        raise ConfigError(f"'{name}' is not in service{nearest(name, found)}")
+    if name is None and len(services) > 1:
+        raise ConfigError(f"{len(services)} are in service; name one of {', '.join(services)}, or give --all")
+    name = name or next(iter(services))
+    if name not in services:
+        raise ConfigError(f"'{name}' is not in service{nearest(name, services)}")
     journal = next(one for one in Journal.all(results) if name in one.wanted() or name in one.states())
     pid, is_kept = journal.keeper_pid, name in journal.wanted()
     journal.forget(name)
@@ -159,7 +159,7 @@ def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
                 raise MachineError(f"keeper process {pid} does not take '{name}' off; {journal.log_file} shows why")
             time.sleep(0.05)
     journal.tell(name, None)
-    return name, found[name]
+    return name, services[name]
 
 
 class _Stopped(Exception):

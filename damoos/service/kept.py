@@ -14,7 +14,7 @@ from damoos.service.journal import Journal
 # A policy that is lost more often than this in an hour is not put back again.
 RENEWALS_AN_HOUR = 3
 # What of a status is kept for those who ask.
-_TOLD = (
+_REPORTED = (
     "pid", "nr_processes", "in_force", "paused", "for_s", "restarts", "rss_bytes", "damos", "effective_bytes", "rule",
     "kdamond_cpu_s", "reading",
 )  # fmt: skip
@@ -101,7 +101,7 @@ class Kept:
             self._fail(f"somebody else has changed it, and theirs stays: {'; '.join(status['changed'])}")
             return False
         decision = self._guarded(status)
-        self._publish({key: status[key] for key in _TOLD if key in status})
+        self._publish({"in_force": False, **{key: status[key] for key in _REPORTED if key in status}})
         if decision.action is Action.UNDO:
             self._fail(f"its guard has taken it off: {decision.why}")
             return False
@@ -114,10 +114,11 @@ class Kept:
 
     def _guarded(self, status: Mapping[str, Any]) -> Decision:
         """What the guard says of a policy that acts, or that it has paused."""
-        if status.get("restarts", 0) != self._restarts:
-            self._restarts = status["restarts"]
+        restarts = status.get("restarts", 0)  # a new agent counts anew
+        if restarts > self._restarts:
             self._guard.restart()
             self._journal.audit(self.name, f"put on the processes that have come, process {status['pid']} first")
+        self._restarts = restarts
         if "reading" not in status or not (status["in_force"] or status["paused"]):
             self._guard.restart()
             return Decision(Action.NONE)

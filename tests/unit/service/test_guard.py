@@ -99,6 +99,14 @@ def test_what_cannot_be_read_ends_it() -> None:
     assert service.window() == Decision(Action.UNDO, why)
 
 
+def test_a_probe_that_fails_once_in_a_window_is_no_lack_of_data() -> None:
+    service = Service("p99_ms<=20")
+    service.now_s += 2
+    service.add(service.reading(None))
+    assert service.window(p99_ms=7.0).action is Action.NONE
+    assert service.guard.values == {"p99_ms": 7.0}
+
+
 def test_a_lower_limit() -> None:
     service = Service("p99_ms>=20")
     assert service.window(p99_ms=30.0).action is Action.NONE

@@ -161,6 +161,13 @@ def test_processes_that_come_in_the_place_of_others_begin_a_new_window(tmp_path:
     assert "put on the processes that have come, process 9 first" in machine.audit
 
 
+def test_a_new_agent_counts_restarts_anew(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, {**ON, "restarts": 2}, NEW_AGENT, WAITING, {**ON, "restarts": 1}, ON)
+    assert machine.look() == [True] * 5
+    assert machine.names == ["apply"]
+    assert machine.audit.count("put on the processes that have come") == 2
+
+
 def test_a_policy_that_cannot_be_taken_off_says_so(tmp_path: Path) -> None:
     machine = Machine(tmp_path, {**ON, "changed": ["x"]})
     machine.refuses["stop"] = UnsupportedError("the kernel refused")
