@@ -60,12 +60,24 @@ class Journal:
 
     def wanted(self) -> dict[str, dict[str, Any]]:
         """What is to be in service, by name, the oldest first."""
-        files = sorted(self.folder.glob("*.json"), key=lambda file: (file.stat().st_mtime_ns, file.name))
-        return {file.stem: json.loads(file.read_text()) for file in files}
+        specs = {file.stem: json.loads(file.read_text()) for file in self.folder.glob("*.json")}
+        return dict(sorted(specs.items(), key=lambda item: (item[1]["wanted_s"], item[0])))
 
     def want(self, name: str, spec: dict[str, Any]) -> None:
         """Have something in service from now on."""
-        self._write(f"{name}.json", spec)
+        self._write(f"{name}.json", {**spec, "wanted_s": time.time()})
+
+    def confirm(self, name: str, on: dict[str, Any] | None) -> None:
+        """Say that it has been in force, so that it is wanted whatever happens to its keeper and its machine.
+
+        Parameters
+        ----------
+        on : dict or None
+            The processes, as they were found.
+        """
+        with self.changing():
+            if spec := self.wanted().get(name):  # else somebody has just stopped it
+                self._write(f"{name}.json", {**spec, "on": on, "confirmed": True})
 
     def forget(self, name: str) -> None:
         """Have it in service no longer."""

@@ -45,8 +45,7 @@ from damoos.units import format_us
 
 POLL_S = 2.0
 STOP_S = 60.0
-# How long a machine that does not answer, or is used by somebody else, is tried again, and how often.
-OUT_OF_REACH_S = 600.0
+# How often a machine is tried again that does not answer, or that somebody else uses.
 RETRY_S = 10.0
 
 
@@ -77,7 +76,11 @@ def apply(spec: dict[str, Any]) -> dict[str, Any]:
     with journal.changing():
         journal.tell(name, None)
         journal.want(name, spec)
-        pid = journal.keeper_pid or _started(journal)
+        try:
+            pid = journal.keeper_pid or _started(journal)
+        except BaseException:
+            journal.forget(name)
+            raise
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGUSR1)
     while (state := journal.states().get(name)) is None:
@@ -180,7 +183,6 @@ class Keeper:
         self._journal = journal
         self._woken = woken
         self._kept: dict[str, Kept] = {}
-        self._reached_s = time.monotonic()
 
     def run(self, stay: bool) -> None:
         """Until nothing is wanted any more; for ever if it is to stay."""
@@ -201,8 +203,9 @@ class Keeper:
                 while self._follow(lease, ended):
                     self._pause()
         except DamoosError as error:
-            for name, spec in self._journal.wanted().items():
-                self._refuse(name, spec, error)
+            if not self._wait_for_machine(error):
+                for name, spec in self._journal.wanted().items():
+                    self._refuse(name, spec, error)
         except _Stopped:
             for name in self._kept:
                 self._journal.audit(name, "taken off: its keeper was told to end, and goes on with it when it is back")
@@ -212,6 +215,20 @@ class Keeper:
             self._kept.clear()
             for name in ended:
                 self._journal.tell(name, None)
+            metrics.write(self._journal.metrics_file, self._journal.states(), self._journal.folder.name)
+
+    def _wait_for_machine(self, error: DamoosError) -> bool:
+        """Whether the machine is tried again, which could not be had: for what was in force on it once."""
+        if not isinstance(error, (MachineTransientError, MachineBusy)):
+            return False
+        for name, spec in self._journal.wanted().items():
+            if not spec.get("confirmed"):
+                self._refuse(name, spec, error)
+                continue
+            state = self._journal.states().get(name, _described(spec, ""))
+            self._journal.tell(name, {**state, "in_force": False, "out_of_reach": str(error)})
+        self._woken.wait(RETRY_S)
+        return True
 
     def _pause(self) -> None:
         self._woken.wait(POLL_S)
@@ -239,15 +256,17 @@ class Keeper:
             kept = Kept(name, lease.call, applied, about, guard_of(spec), self._journal)
             kept.begin()
         except DamoosError as error:
+            if spec.get("confirmed") and isinstance(error, (MachineTransientError, MachineBusy)):
+                raise
             self._refuse(name, spec, error)
         else:
             self._kept[name] = kept
+            self._journal.confirm(name, kept.applied.get("on"))
 
     def _refuse(self, name: str, spec: Mapping[str, Any], error: DamoosError) -> None:
         """Tell whoever waits for it; what was in force once has failed instead."""
         self._journal.audit(name, f"not put into force: {error}")
-        was_in_force = name in self._kept
-        wrong = {"failed": str(error)} if was_in_force else {"error": to_wire(error)}
+        wrong = {"failed": str(error)} if spec.get("confirmed") else {"error": to_wire(error)}
         self._journal.tell(name, {**_described(spec, ""), "in_force": False, **wrong})
         self._journal.forget(name)
 
@@ -259,10 +278,7 @@ class Keeper:
                     if "failed" not in self._journal.states().get(name, {}):
                         self._journal.forget(name)
                         self._journal.tell(name, None)
-            self._reached_s = time.monotonic()
         except (MachineTransientError, MachineBusy) as error:
-            if time.monotonic() - self._reached_s > OUT_OF_REACH_S:
-                raise
             for kept in self._kept.values():
                 kept.out_of_reach(error)
             self._woken.wait(RETRY_S)

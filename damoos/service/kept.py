@@ -50,7 +50,7 @@ class Kept:
     ) -> None:
         self.name = name
         self._call = call
-        self._applied = dict(applied)
+        self.applied = dict(applied)
         self._about = dict(about)
         self._guard = watched
         self._journal = journal
@@ -66,9 +66,9 @@ class Kept:
         ------
         DamoosError : it cannot be
         """
-        begun = self._call("apply", service=self.name, **self._applied)
-        if (on := self._applied.get("on")) and on["kind"] == "pid":
-            self._applied["on"] = {**on, "started": begun["started"]}
+        begun = self._call("apply", service=self.name, **self.applied)
+        if (on := self.applied.get("on")) and on["kind"] == "pid":
+            self.applied["on"] = {**on, "started": begun["started"]}
         self._about["pid"] = begun["pid"]
         self._journal.audit(self.name, f"put into force: {self._about['scheme']} on {self._about['on']}")
         self._publish({"in_force": begun["pid"] > 0})
@@ -134,8 +134,8 @@ class Kept:
             raise MachineError(f"it was lost {len(self._renewed_s) + 1} times within an hour{why}")
         if status["in_service"]:
             self._call("renew", service=self.name)  # if the agent dies of it, the next status tells
-        elif self._applied.get("on"):
-            self._call("apply", service=self.name, **self._applied)
+        elif self.applied.get("on"):
+            self._call("apply", service=self.name, **self.applied)
         else:
             raise MachineError("the connection to its machine was lost, and the program that damoos ran ended with it")
         self._renewed_s.append(self._now())
@@ -150,10 +150,6 @@ class Kept:
         self._guard.restart()
         self._publish({"in_force": False, "out_of_reach": str(error)})
 
-    def fail(self, why: str) -> None:
-        """Give it up; what is left of it on the machine is taken off."""
-        self._fail(why)
-
     def _fail(self, why: str) -> None:
         try:
             self._call("stop", service=self.name)
@@ -164,8 +160,11 @@ class Kept:
         self._journal.forget(self.name)
 
     def stop(self, why: str) -> None:
-        """Take it off."""
-        self._call("stop", service=self.name)
+        """Take it off; of a machine out of reach, its agent does that when it hears nothing for too long."""
+        try:
+            self._call("stop", service=self.name)
+        except DamoosError as error:
+            why = f"{why}; the machine did not confirm it: {error}"
         self._journal.audit(self.name, f"taken off: {why}")
 
     def _publish(self, status: Mapping[str, Any]) -> None:

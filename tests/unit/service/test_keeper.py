@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from damoos.errors import ConfigError
+from damoos import api
+from damoos.dispatch import lease
+from damoos.errors import ConfigError, MachineLost
 from damoos.service import keeper, metrics, systemd
 from damoos.service.journal import Journal
+from damoos.service.specification import specification
+from damoos.testing.fake import FakeMachine
+from tests.unit.service.test_kept import ON
 
 SPEC: dict[str, Any] = {
     "name": "redis", "study": "s", "arm": "tuned", "machine": "there", "on": {"kind": "unit", "name": "redis.service"},
@@ -132,3 +140,111 @@ def test_the_numbers_are_prometheus_s(tmp_path: Path) -> None:
     assert found["damoos_failed", "nginx", ""] == 1
     assert ("damoos_saved_bytes", "nginx", "") not in found
     assert json.dumps(state)  # a state is plain
+
+
+class Session:
+    """A machine's agent that has everything in force that it is asked for."""
+
+    facts: dict[str, Any] = {}  # noqa: RUF012
+
+    def __init__(self, host: Host) -> None:
+        self.agent, self._host = self, host
+
+    def call(self, name: str, service: str = "", **args: Any) -> Any:
+        self._host.calls.append((name, service))
+        if name == "apply":
+            self._host.applied[service] = args
+            return {"pid": 7, "started": 4711, "accepted": {}}
+        if name == "stop":
+            self._host.applied.pop(service, None)
+        return {**ON, "in_service": service in self._host.applied} if name == "status" else None
+
+    def close(self) -> None:
+        self._host.applied.clear()
+
+
+class Host(FakeMachine):
+    """A host that does not answer at first, and again whenever it is told so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, str]] = []
+        self.applied: dict[str, Any] = {}
+        self.lost_for = 0
+
+    def open(self, say: Any = None) -> Any:
+        if self.lost_for:
+            self.lost_for -= 1
+            raise MachineLost("there: no route to host")
+        return Session(self)
+
+
+@pytest.fixture
+def kept_by(tmp_path: Path, fake: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Journal, Host, dict[str, Any]]:
+    """A keeper in a thread of its own, of a study's policy on a host."""
+    fake(FakeMachine(noise=0.001))
+    study = api.tune(command="true", machine="fake", results=tmp_path, trials=2, seed=1)
+    host = Host()
+    fake(host)
+    for name in ("POLL_S", "RETRY_S"):
+        monkeypatch.setattr(keeper, name, 0.01)
+    monkeypatch.setattr(lease, "BACKOFF_S", 0.0)
+    spec = specification(study.name, tmp_path, arm="manual", machine="fake", on="pid:7", label="redis")
+    return Journal.of(tmp_path, "fake"), host, spec
+
+
+def run(journal: Journal) -> threading.Thread:
+    thread = threading.Thread(target=keeper.Keeper(journal, threading.Event()).run, args=(False,), daemon=True)
+    assert journal.take()
+    thread.start()
+    return thread
+
+
+def until(holds: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_what_was_in_force_once_waits_for_its_machine(kept_by: tuple[Journal, Host, dict[str, Any]]) -> None:
+    """After a boot, say, the host that is to have it may come later than the keeper."""
+    journal, host, spec = kept_by
+    journal.want("redis", spec)
+    journal.confirm("redis", {**spec["on"], "started": 4711})
+    host.lost_for = 7
+    thread = run(journal)
+    until(lambda: journal.states().get("redis", {}).get("out_of_reach"))
+    assert "out of reach" in keeper.describe("redis", journal.states()["redis"])
+    until(lambda: journal.states()["redis"].get("in_force"))
+    assert host.applied["redis"]["on"] == {"kind": "pid", "pid": 7, "started": 4711}
+    journal.forget("redis")
+    thread.join(60)
+    assert host.applied == {}
+    assert "redis" not in journal.states()
+
+
+def test_what_was_never_in_force_fails_at_once(kept_by: tuple[Journal, Host, dict[str, Any]]) -> None:
+    journal, host, spec = kept_by
+    journal.want("redis", spec)
+    host.lost_for = 100
+    run(journal).join(60)
+    assert journal.states()["redis"]["error"] == {"type": "MachineLost", "message": "there: no route to host"}
+    assert journal.wanted() == {}
+
+
+def test_one_keeper_has_several_in_force(kept_by: tuple[Journal, Host, dict[str, Any]]) -> None:
+    journal, host, spec = kept_by
+    journal.want("redis", spec)
+    thread = run(journal)
+    until(lambda: "redis" in host.applied)
+    journal.want("nginx", {**spec, "name": "nginx"})
+    until(lambda: journal.wanted().get("nginx", {}).get("confirmed"))
+    assert set(host.applied) == {"redis", "nginx"}
+    journal.forget("redis")
+    until(lambda: "redis" not in journal.states())
+    assert set(host.applied) == {"nginx"}
+    journal.forget("nginx")
+    thread.join(60)
+    assert host.applied == {}
+    assert "nginx" not in journal.metrics_file.read_text()

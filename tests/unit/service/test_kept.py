@@ -100,7 +100,7 @@ def test_a_policy_that_was_lost_is_put_back(tmp_path: Path) -> None:
 
 def test_a_program_of_damoos_s_own_ends_with_the_connection_which_is_told(tmp_path: Path) -> None:
     machine = Machine(tmp_path, ON, NEW_AGENT)
-    machine.kept._applied.pop("on")
+    machine.kept.applied.pop("on")
     assert machine.look() == [True, False]
     assert "the program that damoos ran ended with it" in machine.state["failed"]
     assert machine.journal.wanted() == {}
