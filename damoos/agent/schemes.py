@@ -47,6 +47,7 @@ class SchemeOnProcess:
         self._mark = len(log)
         self._targets: list[int] = []
         self._group_path = "/"
+        self._paused: Context | None = None
         self._seen: set[int] = set()
         self._stand_in: subprocess.Popen[bytes] | None = None
         self.restarts = 0
@@ -115,11 +116,13 @@ class SchemeOnProcess:
             raise UnsupportedError(f"the scheme of {context.module.name} cannot be paused")
         watching = (replace(scheme, action="stat", target_nid=None, dests=()) for scheme in context.schemes)
         self.commit(replace(context, schemes=tuple(watching)))
-        self._context = context
+        self._paused = context
 
     def resume(self) -> None:
         """Have the schemes do again what they did before `pause`."""
-        self.commit(self._context)
+        if self._paused:
+            self.commit(self._paused)
+            self._paused = None
 
     def changed_by_others(self) -> str:
         """What shows that somebody else has changed or ended the kdamond; empty if nothing does.

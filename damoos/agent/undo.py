@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import errno
 import json
 import os
 import shutil
@@ -112,10 +113,10 @@ class UndoLog:
     def changed_by_others(self, keep: int = 0) -> list[str]:
         """Files of `set_file`, but for the first ``keep`` changes, that hold something else now, in words."""
         changed = []
-        latest = {entry["path"]: entry for entry in self._own()[keep:] if "set" in entry}
+        latest = {entry["path"]: entry for entry in self._own()[keep:] if entry["kind"] == "file"}
         for path, entry in latest.items():
             now = _content(Path(path))
-            if now not in (None, entry["set"]):
+            if "set" in entry and now not in (None, entry["set"]):  # else a rule writes it again and again
                 changed.append(f"{path} is '{now}', which damoos had set to '{entry['set']}'")
         return changed
 
@@ -219,8 +220,10 @@ def _content(path: Path) -> str | None:
     """The value of a file; None where it is gone, with its module or its group."""
     try:
         return chosen(path.read_text().strip())
-    except FileNotFoundError:
-        return None
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENODEV):  # a group that goes while it is read says the latter
+            return None
+        raise
 
 
 def _undo_file(entry: Entry, root: Path) -> None:

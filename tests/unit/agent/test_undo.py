@@ -241,6 +241,18 @@ def test_what_somebody_else_has_changed_since_stays(tmp_path: Path) -> None:
     assert (ours.read_text(), theirs.read_text()) == ("1\n", "3\n")
 
 
+def test_what_a_rule_writes_again_and_again_is_not_somebody_else_s(tmp_path: Path) -> None:
+    file = tmp_path / "memory.high"
+    file.write_text("max\n")
+    log = UndoLog(tmp_path / "undo.json")
+    log.set_file(file, 100)
+    log.record("file", path=str(file), value="100")
+    file.write_text("90\n")
+    assert log.changed_by_others() == []
+    assert log.undo() == []
+    assert file.read_text() == "max\n"
+
+
 def test_a_change_that_nobody_read_back_is_taken_back(tmp_path: Path) -> None:
     """The agent was killed between the two: whatever is there is not known to be somebody else's."""
     file = tmp_path / "file"
