@@ -166,7 +166,7 @@ class Guard:
                     read = [one["metrics"][name] for one in self._readings[1:] if name in one["metrics"]]
                     values[name] = math.fsum(read) / len(read)
             except (KeyError, ZeroDivisionError):
-                return values, f"{name}: {last['missing'].get(name, 'this kernel does not tell it of these processes')}"
+                return values, f"{name}: {last['missing'].get(name) or _why_missing(name, last)}"
         return values, ""
 
     def _while_paused(self, broken: Sequence[Limit]) -> Decision:
@@ -203,6 +203,14 @@ class Guard:
 
     def _said(self, limit: Limit) -> str:
         return f"{limit.name} is {self.values[limit.name]:.4g} in a window of {self._window_s:g} s, limit {limit.text}"
+
+
+def _why_missing(name: str, reading: Reading) -> str:
+    if name.endswith("pressure") and not reading["psi_us"]:
+        return "PSI is off on this machine; boot it with psi=1"
+    if not reading["is_group"]:
+        return "the kernel tells it of a cgroup only, and the processes share theirs with others"
+    return "this kernel does not tell it"
 
 
 def _beyond(limit: Limit, value: float) -> float:

@@ -61,6 +61,15 @@ def parse_on(text: str) -> dict[str, Any]:
     return {"kind": kind.replace("-", "_"), "path": value}
 
 
+def name_of(on: str) -> str:
+    """The name in service of what is put on some processes: ``redis`` on ``unit:redis.service``, ``pid-7``."""
+    kind, _, value = on.partition(":")
+    if kind in ("pid", "machine"):
+        return slug(on)
+    last = value.rstrip("/").rpartition("/")[2].rpartition("=")[2]
+    return slug(last.removesuffix(".service").removesuffix(".pid")) or kind
+
+
 def specification(
     name: str,
     results: Path,
@@ -112,7 +121,7 @@ def specification(
         raise ConfigError(f"--name '{label}': use letters, digits, '.', '_' and '-', and begin with a letter or digit")
     readings = [workloads.reading(text) for text in [*study.config.metrics, *metrics]]
     return {
-        "name": label or slug(on.rpartition("/")[2].removesuffix(".service").replace(":", "-") if on else study.name),
+        "name": label or (name_of(on) if on else study.name),
         "study": study.name,
         "arm": arm,
         "machine": where,

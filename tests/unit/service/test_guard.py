@@ -95,8 +95,23 @@ def test_what_cannot_be_read_ends_it() -> None:
     service = Service("p99_ms<=20")
     assert service.window(p99_ms=None) == Decision(Action.UNDO, "no data for p99_ms: 'curl' ended with 7")
     service = Service("io_pressure<=1%")
-    why = "no data for io_pressure: this kernel does not tell it of these processes"
-    assert service.window() == Decision(Action.UNDO, why)
+    assert service.window() == Decision(Action.UNDO, "no data for io_pressure: this kernel does not tell it")
+
+
+@pytest.mark.parametrize(
+    ("limit", "reading", "why"),
+    [
+        ("memory_pressure<=1%", {"psi_us": {}}, "PSI is off on this machine; boot it with psi=1"),
+        ("refaults_per_s<=1", {"is_group": False}, "the kernel tells it of a cgroup only, and the processes share"),
+    ],
+)
+def test_why_something_cannot_be_watched(limit: str, reading: dict[str, Any], why: str) -> None:
+    guard = Guard([parse(limit)], 10.0)
+    told = {"is_group": True, "psi_us": {"some": 0}, "counters": {}, "metrics": {}, "missing": {}, **reading}
+    guard.add({**told, "at_s": 0.0}, False)
+    decision = guard.add({**told, "at_s": 10.0}, False)
+    assert decision.action is Action.UNDO
+    assert why in decision.why
 
 
 def test_a_probe_that_fails_once_in_a_window_is_no_lack_of_data() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from damoos.errors import ConfigError
-from damoos.service.specification import parse_on
+from damoos.service.specification import name_of, parse_on
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,22 @@ from damoos.service.specification import parse_on
 )
 def test_processes(text: str, found: dict[str, Any]) -> None:
     assert parse_on(text) == found
+
+
+@pytest.mark.parametrize(
+    ("on", "name"),
+    [
+        ("unit:redis.service", "redis"),
+        ("cgroup:/system.slice/redis.service", "redis"),
+        ("cgroup:/kubepods/burstable/", "burstable"),
+        ("pid:4711", "pid-4711"),
+        ("pid-file:/run/redis/redis-server.pid", "redis-server"),
+        ("match:exe=redis-server", "redis-server"),
+        ("machine", "machine"),
+    ],
+)
+def test_names_in_service(on: str, name: str) -> None:
+    assert name_of(on) == name
 
 
 @pytest.mark.parametrize(
