@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,13 @@ def status(guest: GuestSession, name: str = "redis") -> dict[str, Any]:
     return result
 
 
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 300
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
 ON_GROUP = {"kind": "cgroup", "path": "/servers/redis"}
 
 
@@ -91,16 +98,13 @@ def test_several_are_kept_at_once_and_taken_off_one_by_one(guest: GuestSession) 
         apply(guest, "nginx", {"kind": "pid", "pid": sleeper}, context=prcl("1s"))
         with pytest.raises(MachineBusy, match="'nginx' has DAMON on this machine"):
             apply(guest, "third", {"kind": "pid", "pid": sleeper}, context=prcl("1s"))
-        deadline = time.monotonic() + 300
-        while "current_bytes" not in status(guest)["rule"] and time.monotonic() < deadline:
-            time.sleep(0.2)
-        assert status(guest)["rule"]["current_bytes"] > 50 * MIB
+        until(lambda: status(guest)["rule"].get("current_bytes", 0) > 50 * MIB)
         guest.agent.call("stop", service="redis")
         assert shell(guest, f"cat {KDAMOND}/state") == "on"
         assert status(guest, "nginx")["in_force"]
     finally:
         shell(guest, f"kill {sleeper}")
-    assert not status(guest, "nginx")["alive"]
+    until(lambda: not status(guest, "nginx")["alive"])
 
 
 def test_what_is_paused_changes_nothing_and_keeps_watching(guest: GuestSession) -> None:
@@ -162,10 +166,7 @@ def test_a_whole_machine_takes_schemes_on_all_of_its_memory(guest: GuestSession)
         apply(guest, "redis", {"kind": "machine"}, **parse("senpai").spec())
     scheme = Context.parse("attrs operations=paddr\n4K max min min 1s max pageout")
     apply(guest, "redis", {"kind": "machine"}, context=context_to_json(scheme))
-    deadline = time.monotonic() + 300
-    while status(guest)["damos"][0]["sz_tried_bytes"] < 50 * MIB and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert status(guest)["damos"][0]["sz_tried_bytes"] >= 50 * MIB
+    until(lambda: status(guest)["damos"][0]["sz_tried_bytes"] >= 50 * MIB)
 
 
 def test_a_guard_takes_a_scheme_off_that_thrashes(guest: GuestSession, tmp_path: Path) -> None:
