@@ -21,7 +21,7 @@ from damoos.damon.files import read
 from damoos.damon.modules import MODULE_WORDS, PARAMETERS
 from damoos.damon.scheme import Context
 from damoos.damon.stats import DamosStats
-from damoos.errors import MachineBusy, MachineError, UnsupportedError
+from damoos.errors import DamoosError, MachineBusy, MachineError, UnsupportedError
 
 REMOVE_S = 10.0
 DAMON_STAT = PARAMETERS.format("damon_stat")
@@ -183,10 +183,11 @@ class Kdamond(ABC):
         """What the kernel took, read back and named as sysfs names it: provenance of a run."""
 
     def changed_by_others(self) -> str:
-        """What shows that somebody else has written to the kdamond since; empty if nothing does.
-
-        Only its files tell: a change that goes into force by the same kdamond leaves no other trace.
-        """
+        """What shows that somebody else has written to the kdamond's files since; empty if nothing does."""
+        try:
+            self.accepted()
+        except DamoosError as error:
+            return str(error)
         return ""
 
     @abstractmethod

@@ -16,7 +16,7 @@ from damoos.damon.scheme import Context
 from damoos.damon.settings import lacks
 from damoos.damon.stats import DamosStats
 from damoos.damon.sysfs import SysfsKdamond
-from damoos.errors import DamoosError, MachineError, UnsupportedError
+from damoos.errors import MachineError, UnsupportedError
 
 
 class ModuleKdamond(Kdamond):
@@ -104,14 +104,6 @@ class ModuleKdamond(Kdamond):
             if taken[name] != value:
                 raise MachineError(f"{self.interface}: the kernel holds {name}={taken[name]} where {value} was written")
         return {f"module/{self.interface}/{name}": value for name, value in taken.items()}
-
-    def changed_by_others(self) -> str:
-        """A file that holds another value than was written."""
-        try:
-            self.accepted()
-        except DamoosError as error:
-            return str(error)
-        return ""
 
     def features(self) -> dict[str, list[str]]:
         """Nothing that a probe asks: a module is what it is."""

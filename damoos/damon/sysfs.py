@@ -201,14 +201,6 @@ class SysfsKdamond(Kdamond):
                 raise MachineError(f"{path}: the kernel holds '{value}' where '{self._written[path]}' was written")
         return taken
 
-    def changed_by_others(self) -> str:
-        """A file that holds another value than was written."""
-        try:
-            self.accepted()
-        except DamoosError as error:
-            return str(error)
-        return ""
-
     def feed(self, values: Mapping[tuple[int, int], int]) -> None:
         """Tell the kernel the current values of goals of metric ``user_input``."""
         for (nth, number), value in values.items():
