@@ -93,11 +93,10 @@ class PolicyOnProcesses:
             raise
 
     def _steer(self) -> None:
-        path, pids = self._processes.group_path, self._processes.pids()
-        is_shared = pids and path != "/"
+        pids = [] if isinstance(self._processes, WholeMachine) else self._processes.pids()
         why_none = (
-            f"process {pids[0]} is in the cgroup {path} with others"
-            if is_shared
+            f"process {pids[0]} is in the cgroup {self._processes.group_path} with others"
+            if pids
             else "what the policy is put on is not one cgroup"
         )
         self._steering = Steering.of_running(self._spec, self._group, why_none, self._of_steering)
