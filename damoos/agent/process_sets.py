@@ -227,7 +227,7 @@ class MatchingProcesses(ProcessSet):
         own = set(proc.descendants(os.getpid()))
         # One without memory is a kernel thread, or has ended and nobody has asked how.
         matching = [pid for pid in proc.all_pids() if pid not in own and self._matches(pid) and proc.rss_bytes(pid)]
-        return list(dict.fromkeys(pid for each in matching for pid in proc.descendants(each)))
+        return list(dict.fromkeys(pid for each in matching for pid in proc.descendants(each) if pid not in own))
 
     def _matches(self, pid: int) -> bool:
         folder = Path(f"/proc/{pid}")
