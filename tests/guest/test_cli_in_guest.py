@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestSession, kernels
+from damoos.service.keeper import listed
 from tests.conftest import DAMOOS, damoos, shell, short_workload
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
@@ -181,7 +183,7 @@ def test_a_scheme_is_kept_on_running_processes_under_a_guard(guest: GuestSession
     pid = shell(guest, "setsid sleep 1000 >/dev/null 2>&1 & echo $!")
     shell(guest, "echo 5 > /run/p99")
     words = ["--arm", "manual", "--machine", host, "--results", results]
-    guard = ["--metric", "p99_ms=file:/run/p99", "--guard", "p99_ms<=20", "--window", "5s"]
+    guard = ["--metric", "p99_ms=file:/run/p99", "--guard", "p99_ms<=20", "--window", "3s"]
     on = ["--on", f"pid:{pid}", "--name", "sleeper"]
     applied = damoos("apply", study, *on, *guard, *words, "--format", "json")
     assert applied.returncode == 0, applied.stderr
@@ -202,25 +204,19 @@ def test_a_scheme_is_kept_on_running_processes_under_a_guard(guest: GuestSession
     saved = (results / "service").glob("*/metrics.prom")
     assert "damoos_watched{" in next(saved).read_text()
     shell(guest, "echo 100 > /run/p99")
-    failed = wait_until(results, lambda state: "failed" in state)
-    assert failed["failed"] == (
-        "its guard has taken it off: p99_ms is 100 in a window of 5 s, limit p99_ms<=20, again within an hour"
-    )
+    wait_until(results, lambda state: "failed" in state)
+    failed = json.loads(damoos("status", "sleeper", "--results", results, "--format", "json").stdout)
+    # The number is the mean of a window, which may have begun before.
+    why = r"its guard has taken it off: p99_ms is [\d.]+ in a window of 3 s, limit p99_ms<=20, again within an hour"
+    assert re.fullmatch(why, failed["failed"])
     assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds; ls -d /proc/{pid} | wc -l").split() == ["0", "1"]
     assert "is no longer on" in damoos("stop", "--results", results).stdout
     (audit,) = (results / "service").glob("*/audit.log")
     told = [line.split(": ")[1] for line in audit.read_text().splitlines()]
     assert told[0] == "put into force"
-    assert [what for what in told if what.startswith(("guard", "no longer"))] == [
-        "guard",
-        "guard",
-        "no longer in force",
-    ]
+    guarded = [what for what in told if what.startswith(("guard", "no longer"))]
+    assert guarded == ["guard", "guard", "no longer in force"]
 
-    shell(guest, "echo 5 > /run/p99")
-    assert damoos("apply", study, *on, *words).returncode == 0
-    assert damoos("stop", "sleeper", "--results", results, timeout=900).returncode == 0
-    assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds; ls -d /proc/{pid} | wc -l").split() == ["0", "1"]
     absent = damoos("apply", study, "--on", "pid:999999", *words)
     assert absent.returncode == 3
     assert "there is no process 999999" in absent.stderr
@@ -230,10 +226,10 @@ def wait_until(results: Path, holds: Callable[[dict[str, Any]], Any]) -> dict[st
     """The state of what is in service, once it is so."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
-        state = json.loads(damoos("status", "sleeper", "--results", results, "--format", "json").stdout)
+        state = listed(results)["sleeper"]
         if holds(state):
             return state
-        time.sleep(0.5)
+        time.sleep(0.1)
     raise AssertionError(f"{state}\n{said(results)}")
 
 
