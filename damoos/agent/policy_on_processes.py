@@ -74,7 +74,8 @@ class PolicyOnProcesses:
     def __init__(self, spec: dict[str, Any], processes: ProcessSet, log: UndoLog, owner: str) -> None:
         self._spec = spec
         self._processes = processes
-        self._group, self._inode = processes.group, _inode(processes.group)
+        self._group = processes.group
+        self._inode = _inode(self._group)
         # Two parts: a policy that is paused has its limits and settings taken back, and keeps its kdamond.
         self._of_steering, self._of_scheme = log.part(f"{owner}: limits and rule"), log.part(f"{owner}: schemes")
         self._lock = threading.Lock()
@@ -94,12 +95,7 @@ class PolicyOnProcesses:
 
     def _steer(self) -> None:
         pids = [] if isinstance(self._processes, WholeMachine) else self._processes.pids()
-        why_none = (
-            f"process {pids[0]} is in the cgroup {self._processes.group_path} with others"
-            if pids
-            else "what the policy is put on is not one cgroup"
-        )
-        self._steering = Steering.of_running(self._spec, self._group, why_none, self._of_steering)
+        self._steering = Steering.of_running(self._spec, self._group, pids[0] if pids else None, self._of_steering)
 
     def _start_scheme(self) -> None:
         if self._spec["context"] is None:
@@ -127,7 +123,8 @@ class PolicyOnProcesses:
     @property
     def is_of_another_group(self) -> bool:
         """Whether the processes are in another cgroup by now, maybe of the same name, as a restarted service's are."""
-        return (self._group, self._inode) != (self._processes.group, _inode(self._processes.group))
+        group = self._processes.group
+        return (self._group, self._inode) != (group, _inode(group))
 
     def changed_by_others(self) -> list[str]:
         """What somebody else has changed of what the policy set, in words."""
@@ -159,7 +156,8 @@ class PolicyOnProcesses:
         with self._lock:
             if not self._is_on():
                 self._has_died = True
-                return {"in_force": False, **({"why": str(self._rule.failure)} if self._rule else {})}
+                failure = self._rule and self._rule.failure
+                return {"in_force": False, **({"why": str(failure)} if failure else {})}
             try:
                 return {"in_force": True, **self._what_it_does(pids)}
             except DamoosError as error:

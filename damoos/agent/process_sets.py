@@ -38,8 +38,8 @@ class ProcessSet(ABC):
     @property
     def group_path(self) -> str:
         """The path of that group as the kernel writes it; of the first process's group where there is none."""
-        if self.group:
-            return "/" + str(self.group.relative_to(cgroup.CGROUPS))
+        if group := self.group:
+            return "/" + str(group.relative_to(cgroup.CGROUPS))
         return next((cgroup.path_of(pid) for pid in self.pids()), "/")
 
 
@@ -134,9 +134,8 @@ class GroupProcesses(ProcessSet):
 
     def pids(self) -> list[int]:
         """Those of all groups below it, too; none while the group is not there."""
-        files = [self._path / "cgroup.procs", *sorted(self._path.rglob("cgroup.procs"))]
         pids: dict[int, None] = {}
-        for file in files:
+        for file in sorted(self._path.rglob("cgroup.procs"), key=lambda file: (len(file.parts), file)):
             try:
                 pids |= dict.fromkeys(map(int, file.read_text().split()))
             except OSError:  # a group that has just been removed, or that holds threads only

@@ -73,17 +73,18 @@ class Steering:
         ------
         UnsupportedError : see `of_running`
         """
-        inside = cgroup.path_of(pid)
-        return cls.of_running(spec, cgroup.own_group(pid), f"process {pid} is in the cgroup {inside} with others", log)
+        return cls.of_running(spec, cgroup.own_group(pid), pid, log)
 
     @classmethod
-    def of_running(cls, spec: Mapping[str, Any], group: Path | None, why_none: str, log: UndoLog) -> Steering:
+    def of_running(cls, spec: Mapping[str, Any], group: Path | None, pid: int | None, log: UndoLog) -> Steering:
         """The same on processes that run already.
 
         Parameters
         ----------
-        why_none : str
-            Why they have no group to themselves, for whoever reads the error.
+        group : Path or None
+            The group that they have to themselves.
+        pid : int or None
+            One of them; None for those of the whole machine.
 
         Raises
         ------
@@ -95,6 +96,11 @@ class Steering:
                 " start under it, in tune and evaluate"
             )
         if group is None and any(map(spec.get, _OF_GROUPS)):
+            why_none = (
+                "what the policy is put on is not one cgroup"
+                if pid is None
+                else f"process {pid} is in the cgroup {cgroup.path_of(pid)} with others"
+            )
             raise UnsupportedError(
                 f"{why_none}, and this policy steers all of a cgroup; start it in one of its own, for example by"
                 " 'systemd-run --scope'"

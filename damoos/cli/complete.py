@@ -92,8 +92,8 @@ def studies_and_sweeps(context: typer.Context, incomplete: str) -> list[str]:
 
 def served(context: typer.Context, incomplete: str) -> list[str]:
     """What is in service from the results folder, or was and failed."""
-    folder = Path(context.params.get("results") or "results") / "service"
-    return _fitting((file.stem for end in ("json", "state") for file in folder.glob(f"*/[!.]*.{end}")), incomplete)
+    files = (file for end in ("json", "state") for file in _results(context).glob(f"service/*/[!.]*.{end}"))
+    return _fitting((file.stem for file in files), incomplete)
 
 
 def served_or_sweeps(context: typer.Context, incomplete: str) -> list[str]:
@@ -128,5 +128,8 @@ def _plugins(group: str) -> list[str]:
 
 
 def _folders(context: typer.Context, having: str) -> list[Path]:
-    results = Path(context.params.get("results") or "results")
-    return [file.parent for file in results.glob(f"*/{having}")]
+    return [file.parent for file in _results(context).glob(f"*/{having}")]
+
+
+def _results(context: typer.Context) -> Path:
+    return Path(context.params.get("results") or "results")

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from damoos.common.atomic_file import fill
 from damoos.store.studies import slug
 
 
@@ -60,7 +61,7 @@ class Journal:
 
     def wanted(self) -> dict[str, dict[str, Any]]:
         """What is to be in service, by name, the oldest first."""
-        specs = {file.stem: json.loads(file.read_text()) for file in self.folder.glob("*.json")}
+        specs = {file.stem: json.loads(file.read_text()) for file in self.folder.glob("[!.]*.json")}
         return dict(sorted(specs.items(), key=lambda item: (item[1]["wanted_s"], item[0])))
 
     def want(self, name: str, spec: dict[str, Any]) -> None:
@@ -86,7 +87,7 @@ class Journal:
     def states(self) -> dict[str, dict[str, Any]]:
         """How each is, by name; with ``failed`` or ``error``, what is no longer wanted."""
         found = {}
-        for file in sorted(self.folder.glob("*.state")):
+        for file in sorted(self.folder.glob("[!.]*.state")):
             with contextlib.suppress(FileNotFoundError):
                 found[file.stem] = json.loads(file.read_text())
         return found
@@ -104,9 +105,7 @@ class Journal:
             file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {name}: {' '.join(what.split())}\n")
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
-        draft = self.folder / f".{name}.new"
-        draft.write_text(json.dumps(value))
-        draft.replace(self.folder / name)
+        fill(self.folder / name, [json.dumps(value).encode()], mode=0o666)
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:

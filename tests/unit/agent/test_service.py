@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -101,6 +102,15 @@ def test_a_kdamond_that_ends_while_it_is_asked_is_one_that_has_ended(kept: servi
     assert not status["in_force"]
     kept.renew()
     assert kept.status()["in_force"]
+
+
+def test_a_rule_that_goes_on_is_no_reason_for_a_kdamond_that_has_ended(kept: service.Service) -> None:
+    assert kept._policy
+    kept._policy._rule = SimpleNamespace(failure=None, end=lambda: None)  # type: ignore[assignment]
+    scheme_of(kept).kdamond.left = 1
+    status = kept.status()
+    assert not status["in_force"]
+    assert "why" not in status
 
 
 def test_what_a_kdamond_that_goes_on_refuses_is_an_error(kept: service.Service) -> None:
