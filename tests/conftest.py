@@ -8,9 +8,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -126,6 +128,15 @@ def guest_image() -> None:
         if os.environ.get("DAMOOS_REQUIRE_GUEST"):
             raise
         pytest.skip(f"no guests here: {error}")
+
+
+def until(holds: Callable[[], Any], why: Callable[[], object] = str) -> Any:
+    """What a question is answered by once that is true; what is said if it never is."""
+    deadline = time.monotonic() + 300
+    while not (answer := holds()):
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.1)
+    return answer
 
 
 @contextlib.contextmanager

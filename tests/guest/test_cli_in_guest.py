@@ -17,7 +17,7 @@ import pytest
 from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestSession, kernels
 from damoos.service.keeper import listed
-from tests.conftest import DAMOOS, damoos, shell, short_workload
+from tests.conftest import DAMOOS, damoos, shell, short_workload, until
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 HOST_KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
@@ -224,13 +224,13 @@ def test_a_scheme_is_kept_on_running_processes_under_a_guard(guest: GuestSession
 
 def wait_until(results: Path, holds: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """The state of what is in service, once it is so."""
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        state = listed(results)["sleeper"]
-        if holds(state):
-            return state
-        time.sleep(0.1)
-    raise AssertionError(f"{state}\n{said(results)}")
+
+    def state() -> dict[str, Any] | None:
+        now = listed(results)["sleeper"]
+        return now if holds(now) else None
+
+    found: dict[str, Any] = until(state, lambda: said(results))
+    return found
 
 
 def said(results: Path) -> str:

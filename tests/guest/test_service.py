@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from damoos.machines.guest import GuestSession
 from damoos.policies.catalog import parse
 from damoos.service.journal import Journal
 from damoos.service.kept import Kept, guard_of
-from tests.conftest import MIB, hot_cold, prcl, shell
+from tests.conftest import MIB, hot_cold, prcl, shell, until
 
 KDAMOND = "/sys/kernel/mm/damon/admin/kdamonds/0"
 SWAPPINESS = "/proc/sys/vm/swappiness"
@@ -56,13 +56,6 @@ def apply(guest: GuestSession, name: str, on: dict[str, Any], **spec: Any) -> di
 def status(guest: GuestSession, name: str = "redis") -> dict[str, Any]:
     result: dict[str, Any] = guest.agent.call("status", service=name)
     return result
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
 
 
 ON_GROUP = {"kind": "cgroup", "path": "/servers/redis"}

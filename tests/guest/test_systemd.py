@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from damoos.machines.guest.qemu import QemuProcess
 from damoos.machines.ssh import SshMachine
 from damoos.service.journal import Journal
 from damoos.service.kept import Kept, guard_of
+from tests import conftest
 from tests.conftest import hot_cold, prcl, require_kernel, shell
 
 KDAMOND = "/sys/kernel/mm/damon/admin/kdamonds/0"
@@ -102,15 +102,13 @@ def kept_file(session: GuestSession, word: str) -> str:
 
 def until(holds: Callable[[], Any], why: Callable[[], str]) -> Any:
     """What is true at last; the machine may be gone meanwhile."""
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline:
-        try:
-            if result := holds():
-                return result
-        except (MachineTransientError, MachineBusy):
-            pass
-        time.sleep(0.5)
-    raise AssertionError(why())
+
+    def tried() -> Any:
+        with contextlib.suppress(MachineTransientError, MachineBusy):
+            return holds()
+        return None
+
+    return conftest.until(tried, why)
 
 
 def test_a_unit_is_followed_through_restarts_and_a_reboot(lease: Lease, tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from damoos.service import keeper, metrics, systemd
 from damoos.service.journal import Journal
 from damoos.service.specification import specification
 from damoos.testing.fake import FakeMachine
+from tests.conftest import until
 from tests.unit.service.test_kept import ON
 
 SPEC: dict[str, Any] = {
@@ -198,13 +197,6 @@ def run(journal: Journal) -> threading.Thread:
     assert journal.take()
     thread.start()
     return thread
-
-
-def until(holds: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_what_was_in_force_once_waits_for_its_machine(kept_by: tuple[Journal, Host, dict[str, Any]]) -> None:
