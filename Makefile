@@ -45,7 +45,7 @@ test: ## lint, types, and all tests, those on four real kernels included
 	$(call phase,kernels; beside them the set-up of a bare Debian 12)
 	@$(MAKE) --no-print-directory --jobs 2 kernels bare-setup
 	$(call phase,tests)
-	$(PYTEST) $(TWO_FOR_A_CPU)
+	$(PYTEST) $(TWO_FOR_A_CPU) -m "not kernel_test"
 	$(call phase,done)
 
 # It wants root; all of make tune on a bare Debian is make test-bare.

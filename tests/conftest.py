@@ -93,11 +93,11 @@ def short_workload(
 
 
 def small_redis(folder: Path) -> Path:
-    """The catalogue's server that is mostly idle, with 16 MiB of values, asked for about 5 s."""
+    """The catalogue's server that is mostly idle, with 16 MiB of values, asked for about 4 s."""
     path, _ = catalog.find("redis/idle")
     text = path.read_text().replace('input = "small"', 'input = "tiny"')
     file = folder / "idle.toml"
-    file.write_text(text.replace("[real.inputs]", '[real.inputs]\ntiny = ["-r", "16000", "-h", "1600", "-n", "3500"]'))
+    file.write_text(text.replace("[real.inputs]", '[real.inputs]\ntiny = ["-r", "16000", "-h", "1600", "-n", "2500"]'))
     return file
 
 

@@ -23,16 +23,13 @@ CONDITIONS = Conditions(swap=Swap(size="64M"), thp="always", swappiness=7, aslr=
 RUN = {"argv": ["sleep", "300"], "env": {}, "limit_s": 200, "sample_s": 0.5, "drop_caches": True}
 WINDOW = {"settle_s": 0.5, "window_s": 100, "sample_s": 0.5, "metrics": []}
 CALLS: dict[str, dict[str, Any]] = {
-    "facts": {},
-    "probe": {},
     "features": {},
     "prepare": CONDITIONS.wanted(),
     "tryout": {"operations": "vaddr", "actions": ["pageout", "hugepage"]},
     "seen_accesses": {},
     "steadiness": {"for_s": 100, "cpus": []},
     "swap_cost": {},
-    "run": {**RUN, "context": None, "setup": [["touch", "file"]]},
-    "run under a scheme": {**RUN, "context": prcl("200ms"), "thp": "never"},
+    "run under a scheme": {**RUN, "context": prcl("200ms"), "thp": "never", "setup": [["touch", "file"]]},
     "run recorded": {**RUN, "context": context_to_json(Context((Scheme("stat"),))), "record": {"sz_bytes": 1 << 20}},
     "run with the kernel's objects": {
         **RUN,

@@ -1,4 +1,4 @@
-"""A league on a real kernel: three policies tuned with the same budget, all of them validated in the same rounds."""
+"""A league on a real kernel: two policies tuned with the same budget, all of them validated in the same rounds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tests.conftest import damoos, short_workload
 
-POLICIES = "damos,senpai,memory-high"
+POLICIES = "damos,senpai"
 
 
-def test_a_league_of_three_policies(tmp_path: Path, guest_image: None) -> None:
+def test_a_league_of_two_policies(tmp_path: Path, guest_image: None) -> None:
     workload = short_workload(tmp_path, manual_min_age="1s")
     # So short a run cannot keep the 5 % that are usual: a limit that it keeps.
     words = ["--workloads", workload, "--policies", POLICIES, "--limit", "slowdown<=1", "--trials", "2"]

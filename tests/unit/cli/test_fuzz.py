@@ -20,7 +20,7 @@ from damoos.common import paths
 from damoos.machines.guest import GuestMachine
 from damoos.machines.local import LocalMachine
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "120"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "80"))
 FUZZ = settings(
     max_examples=EXAMPLES, deadline=None, derandomize="FUZZ_EXAMPLES" not in os.environ,
     suppress_health_check=list(HealthCheck),
