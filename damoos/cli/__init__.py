@@ -30,6 +30,7 @@ from damoos.cli import (
 )
 from damoos.cli.common import Loudness, loudness
 from damoos.cli.help import TasksHelp, lay_out
+from damoos.common.user_file import printable
 from damoos.errors import DamoosError
 
 INTERRUPTED = 130
@@ -93,7 +94,7 @@ def main() -> NoReturn:
     except DamoosError as error:
         if "--debug" in sys.argv:
             raise
-        _end(str(error).replace("\n", " "), error.exit_code, error.shown)
+        _end(str(error), error.exit_code, error.shown)
     except typer.Abort:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -125,7 +126,8 @@ def _said(error: Exception) -> str:
 
 
 def _end(message: str, code: int, shown: str = "") -> NoReturn:
-    print(f"damoos: {message}", file=sys.stderr)
-    if shown:
-        print(shown, file=sys.stderr)
+    """End with one line: words of users and of other machines, which steer no terminal."""
+    print("damoos: " + printable(message.replace("\n", " ")), file=sys.stderr)
+    for line in shown.splitlines():
+        print(printable(line), file=sys.stderr)
     sys.exit(code)
