@@ -23,8 +23,8 @@ def apply(
     arm: Annotated[
         str,
         typer.Option(
-            help="tuned, or manual where the validation found that better.",
-            autocompletion=complete.choices("tuned", "manual"),
+            help="tuned, manual where the validation found that better, or none: the guard only watches.",
+            autocompletion=complete.choices("tuned", "manual", "none"),
             rich_help_panel=WHAT,
         ),
     ] = "tuned",
@@ -87,7 +87,7 @@ def apply(
     """
     from damoos.service import keeper, systemd
     from damoos.service.journal import Journal
-    from damoos.service.specification import specification
+    from damoos.service.specification import ARMS, specification
     from damoos.units import parse_us
 
     check_format(form)
@@ -102,7 +102,7 @@ def apply(
         print(text, end="")
         return
     state = keeper.apply(spec)
-    if state["verdict"] not in (arm, "indistinguishable"):
+    if arm in ARMS and state["verdict"] not in (arm, "indistinguishable"):
         say(f"note: the validation of '{study}' found '{state['verdict']}' better than '{arm}'")
     if form == "json":
         print(json.dumps({"name": spec["name"], **state}))

@@ -110,10 +110,13 @@ class Guard:
     limits : sequence of Limit
         Of `parse`.
     window_s : float, seconds
+    judges : bool
+        False where there is no policy to pause: it measures, and asks for nothing unless there is no value.
     """
 
-    def __init__(self, limits: Sequence[Limit], window_s: float = WINDOW_S) -> None:
+    def __init__(self, limits: Sequence[Limit], window_s: float = WINDOW_S, judges: bool = True) -> None:
         self._limits = limits
+        self._judges = judges
         self._window_s = window_s
         self._sequences = {limit.text: ConfidenceSequence() for limit in limits}
         self._readings: list[Reading] = []
@@ -121,6 +124,7 @@ class Guard:
         self._calm = self._stuck = 0
         self.values: dict[str, float] = {}
         """The last window's, by the name of what is watched."""
+        self.nr_windows = 0
 
     def restart(self) -> None:
         """Begin a new window: the processes are others now, or the policy has just been put on."""
@@ -146,8 +150,11 @@ class Guard:
         values, missing = self._values(elapsed_s)
         self._readings = [reading]
         self.values = values
+        self.nr_windows += 1
         if missing:
             return Decision(Action.UNDO, f"no data for {missing}")
+        if not self._judges:
+            return Decision(Action.NONE)
         broken = [limit for limit in self._limits if _beyond(limit, values[limit.name]) > 1]
         if is_paused:
             return self._while_paused(broken)

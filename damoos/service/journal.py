@@ -2,6 +2,7 @@
 
     service/MACHINE/NAME.json     what is wanted; there until `damoos stop`, or until it fails
     service/MACHINE/NAME.state    how it is, as the machine's keeper has last seen it
+    service/MACHINE/NAME.windows  what its guard measured, a line for each window
     service/MACHINE/audit.log     a line for each thing that was done, and why
     service/MACHINE/keeper.log    what the keeper said beyond that
     service/MACHINE/metrics.prom  numbers of all of it, in the text format of Prometheus
@@ -22,6 +23,9 @@ from typing import Any
 
 from damoos.common.atomic_file import fill
 from damoos.store.studies import slug
+
+# Some days of windows of 10 s; twice as much is kept at most.
+MOST_BYTES_OF_WINDOWS = 4 << 20
 
 
 class Journal:
@@ -103,6 +107,22 @@ class Journal:
         """Write a line of what has been done."""
         with open(self.folder / "audit.log", "a") as file:
             file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {name}: {' '.join(what.split())}\n")
+
+    def add_window(self, name: str, window: dict[str, Any]) -> None:
+        """Write down what was measured of one in a window; the oldest go when there are too many."""
+        file = self.folder / f"{name}.windows"
+        if file.exists() and file.stat().st_size > MOST_BYTES_OF_WINDOWS:
+            file.replace(file.with_suffix(".windows-before"))
+        with open(file, "a") as out:
+            out.write(json.dumps(window) + "\n")
+
+    def windows(self, name: str) -> list[dict[str, Any]]:
+        """What was measured of one, the oldest first; see `damoos.service.kept.Kept`."""
+        lines: list[str] = []
+        for suffix in (".windows-before", ".windows"):
+            with contextlib.suppress(FileNotFoundError):
+                lines += (self.folder / f"{name}{suffix}").read_text().splitlines()
+        return [json.loads(line) for line in lines if line.endswith("}")]  # the last may be half written
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
         fill(self.folder / name, [json.dumps(value).encode()], mode=0o666)

@@ -32,11 +32,11 @@ from damoos.errors import (
     to_wire,
 )
 from damoos.policies import catalog
-from damoos.policies.base import DamosPolicy, Policy, limited
+from damoos.policies.base import DamosPolicy, NonePolicy, Policy, limited
 from damoos.service import metrics
 from damoos.service.journal import Journal
 from damoos.service.kept import Kept, guard_of
-from damoos.service.specification import ARMS
+from damoos.service.specification import ARMS, WATCHED_ONLY
 from damoos.service.systemd import STAY
 from damoos.store.studies import Store
 from damoos.study.run_config import RunConfig
@@ -77,12 +77,10 @@ def apply(spec: dict[str, Any]) -> dict[str, Any]:
         journal.tell(name, None)
         journal.want(name, spec)
         try:
-            pid = journal.keeper_pid or _started(journal)
+            wake(journal)
         except BaseException:
             journal.forget(name)
             raise
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGUSR1)
     while (state := journal.states().get(name)) is None:
         if not journal.keeper_pid:
             journal.forget(name)
@@ -92,6 +90,17 @@ def apply(spec: dict[str, Any]) -> dict[str, Any]:
         journal.tell(name, None)
         raise from_wire(state["error"])
     return state
+
+
+def wake(journal: Journal, start: bool = True) -> None:
+    """Have a machine's keeper look at its journal now; one is started if there is none, and it is to be.
+
+    To be called while nobody else changes the journal.
+    """
+    pid = journal.keeper_pid or (_started(journal) if start else 0)
+    if pid:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGUSR1)
 
 
 def _started(journal: Journal) -> int:
@@ -298,8 +307,13 @@ def _study(spec: Mapping[str, Any]) -> Study:
 def _call(lease: Lease, spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments of the agent's call ``apply``, and what the state says of it."""
     study = _study(spec)
-    chosen = (study.record.result or {})[ARMS[spec["arm"]]]
-    applied: dict[str, Any] = {**_policy(study, chosen).spec(), "metrics": spec["metrics"]}
+    policy: Policy = NonePolicy()
+    if spec["arm"] == WATCHED_ONLY:
+        chosen = {"scheme": "no policy"}
+    else:
+        chosen = (study.record.result or {})[ARMS[spec["arm"]]]
+        policy = _policy(study, chosen)
+    applied: dict[str, Any] = {**policy.spec(), "metrics": spec["metrics"]}
     if spec["on"]:
         applied["on"] = spec["on"]
     else:

@@ -10,6 +10,7 @@ from damoos.errors import DamoosError, MachineBusy, MachineError, MachineTransie
 from damoos.service import guard
 from damoos.service.guard import Action, Decision, Guard
 from damoos.service.journal import Journal
+from damoos.service.specification import WATCHED_ONLY
 
 # A policy that is lost more often than this in an hour is not put back again.
 RENEWALS_AN_HOUR = 3
@@ -22,6 +23,10 @@ _REPORTED = (
 
 class Kept:
     """From `begin` until `look` says that it has ended, or `stop`.
+
+    Each window of its guard goes into the journal: ``at_s`` (its end, of this machine's clock), ``paused``,
+    ``net_bytes`` (memory of the processes and what their pages take in zram and zswap, at its end; None where the
+    kernel does not tell), ``watched`` (values by name).
 
     Parameters
     ----------
@@ -98,7 +103,8 @@ class Kept:
             self._journal.audit(self.name, "its program has ended, and with it what was in service")
             return False
         if status.get("changed"):
-            self._fail(f"somebody else has changed it, and theirs stays: {'; '.join(status['changed'])}")
+            why = f"somebody else has changed it, and theirs stays: {'; '.join(status['changed'])}"
+            self._fail(why, stood_down=True)
             return False
         decision = self._guarded(status)
         self._publish({"in_force": False, **{key: status[key] for key in _REPORTED if key in status}})
@@ -122,7 +128,12 @@ class Kept:
         if "reading" not in status or not (status["in_force"] or status["paused"]):
             self._guard.restart()
             return Decision(Action.NONE)
-        return self._guard.add(status["reading"], status["paused"])
+        before = self._guard.nr_windows
+        decision = self._guard.add(status["reading"], status["paused"])
+        if self._guard.nr_windows > before:
+            window = {"at_s": time.time(), "paused": status["paused"], "net_bytes": _net_bytes(status)}
+            self._journal.add_window(self.name, {**window, "watched": self._guard.values})
+        return decision
 
     def _keep_in_force(self, status: Mapping[str, Any]) -> None:
         """Put it back if it was lost: its kdamond or rule ended, or its agent has."""
@@ -150,13 +161,13 @@ class Kept:
         self._guard.restart()
         self._publish({"in_force": False, "out_of_reach": str(error)})
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, why: str, stood_down: bool = False) -> None:
         try:
             self._call("stop", service=self.name)
         except DamoosError as error:  # its agent undoes it all the same, or the next one does
             why = f"{why}; and taking it off failed: {error}"
         self._journal.audit(self.name, f"no longer in force: {why}")
-        self._publish({"in_force": False, "failed": why})
+        self._publish({"in_force": False, "failed": why, "stood_down": stood_down})
         self._journal.forget(self.name)
 
     def stop(self, why: str) -> None:
@@ -171,7 +182,14 @@ class Kept:
         self._journal.tell(self.name, {**self._about, **status, "watched": self._guard.values})
 
 
+def _net_bytes(status: Mapping[str, Any]) -> int | None:
+    reading = status["reading"]
+    held = reading["memory_bytes"] if reading["memory_bytes"] is not None else status["rss_bytes"]
+    return held + reading["compressed_bytes"] if reading["compressed_bytes"] is not None else None
+
+
 def guard_of(spec: Mapping[str, Any]) -> Guard:
     """The guard that a specification asks for."""
     names = [name for name, *_ in spec["metrics"]]
-    return Guard([guard.parse(text, names) for text in spec["guards"]], spec["window_s"])
+    limits = [guard.parse(text, names) for text in spec["guards"]]
+    return Guard(limits, spec["window_s"], judges=spec["arm"] != WATCHED_ONLY)

@@ -18,6 +18,8 @@ from damoos.workloads import catalog as workloads
 
 # Validated policies and where a result has them.
 ARMS = {"tuned": "recommended", "manual": "manual"}
+# The word for no policy at all: the processes are only watched, as those are beside which others are judged.
+WATCHED_ONLY = "none"
 _KINDS = {
     "unit": "unit:NAME.service", "cgroup": "cgroup:/PATH", "pid": "pid:NUMBER", "pid-file": "pid-file:/PATH",
     "match": "match:exe=NAME", "machine": "machine",
@@ -89,8 +91,8 @@ def specification(
     ----------
     name : str
         The study.
-    arm : {"tuned", "manual"}
-        Which of the validated policies.
+    arm : {"tuned", "manual", "none"}
+        Which of the validated policies; none only watches.
     machine : str or None
         None for the study's own; with ``on``, for this machine.
     on : str or None
@@ -110,7 +112,8 @@ def specification(
     NothingFeasible : the validation found that the policy breaks the scorer's limits
     """
     study = tuning_study(Store(results, storage).load(name))
-    _check_validated(study, arm)
+    if arm != WATCHED_ONLY:
+        _check_validated(study, arm)
     if on is None and study.config.pid:
         on = f"pid:{study.config.pid}"
     where = machine or ("local" if on and not study.config.pid else study.config.machine)
@@ -138,7 +141,7 @@ def specification(
 def _check_validated(study: Study, arm: str) -> None:
     result = study.record.result
     if arm not in ARMS:
-        raise ConfigError(f"unknown arm '{arm}'{nearest(arm, ARMS)}")
+        raise ConfigError(f"unknown arm '{arm}'{nearest(arm, [*ARMS, WATCHED_ONLY])}")
     if not result or not result.get(ARMS[arm]):
         raise ConfigError(f"study '{study.name}' has no {arm} scheme to apply")
     validated = (result["validation"] or {}).get(arm)

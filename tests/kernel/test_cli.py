@@ -52,7 +52,7 @@ def test_a_study_on_two_kernels_and_how_they_differ(guest_image: None, tmp_path:
         "--kernels",
         "damoos-6.1,damoos",
         "--trials",
-        "1",
+        "2",
         "--repeats",
         "2",
         "--candidates",

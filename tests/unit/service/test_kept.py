@@ -12,10 +12,13 @@ from damoos.service import kept
 from damoos.service.guard import Guard, parse
 from damoos.service.journal import Journal
 
-READING = {"is_group": True, "psi_us": {"some": 0}, "counters": {}, "metrics": {}, "missing": {}}
+READING = {
+    "is_group": True, "psi_us": {"some": 0}, "counters": {}, "metrics": {}, "missing": {}, "memory_bytes": 100,
+    "swap_bytes": 50, "compressed_bytes": 20,
+}  # fmt: skip
 ON = {
     "in_service": True, "alive": True, "in_force": True, "paused": False, "changed": [], "restarts": 0, "pid": 7,
-    "nr_processes": 1, "for_s": 1.0,
+    "nr_processes": 1, "for_s": 1.0, "rss_bytes": 90,
 }  # fmt: skip
 KDAMOND_ENDED = {**ON, "in_force": False}
 NEW_AGENT = {"in_service": False, "alive": False, "in_force": False, "nr_processes": 0}

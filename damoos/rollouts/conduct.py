@@ -1,0 +1,90 @@
+"""Rollouts from their first words to their end: begun, driven, gone on with, and taken back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from damoos.errors import ConfigError, StoreError
+from damoos.machines import catalog as machines
+from damoos.rollouts.driver import POLL_S, Driver, Part, drive
+from damoos.rollouts.kept_fleet import KeptFleet, name_of
+from damoos.rollouts.plan import Plan, checked, parse_steps
+from damoos.rollouts.rollout import Rollout, State
+from damoos.service import guard
+from damoos.service.journal import Journal
+from damoos.service.specification import specification
+
+
+def begin(
+    study: str,
+    hosts: Sequence[str],
+    on: str,
+    results: Path,
+    storage: str | None = None,
+    *,
+    arm: str = "tuned",
+    label: str | None = None,
+    steps: str = "1,10%,50%,100%",
+    bake_s: float = 600.0,
+    guards: Sequence[str] = (),
+    window_s: float = guard.WINDOW_S,
+    metrics: Sequence[str] = (),
+    tolerance: float = 0.1,
+    least_saving: float = 0.0,
+    seed: int = 0,
+) -> Rollout:
+    """A new rollout, which nobody drives yet; parameters are those of `Plan` and of `specification`.
+
+    Raises
+    ------
+    ConfigError : words that cannot be, or a machine has a policy of this name in service
+    NothingFeasible : the study's validation found that the policy breaks the limits
+    """
+    if not hosts:
+        raise ConfigError("--machines: name the machines of the rollout")
+    for host in hosts:
+        machines.machine(host)
+    spec = specification(
+        study, results, storage, arm=arm, machine=hosts[0], on=on, label=label, guards=guards, window_s=window_s,
+        metrics=metrics,
+    )  # fmt: skip
+    if spec["on"]["kind"] == "pid":
+        raise ConfigError(f"--on '{on}': a process id is one machine's own; use unit:, cgroup:, pid-file:, match:")
+    plan = checked(Plan(spec, list(hosts), parse_steps(steps, len(hosts)), bake_s, tolerance, least_saving, seed))
+    for host in hosts:
+        _check_free(Journal.of(results, host), [name_of(spec["name"], host, part) for part in Part])
+    return Rollout.create(results, plan)
+
+
+def _check_free(journal: Journal, names: Sequence[str]) -> None:
+    """Nothing of these names is in service; what failed under them once is forgotten."""
+    for name in names:
+        if name in journal.wanted():
+            raise ConfigError(f"'{name}' is in service already; end that with 'damoos stop {name}', or give --name")
+        journal.tell(name, None)
+
+
+def run(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], Any] = time.sleep) -> State:
+    """Drive a rollout until it is done, undone or held; one that was held goes on.
+
+    Raises
+    ------
+    StoreError : another process drives it
+    """
+    with rollout.driving():
+        drive(Driver(rollout, KeptFleet(rollout.plan), event), wait)
+    return rollout.progress.state
+
+
+def undo(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], Any] = time.sleep) -> State:
+    """Take a rollout's policy off all its machines, however far it has come, and whoever drives it."""
+    rollout.ask_for_undo()
+    while True:
+        try:
+            return run(rollout, event, wait)
+        except StoreError:  # its driver does it
+            wait(POLL_S)
+            rollout = Rollout(rollout.results, rollout.name)

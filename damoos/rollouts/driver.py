@@ -1,0 +1,251 @@
+"""Driving a rollout: one look after the other at machines that keep what they have by themselves.
+
+Each decision is written down before anything is done about it, and doing it again changes nothing. So a driver may be
+killed at any point: the machines stay as they are, under their guards, and the next driver goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from damoos.rollouts.effect import Track
+from damoos.rollouts.judge import Finding, Standing, judge
+from damoos.rollouts.plan import BEFORE_SHARE, MOST_COMPARED, Plan
+from damoos.rollouts.rollout import Phase, Rollout, State
+from damoos.statistics.sequential import LEAST_VALUES
+
+# A phase that has not enough to judge by after so many times its length will not get it.
+PATIENCE = 3.0
+# How long an undo waits for machines to say that they have done it.
+UNDO_S = 60.0
+POLL_S = 2.0
+ASKED = "somebody has asked for it"
+GOING_ON = (State.RUNNING, State.UNDOING)
+
+
+class Part(StrEnum):
+    """What a machine has of a rollout."""
+
+    POLICY = "policy"
+    WATCHED = "watched"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A machine on which something has ended by itself.
+
+    Parameters
+    ----------
+    machine : str
+    part : Part
+    why : str
+    stood_down : bool
+        Somebody else has changed what was set, and it stays as they want it.
+    """
+
+    machine: str
+    part: Part
+    why: str
+    stood_down: bool = False
+
+
+class Fleet(Protocol):
+    """The machines of a rollout."""
+
+    def want(self, machine: str, part: Part | None) -> None:
+        """Have this on a machine, and nothing else of the rollout; what is so already stays as it is."""
+
+    def troubles(self) -> Iterable[Trouble]:
+        """What has ended on its own, of all that was wanted and not yet taken back."""
+
+    def remaining(self) -> list[str]:
+        """Machines on which there is still something of it."""
+
+    def track(self, machine: str, part: Part, begun_s: float, baking_s: float) -> Track:
+        """Windows of a machine: watched ones since ``begun_s``, and from ``baking_s`` on those of the part."""
+
+
+class Driver:
+    """Drives one rollout; only one driver at a time (`Rollout.driving`).
+
+    Parameters
+    ----------
+    rollout : Rollout
+    fleet : Fleet
+    event : callable
+        Told each decision, in one line.
+    now : callable
+        Seconds since 1970.
+    """
+
+    def __init__(
+        self, rollout: Rollout, fleet: Fleet, event: Callable[[str], Any] = print, now: Callable[[], float] = time.time
+    ) -> None:
+        self._rollout = rollout
+        self._progress = rollout.progress
+        self._fleet = fleet
+        self._event = event
+        self._now = now
+        if self._is_to_be_undone():
+            self._undo(ASKED)
+        elif self._progress.state is State.HELD:
+            self._go_on()
+        elif self._progress.state is State.RUNNING and not self._progress.begun_s:
+            self._begin_step(0)
+        else:
+            self._settle()
+
+    @property
+    def _plan(self) -> Plan:
+        return self._rollout.plan
+
+    def advance(self) -> bool:
+        """Look at the machines and decide; False once there is nothing left to do."""
+        if self._is_to_be_undone():
+            self._undo(ASKED)
+        if self._progress.state is State.UNDOING:
+            return self._undoing()
+        if self._progress.state is not State.RUNNING:
+            return False
+        if self._is_well():
+            self._before() if self._progress.phase is Phase.BEFORE else self._bake()
+        return self._progress.state in GOING_ON
+
+    def _is_to_be_undone(self) -> bool:
+        return self._rollout.is_undo_asked_for() and self._progress.state not in (State.UNDOING, State.UNDONE)
+
+    def _decide(self, what: str) -> None:
+        """Write a decision down, tell it, and have the machines follow."""
+        self._rollout.decide(what)
+        self._event(what)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Have each machine be as the progress says."""
+        with_policy, watched = set(self._rollout.machines_with_policy()), set(self._rollout.machines_watched())
+        for machine in self._plan.order:
+            if machine in self._progress.left:
+                continue
+            part = Part.POLICY if machine in with_policy else Part.WATCHED if machine in watched else None
+            self._fleet.want(machine, part)
+
+    def _begin_step(self, step: int) -> None:
+        progress, plan = self._progress, self._plan
+        progress.step, progress.phase = step, Phase.BEFORE
+        progress.begun_s, progress.baking_s = self._now(), 0.0
+        progress.until_s = progress.begun_s + BEFORE_SHARE * plan.bake_s
+        progress.findings.append([])
+        cohort, control = plan.cohort(step), plan.control(step)
+        beside = f"beside {_some(control)}" if control else "beside none, compared with themselves before only"
+        self._decide(f"step {step + 1} of {len(plan.steps)}: {_some(cohort)} watched, {beside}")
+
+    def _go_on(self) -> None:
+        """After it was held: as long again, if the machines have the policy by now."""
+        progress = self._progress
+        share = 1.0 if progress.phase is Phase.BAKE else BEFORE_SHARE
+        progress.state, progress.why = State.RUNNING, ""
+        progress.until_s = self._now() + share * self._plan.bake_s
+        self._decide("goes on, as somebody has asked for")
+
+    def _undo(self, why: str) -> None:
+        self._progress.state, self._progress.why = State.UNDOING, why
+        self._progress.until_s = self._now() + UNDO_S
+        self._decide(f"undone everywhere: {why}")
+
+    def _hold(self, why: str) -> None:
+        self._progress.state, self._progress.why = State.HELD, why
+        self._decide(f"held: {why}")
+
+    def _undoing(self) -> bool:
+        remaining = self._fleet.remaining()
+        if remaining and self._now() < self._progress.until_s:
+            return True
+        self._progress.state = State.UNDONE
+        silent = f"; {_some(remaining)} did not confirm it, and undo it when they hear nothing" if remaining else ""
+        self._decide(f"the policy is off all machines{silent}")
+        return False
+
+    def _is_well(self) -> bool:
+        """Whether all is well; else it has been dealt with."""
+        for trouble in self._fleet.troubles():
+            if trouble.machine in self._progress.left:
+                continue
+            if trouble.stood_down or trouble.part is Part.WATCHED:
+                self._progress.left[trouble.machine] = trouble.why
+                self._hold(f"{trouble.machine} is left as it is: {trouble.why}")
+            else:
+                self._undo(f"{trouble.machine}: {trouble.why}")
+            return False
+        return True
+
+    def _tracks(self, machines: Iterable[str], part: Part) -> list[Track]:
+        progress = self._progress
+        compared = [one for one in machines if one not in progress.left][:MOST_COMPARED]
+        return [self._fleet.track(one, part, progress.begun_s, progress.baking_s) for one in compared]
+
+    def _before(self) -> None:
+        progress, plan = self._progress, self._plan
+        if self._now() < progress.until_s:
+            return
+        sides = [*plan.cohort(progress.step), *plan.control(progress.step)]
+        tracks = self._tracks(sides, Part.WATCHED)
+        if all(len(track.before) >= LEAST_VALUES for track in tracks):
+            progress.phase, progress.baking_s = Phase.BAKE, self._now()
+            progress.until_s = progress.baking_s + plan.bake_s
+            self._decide(f"step {progress.step + 1}: the policy goes on {_some(plan.cohort(progress.step))}")
+        elif self._is_overdue(progress.begun_s, BEFORE_SHARE * plan.bake_s):
+            self._undo("no data: not all machines could be watched before they got the policy")
+
+    def _bake(self) -> None:
+        progress, plan = self._progress, self._plan
+        policy = self._tracks(plan.cohort(progress.step), Part.POLICY)
+        control = self._tracks(plan.control(progress.step), Part.WATCHED)
+        findings = judge(plan, policy, control)
+        progress.findings[progress.step] = [_plain(finding) for finding in findings]
+        self._rollout.save()
+        if broken := [finding for finding in findings if finding.standing is Standing.BROKEN]:
+            self._undo(str(broken[0]))
+        elif self._now() < progress.until_s:
+            return
+        elif min(finding.effect.nr_windows for finding in findings) < LEAST_VALUES:
+            if self._is_overdue(progress.baking_s, plan.bake_s):
+                self._undo(f"no data: {'; '.join(map(str, findings))}")
+        elif unclear := [finding for finding in findings if finding.standing is Standing.UNCLEAR]:
+            self._hold(f"{'; '.join(map(str, unclear))}; 'damoos resume {self._rollout.name}' watches as long again")
+        elif progress.step + 1 < len(plan.steps):
+            self._event(f"step {progress.step + 1} is proven: {'; '.join(map(str, findings))}")
+            self._begin_step(progress.step + 1)
+        else:
+            progress.state = State.DONE
+            self._decide(f"done: {'; '.join(map(str, findings))}")
+
+    def _is_overdue(self, begun_s: float, length_s: float) -> bool:
+        return self._now() > begun_s + PATIENCE * length_s
+
+
+def _some(machines: list[str]) -> str:
+    """Machines in words, not all of many."""
+    return ", ".join(machines) if len(machines) <= 4 else f"{', '.join(machines[:3])} and {len(machines) - 3} more"
+
+
+def _plain(finding: Finding) -> dict[str, Any]:
+    effect = finding.effect
+    numbers = {"mean": effect.mean, "lower": effect.lower, "upper": effect.upper}
+    return {
+        "metric": finding.metric,
+        "standing": str(finding.standing),
+        "bound": finding.bound,
+        "nr_windows": effect.nr_windows,
+        **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
+    }
+
+
+def drive(driver: Driver, wait: Callable[[float], Any] = time.sleep) -> None:
+    """Until it is done, undone or held."""
+    while driver.advance():
+        wait(POLL_S)

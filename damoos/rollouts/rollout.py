@@ -1,0 +1,180 @@
+"""A rollout in its folder: its plan, and how far it has come."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from damoos.errors import ConfigError, StoreError, nearest
+from damoos.rollouts.plan import MOST_COMPARED, Plan
+from damoos.store.artifacts import Artifacts
+from damoos.store.studies import SCHEMA
+
+PREFIX = "rollout-"
+FILE, PROGRESS, LOG, UNDO = "rollout.json", "progress.json", "audit.log", "undo"
+
+
+class State(StrEnum):
+    """Whether it goes on."""
+
+    RUNNING = "running"
+    HELD = "held"  # a person has to say how it goes on
+    UNDOING = "undoing"
+    UNDONE = "undone"
+    DONE = "done"
+
+
+class Phase(StrEnum):
+    """Of a step."""
+
+    BEFORE = "before"  # those that are to get the policy are watched
+    BAKE = "bake"  # they have it
+
+
+@dataclass
+class Progress:
+    """How far it has come. Written down before anything is done about it, so that whoever goes on does the same.
+
+    Parameters
+    ----------
+    step : int
+        From 0.
+    begun_s : float, seconds since 1970
+        When the first phase of the step began.
+    baking_s : float, seconds since 1970
+        When its machines got the policy; 0 before.
+    until_s : float, seconds since 1970
+        When the phase is over, if there is enough to judge by.
+    left : dict of str to str
+        Machines that are left to others, and why.
+    why : str
+        Why it is held or was undone.
+    findings : list of list of dict
+        What each step has shown: the metric, its standing, and the words of the finding.
+    """
+
+    state: State = State.RUNNING
+    step: int = 0
+    phase: Phase = Phase.BEFORE
+    begun_s: float = 0.0
+    baking_s: float = 0.0
+    until_s: float = 0.0
+    left: dict[str, str] = field(default_factory=dict)
+    why: str = ""
+    findings: list[list[dict[str, Any]]] = field(default_factory=list)
+
+
+class Rollout:
+    """A rollout in its folder.
+
+    Parameters
+    ----------
+    results : Path
+    name : str
+    """
+
+    def __init__(self, results: Path, name: str) -> None:
+        self.name = name
+        self.results = results
+        self.artifacts = Artifacts(results.resolve() / name)
+        form = self.artifacts.read_json(FILE)
+        if (schema := form.get("schema")) != SCHEMA:
+            raise StoreError(f"'{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
+        self.plan = Plan(**form["plan"])
+        kept = self.artifacts.read_json(PROGRESS) or {}
+        self.progress = Progress(**kept)
+        self.progress.state, self.progress.phase = State(self.progress.state), Phase(self.progress.phase)
+
+    @classmethod
+    def create(cls, results: Path, plan: Plan) -> Rollout:
+        """A new rollout with the next free number."""
+        name = f"{PREFIX}{max(map(_number, names(results)), default=0) + 1}"
+        Artifacts(results / name).write_json(FILE, {"schema": SCHEMA, "plan": asdict(plan)})
+        return cls(results, name)
+
+    @contextmanager
+    def driving(self) -> Iterator[None]:
+        """Hold the right to drive it.
+
+        Raises
+        ------
+        StoreError : another process has it
+        """
+        with self.artifacts.held(f"'{self.name}' is being driven by another damoos process"):
+            yield
+
+    def driven(self) -> bool:
+        """Whether a process of this computer drives it now."""
+        return self.artifacts.in_use()
+
+    def ask_for_undo(self) -> None:
+        """Have whoever drives it, now or next, take it back."""
+        self.artifacts.write_text(UNDO, "")
+
+    def is_undo_asked_for(self) -> bool:
+        """Whether somebody has asked to take it back."""
+        return (self.artifacts.path / UNDO).exists()
+
+    def save(self) -> None:
+        """Write down how far it has come."""
+        self.artifacts.write_json(PROGRESS, asdict(self.progress))
+
+    def decide(self, what: str) -> None:
+        """Write down how far it has come, and a line of what has been decided."""
+        self.save()
+        self.artifacts.append(LOG, f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {' '.join(what.split())}\n")
+
+    def machines_with_policy(self) -> list[str]:
+        """Those that are to have the policy by now."""
+        progress = self.progress
+        if progress.state in (State.UNDOING, State.UNDONE):
+            return []
+        is_on = progress.phase is Phase.BAKE
+        nr = self.plan.steps[progress.step] if is_on else (self.plan.steps[progress.step - 1] if progress.step else 0)
+        return [one for one in self.plan.order[:nr] if one not in progress.left]
+
+    def machines_watched(self) -> list[str]:
+        """Those that are only watched by now."""
+        progress = self.progress
+        if progress.state in (State.UNDOING, State.UNDONE, State.DONE):
+            return []
+        cohort = self.plan.cohort(progress.step)[:MOST_COMPARED] if progress.phase is Phase.BEFORE else []
+        return [one for one in [*cohort, *self.plan.control(progress.step)] if one not in progress.left]
+
+
+def names(results: Path) -> list[str]:
+    """Names of the rollouts in a results folder, oldest first."""
+    found = (one.parent.name for one in results.glob(f"{PREFIX}*/{FILE}"))
+    return sorted((one for one in found if one.removeprefix(PREFIX).isdigit()), key=_number)
+
+
+def load(results: Path, name: str) -> Rollout:
+    """A rollout by its name.
+
+    Raises
+    ------
+    ConfigError : there is no such
+    """
+    known = names(results)
+    if name not in known:
+        raise ConfigError(f"unknown rollout '{name}'{nearest(name, known)}")
+    return Rollout(results, name)
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix(PREFIX))
+
+
+def describe(rollout: Rollout) -> str:
+    """One line on how far it has come."""
+    plan, progress = rollout.plan, rollout.progress
+    nr = f"{len(rollout.machines_with_policy())} of {len(plan.machines)} machines have it"
+    where = f"step {progress.step + 1} of {len(plan.steps)}, {progress.phase}"
+    said = {State.RUNNING: where, State.HELD: f"held in {where}"}.get(progress.state, str(progress.state))
+    why = f": {progress.why}" if progress.why else ""
+    return f"{rollout.name}: {plan.spec['study']} on {plan.spec['on_text']}: {nr}; {said}{why}"
