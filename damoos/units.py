@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from typing import TypeVar
 
 from damoos.errors import ConfigError, nearest
 
+Number = TypeVar("Number", int, Fraction)
 MIB = float(1 << 20)
 BYTE_UNITS = {"": 1, "B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 LATENCY_UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000}
@@ -77,7 +79,7 @@ def parse_latency(text: str) -> int:
     return _whole(number * LATENCY_UNITS_NS[unit], text, "nanoseconds")
 
 
-def of_option(parse: Callable[[str], int], words: str, option: str) -> int:
+def of_option(parse: Callable[[str], Number], words: str, option: str) -> Number:
     """What a parser of these makes of an option's words; its errors name the option.
 
     Raises

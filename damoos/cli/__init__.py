@@ -19,6 +19,7 @@ from damoos.cli import (
     recordings,
     report_html,
     reports,
+    rollouts,
     service,
     settings,
     setup,
@@ -45,7 +46,7 @@ app = typer.Typer(
     cls=TasksHelp,
     pretty_exceptions_enable=False,
 )
-for part in (studies, service, stored, recordings, sweeps, watch, comparisons, machines, setup):
+for part in (studies, service, rollouts, stored, recordings, sweeps, watch, comparisons, machines, setup):
     app.add_typer(part.app)
 app.add_typer(stored.studies, name="studies")
 app.add_typer(machines.machines, name="machines")

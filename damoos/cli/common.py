@@ -17,10 +17,10 @@ from damoos.units import of_option, parse_bytes, parse_time
 
 # Sections of a command's help, in this order. MOST_USED is made of the other ones.
 MOST_USED = "Most used"
-WHAT, WHERE, MONITORING, POLICY, SEARCH, SCORE, OUTPUT = (
-    "What", "Where", "Monitoring", "Policy", "Search", "Score", "Output",
+WHAT, WHERE, STEPS, GUARD, MONITORING, POLICY, SEARCH, SCORE, OUTPUT = (
+    "What", "Where", "Steps", "Guard", "Monitoring", "Policy", "Search", "Score", "Output",
 )  # fmt: skip
-SECTIONS = (MOST_USED, WHAT, WHERE, MONITORING, POLICY, SEARCH, SCORE, OUTPUT)
+SECTIONS = (MOST_USED, WHAT, WHERE, STEPS, GUARD, MONITORING, POLICY, SEARCH, SCORE, OUTPUT)
 GENERAL = "General"
 
 Results = Annotated[Path, typer.Option(help="Folder of studies and raw data.", rich_help_panel=OUTPUT)]

@@ -76,8 +76,8 @@ def policies(context: typer.Context, incomplete: str) -> list[str]:
 
 def studies(context: typer.Context, incomplete: str) -> list[str]:
     """Studies of the results folder: its folders that have been written to by a study."""
-    names = (folder.name for folder in _folders(context, ".lock") if not (folder / "sweep.json").exists())
-    return _fitting(names, incomplete)
+    others = {*_folders(context, "sweep.json"), *_folders(context, "rollout.json")}
+    return _fitting((folder.name for folder in _folders(context, ".lock") if folder not in others), incomplete)
 
 
 def sweeps(context: typer.Context, incomplete: str) -> list[str]:
@@ -85,9 +85,19 @@ def sweeps(context: typer.Context, incomplete: str) -> list[str]:
     return _fitting((folder.name for folder in _folders(context, "sweep.json")), incomplete)
 
 
+def rollouts(context: typer.Context, incomplete: str) -> list[str]:
+    """Rollouts of the results folder."""
+    return _fitting((folder.name for folder in _folders(context, "rollout.json")), incomplete)
+
+
 def studies_and_sweeps(context: typer.Context, incomplete: str) -> list[str]:
     """Both."""
     return sorted(studies(context, incomplete) + sweeps(context, incomplete))
+
+
+def resumable(context: typer.Context, incomplete: str) -> list[str]:
+    """Studies, sweeps and rollouts."""
+    return sorted(studies_and_sweeps(context, incomplete) + rollouts(context, incomplete))
 
 
 def served(context: typer.Context, incomplete: str) -> list[str]:
@@ -96,9 +106,14 @@ def served(context: typer.Context, incomplete: str) -> list[str]:
     return _fitting((file.stem for file in files), incomplete)
 
 
-def served_or_sweeps(context: typer.Context, incomplete: str) -> list[str]:
-    """Both."""
-    return sorted(served(context, incomplete) + sweeps(context, incomplete))
+def stoppable(context: typer.Context, incomplete: str) -> list[str]:
+    """What is in service, and rollouts."""
+    return sorted(served(context, incomplete) + rollouts(context, incomplete))
+
+
+def watchable(context: typer.Context, incomplete: str) -> list[str]:
+    """What is in service, rollouts and sweeps."""
+    return sorted(stoppable(context, incomplete) + sweeps(context, incomplete))
 
 
 def recordings(context: typer.Context, incomplete: str) -> list[str]:

@@ -7,12 +7,23 @@ from typing import Annotated
 
 import typer
 
-from damoos.cli import complete
-from damoos.cli.common import OUTPUT, RESULTS, WHAT, WHERE, Format, Results, Storage, StudyName, check_format, say
+from damoos.cli import complete, rollouts
+from damoos.cli.common import (
+    GUARD,
+    OUTPUT,
+    RESULTS,
+    WHAT,
+    WHERE,
+    Format,
+    Results,
+    Storage,
+    StudyName,
+    check_format,
+    say,
+    time_us,
+)
 from damoos.cli.sweeps import show_status
 from damoos.errors import ConfigError, nearest
-
-GUARD = "Guard"
 
 app = typer.Typer()
 
@@ -88,12 +99,11 @@ def apply(
     from damoos.service import keeper, systemd
     from damoos.service.journal import Journal
     from damoos.service.specification import ARMS, specification
-    from damoos.units import parse_us
 
     check_format(form)
     spec = specification(
         study, results, storage, arm=arm, machine=machine, on=on, label=name, guards=guards or (),
-        window_s=parse_us(window) / 1e6, metrics=metrics or (),
+        window_s=time_us(window, "--window") / 1e6, metrics=metrics or (),
     )  # fmt: skip
     if unit:
         journal = Journal.of(results, spec["machine"])
@@ -115,21 +125,29 @@ def apply(
 def stop(
     name: Annotated[
         str | None,
-        typer.Argument(help="Its name in service; not needed for the only one.", autocompletion=complete.served),
+        typer.Argument(
+            help="Its name in service, or a rollout; not needed for the only one in service.",
+            autocompletion=complete.stoppable,
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All that is in service.")] = False,
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
-    """Undo 'damoos apply' and restore the machine's former state.
+    """Undo 'damoos apply' or 'damoos rollout', and restore the former state of its machines.
 
     Example: damoos stop redis
     """
+    from damoos.rollouts.rollout import load as load_rollout
+    from damoos.rollouts.rollout import names as rollout_names
     from damoos.service import keeper
 
     check_format(form)
     if every and name:
         raise ConfigError("give a name or --all, not both")
+    if name in rollout_names(results):
+        rollouts.undo(load_rollout(results, str(name)), form)
+        return
     names = list(keeper.listed(results)) if every else [name]
     ended = [keeper.stop(results, one) for one in names or [None]]
     if form == "json":
@@ -145,38 +163,49 @@ def status(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A sweep, or something in service (default: all that is in service, and the newest sweep).",
-            autocompletion=complete.served_or_sweeps,
+            help="A sweep, a rollout, or something in service"
+            " (default: all that is in service, the newest rollout, and the newest sweep).",
+            autocompletion=complete.watchable,
         ),
     ] = None,
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
-    """Show what is in service, and the progress of a sweep that another process drives.
+    """Show what is in service, and the progress of a rollout or a sweep that another process drives.
 
     Example: damoos status
     """
+    from damoos.rollouts.rollout import load as load_rollout
+    from damoos.rollouts.rollout import names as rollout_names
     from damoos.service import keeper
     from damoos.sweeps import sweep as sweeps
 
     check_format(form)
     served = keeper.listed(results)
-    swept = sweeps.names(results)
+    swept, rolled = sweeps.names(results), rollout_names(results)
     if name is not None and name in served:
         print(json.dumps(served[name]) if form == "json" else keeper.describe(name, served[name]))
         return
+    if name in rolled:
+        rollouts.show(load_rollout(results, str(name)), form)
+        return
     if name is not None:
         if name not in swept:
-            raise ConfigError(f"no sweep and nothing in service is called '{name}'{nearest(name, [*served, *swept])}")
+            known = [*served, *rolled, *swept]
+            raise ConfigError(f"no sweep, no rollout and nothing in service is called '{name}'{nearest(name, known)}")
         show_status(name, results, form)
         return
     if form == "json":
         sweep = sweeps.load(results, sweeps.newest(results)) if swept else None
-        print(json.dumps({"services": served, "sweep": sweep and {**sweep.status, "driven": sweep.driven()}}))
+        rollout = rollouts.told(load_rollout(results, rolled[-1])) if rolled else None
+        driven = sweep and {**sweep.status, "driven": sweep.driven()}
+        print(json.dumps({"services": served, "rollout": rollout, "sweep": driven}))
         return
     for its, state in served.items():
         print(keeper.describe(its, state))
+    if rolled:
+        rollouts.show(load_rollout(results, rolled[-1]), form)
     if swept:
         show_status(sweeps.newest(results), results, form)
-    elif not served:
+    elif not served and not rolled:
         print(f"nothing is in service here, and there is no sweep in {results}")

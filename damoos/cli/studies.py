@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.cli import complete, options, settings
+from damoos.cli import complete, options, rollouts, settings
 from damoos.cli.common import (
     OUTPUT,
     RESULTS,
@@ -190,24 +190,31 @@ def tune(
 @app.command()
 def resume(
     study: Annotated[
-        str, typer.Argument(help="Name of a study, or of a sweep.", autocompletion=complete.studies_and_sweeps)
+        str, typer.Argument(help="Name of a study, a sweep or a rollout.", autocompletion=complete.resumable)
     ],
     ray: RayAddress = None,
     results: Results = RESULTS,
     storage: Storage = None,
     form: SweepFormat = "text",
 ) -> None:
-    """Continue an interrupted study or sweep; no finished trial is repeated.
+    """Continue an interrupted study, sweep or rollout; no finished trial is repeated.
+
+    A rollout that is held goes on: its step is watched as long again.
 
     Example: damoos resume parsec3-raytrace-guest-1
     """
     from damoos import api
+    from damoos.rollouts.rollout import load as load_rollout
+    from damoos.rollouts.rollout import names as rollout_names
     from damoos.sweeps import sweep as sweeps
 
     if study in sweeps.names(results):
         run(sweeps.load(results, study, storage), ray, form)
         return
     check_format(form)
+    if study in rollout_names(results):
+        rollouts.drive(load_rollout(results, study), form)
+        return
     with Watching() as watcher:
         resumed = api.resume(study, results=results, storage=storage, watcher=watcher)
     _print_result(resumed, form, results)

@@ -1,0 +1,178 @@
+"""The command that puts a policy into service on a fleet, step by step, and what others do for a rollout."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from damoos.cli import complete
+from damoos.cli.common import (
+    FAILED,
+    GUARD,
+    OUTPUT,
+    RESULTS,
+    STEPS,
+    WHAT,
+    WHERE,
+    Results,
+    Storage,
+    StudyName,
+    check_format,
+    comma_separated,
+    progress,
+    time_us,
+)
+from damoos.errors import NothingFeasible
+
+if TYPE_CHECKING:
+    from damoos.rollouts.rollout import Rollout
+
+app = typer.Typer()
+
+
+@app.command()
+def rollout(
+    study: StudyName,
+    machines: Annotated[
+        str,
+        typer.Option(
+            help="Machine names or TOML files, equal ones or nearly, separated by commas.",
+            autocompletion=complete.several(complete.machines),
+            rich_help_panel=WHERE,
+        ),
+    ],
+    on: Annotated[
+        str,
+        typer.Option(
+            help="unit:NAME.service, cgroup:/PATH, pid-file:/PATH, match:exe=NAME or machine, on each machine.",
+            autocompletion=complete.choices("unit:", "cgroup:/", "pid-file:/", "match:exe=", "machine"),
+            rich_help_panel=WHAT,
+        ),
+    ],
+    arm: Annotated[
+        str,
+        typer.Option(
+            help="tuned, or manual where the validation found that better.",
+            autocompletion=complete.choices("tuned", "manual"),
+            rich_help_panel=WHAT,
+        ),
+    ] = "tuned",
+    name: Annotated[
+        str | None, typer.Option(help="Its name in service (default: made of --on).", rich_help_panel=WHAT)
+    ] = None,
+    steps: Annotated[
+        str, typer.Option(help="How many machines have it after each step, or shares of all.", rich_help_panel=STEPS)
+    ] = "1,10%,50%,100%",
+    bake: Annotated[
+        str,
+        typer.Option(help="For how long a step is watched; half as long before it.", rich_help_panel=STEPS),
+    ] = "10m",
+    tolerance: Annotated[
+        str,
+        typer.Option(
+            help="By which share of a limit the policy may bring its metric nearer to it.", rich_help_panel=STEPS
+        ),
+    ] = "10%",
+    least_saving: Annotated[
+        str, typer.Option(help="Share of the memory that it must save more than.", rich_help_panel=STEPS)
+    ] = "0%",
+    seed: Annotated[int, typer.Option(help="Of the order in which the machines get it.", rich_help_panel=STEPS)] = 0,
+    guards: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--guard",
+            help="A limit in service, e.g. 'memory_pressure<=1%' or 'p99_ms<=20'; several times"
+            " (default: those of the score, and memory_pressure<=10%).",
+            rich_help_panel=GUARD,
+        ),
+    ] = None,
+    window: Annotated[
+        str, typer.Option(help="For how long it is measured before it is judged.", rich_help_panel=GUARD)
+    ] = "10s",
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            help="A metric for --guard: 'p99_ms=cmd:PROGRAM ARGS', 'p99_ms=file:PATH' or"
+            " 'p99_ms=http://HOST/#json.path'; several times.",
+            rich_help_panel=GUARD,
+        ),
+    ] = None,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="text or json (one object at the end).",
+            autocompletion=complete.formats,
+            rich_help_panel=OUTPUT,
+        ),
+    ] = "text",
+) -> None:
+    """Put a study's policy into service on many machines, step by step; each step is proven beside machines without it.
+
+    Example: damoos rollout redis-idle-guest-1 --machines web1.toml,web2.toml,web3.toml --on unit:redis.service
+    """
+    from damoos.rollouts import conduct
+    from damoos.units import of_option, parse_percent
+
+    def share(option: str, text: str) -> float:
+        return float(of_option(parse_percent, text, option) / 100)
+
+    check_format(form)
+    begun = conduct.begin(
+        study, comma_separated(machines, "--machines"), on, results, storage, arm=arm, label=name, steps=steps,
+        bake_s=time_us(bake, "--bake") / 1e6, tolerance=share("--tolerance", tolerance),
+        least_saving=share("--least-saving", least_saving), seed=seed, guards=guards or (),
+        window_s=time_us(window, "--window") / 1e6, metrics=metrics or (),
+    )  # fmt: skip
+    drive(begun, form)
+
+
+def drive(one: Rollout, form: str) -> None:
+    """Drive a rollout, and tell how it ended; exit code 1 if somebody has to say how it goes on, 4 if it was undone."""
+    from damoos.rollouts import conduct
+    from damoos.rollouts.rollout import State, describe
+
+    try:
+        state = conduct.run(one, progress)
+    except KeyboardInterrupt:
+        progress(f"the machines stay as they are, under their guards; go on with: damoos resume {one.name}")
+        raise
+    print(json.dumps(told(one)) if form == "json" else describe(one))
+    if state is State.UNDONE:
+        raise NothingFeasible(f"{one.name} was undone: {one.progress.why}")
+    if state is State.HELD:
+        raise typer.Exit(FAILED)
+
+
+def undo(one: Rollout, form: str) -> None:
+    """Take a rollout back."""
+    from damoos.rollouts import conduct
+    from damoos.rollouts.rollout import load
+
+    conduct.undo(one, progress)
+    show(load(one.results, one.name), form)
+
+
+def show(one: Rollout, form: str) -> None:
+    """Print how far a rollout has come."""
+    from damoos.rollouts.rollout import describe
+
+    print(json.dumps(told(one)) if form == "json" else describe(one))
+
+
+def told(one: Rollout) -> dict[str, Any]:
+    """A rollout for programs."""
+    from dataclasses import asdict
+
+    return {
+        "rollout": one.name,
+        "driven": one.driven(),
+        "machines": one.machines_with_policy(),
+        "watched": one.machines_watched(),
+        **asdict(one.progress),
+    }
