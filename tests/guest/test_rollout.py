@@ -1,0 +1,95 @@
+"""A policy goes on two hosts, one after the other; its driver is killed in between, and in the end it is undone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from damoos import api
+from damoos.machines import catalog
+from damoos.machines.guest import GuestSession
+from damoos.testing.fake import FakeMachine
+from tests.conftest import DAMOOS, damoos, hot_cold, open_guest, shell, until
+
+GROUP = "/sys/fs/cgroup/servers/redis"
+IN_FORCE = "cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
+# The monitoring of so small a program takes some of the one emulated CPU; what it costs is not this test's question.
+WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "2s", "--bake", "50s", "--tolerance", "100%"]
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of a machine that is not there: its policy is what goes on the hosts."""
+    with monkeypatch.context() as patch:
+        patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(noise=0.001))
+        scheme = "4K max  min min  MIN_AGE max  pageout"
+        words = {"trials": 3, "repeats": 2, "prior": "none", "tune": ["min_age=1s:2s"], "scheme": scheme, "seed": 1}
+        return api.tune(command="true", machine="fake", results=tmp_path / "results", **words).name
+
+
+@pytest.fixture
+def hosts(guest_image: None, tmp_path: Path) -> Iterator[dict[str, GuestSession]]:
+    """Two guests with the same server, reached as any host is."""
+    opened = {}
+    try:
+        for name in ("web1", "web2"):
+            guest = open_guest()
+            opened[str(tmp_path / f"{name}.toml")] = guest
+            argv = " ".join(hot_cold(guest, repeats=1000))
+            guest.agent.close()
+            made = f"mkdir -p {GROUP}; echo +memory > /sys/fs/cgroup/servers/cgroup.subtree_control"
+            shell(guest, f"echo +memory > /sys/fs/cgroup/cgroup.subtree_control; {made}")
+            shell(guest, f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec {argv}' > /dev/null 2>&1 &")
+            (tmp_path / f"{name}.toml").write_text(
+                f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
+                f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
+            )
+        yield opened
+    finally:
+        for guest in opened.values():
+            guest.close()
+
+
+def test_a_rollout_survives_its_driver_and_is_undone(
+    study: str, hosts: dict[str, GuestSession], tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+
+    def told() -> dict:
+        done = damoos("status", "rollout-1", "--results", results, "--format", "json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    argv = [DAMOOS, "rollout", study, "--machines", ",".join(hosts), *WORDS, "--results", results]
+    driver = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    assert driver.stderr
+    try:
+        said = next((line for line in driver.stderr if "the policy goes on" in line or "undone" in line), "")
+        (first,) = told()["machines"]
+        assert said == f"damoos: step 1: the policy goes on {first}\n"
+        (second,) = set(hosts) - {first}
+    finally:
+        driver.kill()
+        driver.wait()
+    until(lambda: shell(hosts[first], IN_FORCE) == "1")
+    assert shell(hosts[second], IN_FORCE) == "0"
+    assert not told()["driven"]
+
+    resumed = damoos("resume", "rollout-1", "--results", results, "--format", "json", timeout=1500)
+    assert resumed.returncode == 0, resumed.stderr
+    end = json.loads(resumed.stdout)
+    assert (end["state"], sorted(end["machines"])) == ("done", sorted(hosts))
+    for of_step in end["findings"]:
+        assert {one["metric"]: one["standing"] for one in of_step} == {"saving": "shown", "memory_pressure": "shown"}
+        assert of_step[0]["lower"] > 0
+    assert {shell(guest, IN_FORCE) for guest in hosts.values()} == {"1"}
+
+    stopped = damoos("stop", "rollout-1", "--results", results, timeout=600)
+    assert stopped.returncode == 0, stopped.stderr
+    assert "undone: somebody has asked for it" in stopped.stdout
+    assert {shell(guest, IN_FORCE) for guest in hosts.values()} == {"0"}
+    assert damoos("status", "--results", results).stdout.startswith("rollout-1: ")
