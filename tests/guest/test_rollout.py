@@ -25,7 +25,7 @@ WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "2s", "-
 def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Of a machine that is not there: its policy is what goes on the hosts."""
     with monkeypatch.context() as patch:
-        patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(noise=0.001))
+        patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda age_s: (0.02, 0.4), noise=0.001))
         scheme = "4K max  min min  MIN_AGE max  pageout"
         words = {"trials": 3, "repeats": 2, "prior": "none", "tune": ["min_age=1s:2s"], "scheme": scheme, "seed": 1}
         return api.tune(command="true", machine="fake", results=tmp_path / "results", **words).name
@@ -68,9 +68,14 @@ def test_a_rollout_survives_its_driver_and_is_undone(
     driver = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
     assert driver.stderr
     try:
-        said = next((line for line in driver.stderr if "the policy goes on" in line or "undone" in line), "")
+        said = []
+        for line in driver.stderr:
+            said.append(line)
+            if "the policy goes on" in line:
+                break
+        assert len(said) == 2, said
         (first,) = told()["machines"]
-        assert said == f"damoos: step 1: the policy goes on {first}\n"
+        assert said[1] == f"damoos: step 1: the policy goes on {first}\n"
         (second,) = set(hosts) - {first}
     finally:
         driver.kill()

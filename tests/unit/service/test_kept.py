@@ -35,14 +35,20 @@ def reading(at_s: float, some_us: float) -> dict[str, Any]:
 class Machine:
     """An agent that answers a list of statuses, one after the other, some of them by an error."""
 
-    def __init__(self, folder: Path, *statuses: dict[str, Any] | DamoosError, on: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *statuses: dict[str, Any] | DamoosError,
+        on: dict[str, Any] | None = None,
+        judges: bool = True,
+    ) -> None:
         self.journal = Journal(folder)
         self.statuses = list(statuses)
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.refuses: dict[str, DamoosError] = {}
         self.now_s = 0.0
         self.journal.want("redis", {})
-        guard = Guard([parse("memory_pressure<=1%")], 10.0)
+        guard = Guard([parse("memory_pressure<=1%")], 10.0, judges)
         applied = {"context": None, "on": on or {"kind": "pid", "pid": 7}}
         about = {"scheme": "senpai", "on": "pid:7"}
         self.kept = kept.Kept("redis", self.call, applied, about, guard, self.journal, lambda: self.now_s)
@@ -153,6 +159,18 @@ def test_the_guard_pauses_resumes_and_ends_a_policy(tmp_path: Path) -> None:
     assert "its guard has taken it off: memory_pressure is 0.5" in machine.state["failed"]
     assert machine.state["watched"] == {"memory_pressure": 0.5}
     assert "guard: pause: memory_pressure is 0.5 in a window of 10 s" in machine.audit
+
+
+def test_what_is_only_watched_is_never_taken_off_for_what_it_does(tmp_path: Path) -> None:
+    windows = [{**ON, "reading": reading(10.0 * nth, 5e6 * nth)} for nth in range(12)]
+    machine = Machine(tmp_path, *windows, judges=False)
+    assert machine.look() == [True] * 12
+    assert machine.names == []
+    kept = machine.journal.windows("redis")
+    assert len(kept) == 11
+    assert {key: kept[0][key] for key in ("paused", "net_bytes", "watched")} == {
+        "paused": False, "net_bytes": 120, "watched": {"memory_pressure": 0.5},
+    }  # fmt: skip
 
 
 def test_processes_that_come_in_the_place_of_others_begin_a_new_window(tmp_path: Path) -> None:

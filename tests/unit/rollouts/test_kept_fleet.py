@@ -1,0 +1,92 @@
+"""What a rollout has in the journals of its machines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from damoos.rollouts.driver import Part
+from damoos.rollouts.kept_fleet import KeptFleet
+from damoos.service import keeper
+from damoos.service.journal import Journal
+from damoos.testing.fake_fleet import fake_plan, spec
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """Machines whose keepers were woken, and whether they were to be started."""
+    found: list[tuple[str, bool]] = []
+    monkeypatch.setattr(keeper, "wake", lambda journal, start=True: found.append((journal.folder.name, start)))
+    return found
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, woken: Any) -> KeptFleet:
+    return KeptFleet(fake_plan(2, [1, 2], spec=spec(results=str(tmp_path))))
+
+
+def test_a_machine_has_one_part_at_a_time(fleet: KeptFleet, tmp_path: Path, woken: list[tuple[str, bool]]) -> None:
+    journal = Journal.of(tmp_path, "m0")
+    fleet.want("m0", Part.WATCHED)
+    watched = journal.wanted()["redis-m0-watched"]
+    assert (watched["arm"], watched["machine"], watched["confirmed"]) == ("none", "m0", True)
+    fleet.want("m0", Part.POLICY)
+    assert journal.wanted().keys() == {"redis-m0"}
+    assert journal.wanted()["redis-m0"]["arm"] == "tuned"
+    since_s = journal.wanted()["redis-m0"]["wanted_s"]
+    fleet.want("m0", Part.POLICY)
+    assert journal.wanted()["redis-m0"]["wanted_s"] == since_s
+    fleet.want("m0", None)
+    assert journal.wanted() == {}
+    assert woken == [("m0", True)] * 3 + [("m0", False)]
+
+
+def test_what_has_failed_is_told_and_not_begun_again(fleet: KeptFleet, tmp_path: Path) -> None:
+    fleet.want("m0", Part.POLICY)
+    journal = Journal.of(tmp_path, "m0")
+    journal.forget("redis-m0")
+    journal.tell("redis-m0", {"failed": "somebody else has changed it", "stood_down": True})
+    (trouble,) = fleet.troubles()
+    assert (trouble.machine, trouble.part, trouble.stood_down) == ("m0", Part.POLICY, True)
+    fleet.want("m0", Part.POLICY)
+    assert journal.wanted() == {}
+    assert fleet.remaining() == []
+    fleet.want("m0", None)
+    assert list(fleet.troubles()) == []
+
+
+def test_a_machine_without_a_keeper_has_nothing_any_more(fleet: KeptFleet, tmp_path: Path) -> None:
+    Journal.of(tmp_path, "m1").tell("redis-m1", {"in_force": False, "out_of_reach": "no route to host"})
+    assert fleet.remaining() == []
+    assert Journal.of(tmp_path, "m1").states() == {}
+
+
+def test_windows_before_are_those_without_the_policy(fleet: KeptFleet, tmp_path: Path) -> None:
+    journal = Journal.of(tmp_path, "m0")
+    for at_s in (50, 110, 190, 210):
+        journal.add_window("redis-m0-watched", {"at_s": at_s})
+    for at_s in (205, 215):
+        journal.add_window("redis-m0", {"at_s": at_s})
+    with open(journal.folder / "redis-m0.windows", "a") as file:
+        file.write('{"at_s": 22')  # half a line, of a keeper that is writing
+
+    def times(part: Part, baking_s: float) -> tuple[list[float], list[float]]:
+        track = fleet.track("m0", part, 100, baking_s)
+        return [one["at_s"] for one in track.before], [one["at_s"] for one in track.after]
+
+    assert times(Part.WATCHED, 0) == ([110, 190, 210], [])
+    assert times(Part.POLICY, 200) == ([110, 190], [205, 215])
+    assert times(Part.WATCHED, 200) == ([110, 190], [210])
+
+
+def test_old_windows_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("damoos.service.journal.MOST_BYTES_OF_WINDOWS", 1000)
+    journal = Journal(tmp_path)
+    for at_s in range(500):
+        journal.add_window("redis", {"at_s": at_s})
+    kept = [one["at_s"] for one in journal.windows("redis")]
+    assert kept == list(range(500 - len(kept), 500))
+    assert 60 < len(kept) < 200
+    assert len(list(tmp_path.iterdir())) == 2
