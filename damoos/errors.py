@@ -131,12 +131,16 @@ MOST_LISTED, MOST_NAMED = 16, 5
 def nearest(word: str, valid: Iterable[str]) -> str:
     """End of an error message: the nearest valid word; where none is near, all of them, or the nearest of many.
 
+    Nothing where no word is valid.
+
     Returns
     -------
     str
         For example ``; did you mean 'pageout'?`` or ``; known: none, zram``.
     """
     words = sorted(valid)
+    if not words:
+        return ""
     close = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
     if close:
         return f"; did you mean '{close[0]}'?"

@@ -19,7 +19,7 @@ from damoos.rollouts.plan import BEFORE_SHARE, MOST_COMPARED, Plan
 from damoos.rollouts.rollout import Phase, Rollout, State
 from damoos.statistics.sequential import LEAST_VALUES
 
-# A phase that has not enough to judge by after so many times its length will not get it.
+# A phase that has too little to judge by after so many times its length will not get more.
 PATIENCE = 3.0
 # How long an undo waits for machines to say that they have done it.
 UNDO_S = 60.0
@@ -192,14 +192,18 @@ class Driver:
         progress, plan = self._progress, self._plan
         if self._now() < progress.until_s:
             return
-        sides = [*plan.cohort(progress.step), *plan.control(progress.step)]
-        tracks = self._tracks(sides, Part.WATCHED)
-        if all(len(track.before) >= LEAST_VALUES for track in tracks):
+        sides = [plan.cohort(progress.step), plan.control(progress.step)]
+        if all(map(self._can_be_compared, filter(None, sides))):
             progress.phase, progress.baking_s = Phase.BAKE, self._now()
             progress.until_s = progress.baking_s + plan.bake_s
             self._decide(f"step {progress.step + 1}: the policy goes on {_some(plan.cohort(progress.step))}")
-        elif self._is_overdue(progress.begun_s, BEFORE_SHARE * plan.bake_s):
-            self._undo("no data: not all machines could be watched before they got the policy")
+        elif self._is_overdue(BEFORE_SHARE * plan.bake_s):
+            self._hold("no data: half of its machines could not be watched for long enough before they get the policy")
+
+    def _can_be_compared(self, machines: list[str]) -> bool:
+        """Whether there are windows before of half of them; the others get the policy all the same, under its guard."""
+        tracks = self._tracks(machines, Part.WATCHED)
+        return 2 * sum(len(track.before) >= LEAST_VALUES for track in tracks) >= max(len(tracks), 1)
 
     def _bake(self) -> None:
         progress, plan = self._progress, self._plan
@@ -213,7 +217,7 @@ class Driver:
         elif self._now() < progress.until_s:
             return
         elif min(finding.effect.nr_windows for finding in findings) < LEAST_VALUES:
-            if self._is_overdue(progress.baking_s, plan.bake_s):
+            if self._is_overdue(plan.bake_s):
                 self._undo(f"no data: {'; '.join(map(str, findings))}")
         elif unclear := [finding for finding in findings if finding.standing is Standing.UNCLEAR]:
             self._hold(f"{'; '.join(map(str, unclear))}; 'damoos resume {self._rollout.name}' watches as long again")
@@ -224,8 +228,9 @@ class Driver:
             progress.state = State.DONE
             self._decide(f"done: {'; '.join(map(str, findings))}")
 
-    def _is_overdue(self, begun_s: float, length_s: float) -> bool:
-        return self._now() > begun_s + PATIENCE * length_s
+    def _is_overdue(self, length_s: float) -> bool:
+        """Whether the phase is over for so long that waiting does not help; one that was held gets as long again."""
+        return self._now() > self._progress.until_s + (PATIENCE - 1) * length_s
 
 
 def _some(machines: list[str]) -> str:

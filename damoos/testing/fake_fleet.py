@@ -17,6 +17,7 @@ from damoos.rollouts.effect import Track
 from damoos.rollouts.plan import Plan
 
 WINDOW_S = 10.0
+BEGIN_S = 1e9
 # The noise of a machine comes again after so many windows, which are two hours and a half.
 _CYCLE = 900
 GIB = 1 << 30
@@ -82,7 +83,7 @@ class FakeFleet:
         self._nature = nature
         self._seed = seed
         self._machines: dict[str, Callable[[int, Part], Mapping[str, Any]]] = {}
-        self.now_s = 1e9
+        self.now_s = BEGIN_S
         self.has: dict[str, dict[Part, float]] = {}
         self.past: dict[tuple[str, Part], tuple[float, float]] = {}
         self.ended: dict[str, Trouble] = {}

@@ -103,9 +103,16 @@ def test_the_evening_s_load_is_not_the_policy_s(tmp_path: Path) -> None:
 
 def test_without_data_nothing_goes_on(tmp_path: Path) -> None:
     story = Story(tmp_path)
-    story.fleet.silent = set(story.rollout.plan.control(0))
-    assert story.drive() is State.UNDONE
+    first, second, third = story.rollout.plan.control(0)
+    story.fleet.silent = {first, second}
+    assert story.drive() is State.HELD
     assert story.rollout.progress.why.startswith("no data")
+    assert story.on() == []
+    story.fleet.silent = {first}
+    story.drive_until("the policy goes on")
+    story.fleet.silent = {first, second, third}
+    assert story.drive() is State.UNDONE
+    assert story.rollout.progress.why.startswith("no data: saving: nothing is known")
 
 
 def test_a_machine_that_falls_silent_for_a_while_is_waited_for(tmp_path: Path) -> None:
