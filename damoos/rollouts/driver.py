@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from damoos.rollouts.effect import Track
 from damoos.rollouts.judge import Finding, Standing, judge
-from damoos.rollouts.plan import BEFORE_SHARE, MOST_COMPARED, Plan
+from damoos.rollouts.plan import BEFORE_SHARE, LEAST_BEFORE, MOST_COMPARED, Plan
 from damoos.rollouts.rollout import Phase, Rollout, State
 from damoos.statistics.sequential import LEAST_VALUES
 
@@ -203,7 +203,7 @@ class Driver:
     def _can_be_compared(self, machines: list[str]) -> bool:
         """Whether there are windows before of half of them; the others get the policy all the same, under its guard."""
         tracks = self._tracks(machines, Part.WATCHED)
-        return 2 * sum(len(track.before) >= LEAST_VALUES for track in tracks) >= max(len(tracks), 1)
+        return 2 * sum(len(track.before) >= LEAST_BEFORE for track in tracks) >= max(len(tracks), 1)
 
     def _bake(self) -> None:
         progress, plan = self._progress, self._plan

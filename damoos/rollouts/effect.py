@@ -11,14 +11,14 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, stdev
+from itertools import pairwise
+from statistics import fmean, median, stdev
 from typing import Any
 
 from damoos.statistics.intervals import student
 from damoos.statistics.sequential import LEAST_VALUES, ConfidenceSequence
 
-# Windows are compared that end within so many of their lengths: machines begin theirs at different moments, and look at
-# the clock every other second only.
+# Windows are compared that end within so many of their lengths, because machines begin theirs at different moments.
 SPAN_WINDOWS = 1.5
 
 Window = Mapping[str, Any]
@@ -79,13 +79,14 @@ def effect(
     value : callable
         The metric in a window; None where it is missing.
     window_s : float, seconds
-        Length of a window.
+        Length of a window; a busy machine may take longer.
     risk : float
         Chance that the effect is ever beyond a bound, for each of the two.
     relative : bool
         As a share of what the machine had before.
     """
-    sides = [_Side.of(tracks, value, window_s, relative) for tracks in (policy, control) if tracks]
+    span_s = SPAN_WINDOWS * max(window_s, _distance_s([*policy, *control]))
+    sides = [_Side.of(tracks, value, span_s, relative) for tracks in (policy, control) if tracks]
     before = _differences([side.before for side in sides])
     after = _differences([side.after for side in sides])
     if len(before) < LEAST_VALUES or not after:
@@ -105,7 +106,7 @@ class _Side:
     after: dict[int, float]
 
     @classmethod
-    def of(cls, tracks: Sequence[Track], value: Value, window_s: float, relative: bool) -> _Side:
+    def of(cls, tracks: Sequence[Track], value: Value, span_s: float, relative: bool) -> _Side:
         found: tuple[dict[int, list[float]], dict[int, list[float]]] = (defaultdict(list), defaultdict(list))
         for track in tracks:
             known = [one for window in track.before if (one := value(window)) is not None]
@@ -116,8 +117,19 @@ class _Side:
             for windows, means in zip((track.before, track.after), found, strict=True):
                 for window in windows:
                     if (one := value(window)) is not None:
-                        means[int(window["at_s"] // (SPAN_WINDOWS * window_s))].append((one - own) / unit)
+                        means[int(window["at_s"] // span_s)].append((one - own) / unit)
         return cls(*({nth: fmean(values) for nth, values in means.items()} for means in found))
+
+
+def _distance_s(tracks: Sequence[Track]) -> float:
+    """From one window to the next, as it usually is."""
+    found = [
+        later["at_s"] - earlier["at_s"]
+        for track in tracks
+        for windows in (track.before, track.after)
+        for earlier, later in pairwise(windows)
+    ]
+    return median(found) if found else 0.0
 
 
 def _differences(sides: Sequence[Mapping[int, float]]) -> list[float]:

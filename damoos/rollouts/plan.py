@@ -14,7 +14,8 @@ from damoos.statistics.sequential import LEAST_VALUES
 
 # A step is proven by windows before and after; those before take half as long.
 BEFORE_SHARE = 0.5
-LEAST_WINDOWS = math.ceil(LEAST_VALUES * SPAN_WINDOWS / BEFORE_SHARE) + 1
+LEAST_BEFORE = math.ceil(LEAST_VALUES * SPAN_WINDOWS) + 2
+LEAST_WINDOWS = math.ceil(LEAST_BEFORE / BEFORE_SHARE)
 # More machines than these are not compared in a step; the guards watch all of them.
 MOST_COMPARED = 200
 # So few machines with the policy may be compared with more that have none, which costs those nothing.

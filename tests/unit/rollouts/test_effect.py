@@ -46,6 +46,17 @@ def test_too_little_says_nothing() -> None:
     assert math.isinf(found([Track(whole.before, whole.after[:5])], [track(10, seed=2)]).half_width)
 
 
+def test_busy_machines_that_take_longer_are_compared_all_the_same() -> None:
+    def late(one: Track, by_s: float) -> Track:
+        return Track(
+            *([{**window, "at_s": 2.2 * window["at_s"] + by_s} for window in side] for side in (one.before, one.after))
+        )
+
+    slow = found([late(track(10, 1, seed=1), 7.0)], [late(track(10, seed=2), 0.0)])
+    assert slow.nr_windows > 20
+    assert slow.mean == pytest.approx(1, abs=0.1)
+
+
 def test_a_missing_value_is_left_out() -> None:
     policy = track(10, 1, seed=1)
     gaps = Track([*policy.before, {"at_s": 5.0, "x": None}], [*policy.after, {"at_s": 405.0, "x": None}])

@@ -61,7 +61,7 @@ def test_each_machine_is_in_one_cohort_and_none_beside_itself() -> None:
     [
         ({"machines": ["a", "b", "a"]}, "'a' is named twice"),
         ({"machines": ["a"]}, "two machines or more"),
-        ({"bake_s": 30.0}, "nothing is shown by fewer than 25 windows of 10 s; give 250s or more"),
+        ({"bake_s": 30.0}, "nothing is shown by fewer than 28 windows of 10 s; give 280s or more"),
     ],
 )
 def test_plans_that_cannot_be(changes: dict, message: str) -> None:
