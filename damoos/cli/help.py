@@ -46,7 +46,7 @@ TASKS = (
     ),
     Task(
         "Put into service",
-        ("apply", "rollout", "status", "stop"),
+        ("apply", "rollout", "status", "metrics", "stop"),
         "damoos apply parsec3-raytrace-guest-1 --on unit:redis.service",
     ),
     Task(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from typing import Annotated
 
 import typer
@@ -119,6 +120,28 @@ def apply(
         return
     print(f"in service: {keeper.describe(spec['name'], state)}")
     print(f"guarded by: {', '.join(spec['guards'])}")
+
+
+@app.command()
+def metrics(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 for any free port.")] = 9753,
+    grafana: Annotated[
+        bool, typer.Option("--grafana", help="Print a dashboard for Grafana instead, as JSON to import.")
+    ] = False,
+    results: Results = RESULTS,
+) -> None:
+    """Answer Prometheus on this computer with the numbers of all that is in service, until Ctrl-C.
+
+    Example: damoos metrics --port 9753
+    """
+    from damoos.service import metrics as of_service
+
+    if grafana:
+        print(of_service.GRAFANA.read_text(), end="")
+        return
+    server = of_service.serve(results, port)
+    say(f"metrics: http://{of_service.LOOPBACK}:{server.server_address[1]}/metrics")
+    signal.pause()
 
 
 @app.command()

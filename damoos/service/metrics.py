@@ -1,21 +1,110 @@
-"""Numbers of what is in service, for Prometheus's node_exporter (its textfile collector) or anything that reads it."""
+"""Numbers of what is in service, for Prometheus: as a file for node_exporter's textfile collector, and over HTTP."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-_BYTES = {
-    "rss_bytes": "resident memory of the processes",
-    "memory_bytes": "memory that is charged to their cgroup",
-    "swap_bytes": "memory of theirs that is on swap",
-    "compressed_bytes": "what that takes in zram and zswap",
-    "saved_bytes": "memory on swap less what it takes in zram and zswap; dropped file pages are not counted",
+from prometheus_client import CollectorRegistry, start_http_server, write_to_textfile
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from damoos.errors import MachineError
+from damoos.service.journal import Journal
+
+LOOPBACK = "127.0.0.1"
+# A dashboard of all numbers here, for people to import.
+GRAFANA = Path(__file__).with_name("grafana.json")
+State = Mapping[str, Any]
+States = Mapping[str, Mapping[str, State]]  # of each service, by machine and name
+
+_LABELS = ("machine", "service", "study")
+_SINGLE: Mapping[str, tuple[str, Callable[[State], float | None]]] = {
+    "in_force": ("1 while the policy acts", lambda state: float(_acts(state))),
+    "paused": ("1 while the guard has paused the policy", lambda state: float(bool(state.get("paused")))),
+    "failed": (
+        "1 if the policy was taken off: by the guard, an error, or somebody's change",
+        lambda state: float("failed" in state),
+    ),
+    "processes": ("processes that the policy is on", lambda state: state.get("nr_processes")),
+    "restarts": ("how often processes came in the place of others", lambda state: state.get("restarts")),
+    "policy_cpu_seconds": ("CPU time of the kdamond and the rule", lambda state: _cpu_s(state)),
+    "rss_bytes": ("resident memory of the processes", lambda state: state.get("rss_bytes")),
+    "memory_bytes": ("memory that is charged to their cgroup", lambda state: _reading(state, "memory_bytes")),
+    "swap_bytes": ("memory of theirs that is on swap", lambda state: _reading(state, "swap_bytes")),
+    "compressed_bytes": ("what that takes in zram and zswap", lambda state: _reading(state, "compressed_bytes")),
+    "saved_bytes": (
+        "memory on swap less what it takes in zram and zswap; dropped file pages are not counted",
+        lambda state: _saved_bytes(state),
+    ),
 }
 
 
-def write(path: Path, states: Mapping[str, Mapping[str, Any]], machine: str) -> None:
+def _acts(state: State) -> bool:
+    return bool(state.get("in_force")) and not state.get("paused")
+
+
+def _cpu_s(state: State) -> float | None:
+    if not state.get("in_force"):
+        return None
+    return float(state.get("kdamond_cpu_s", 0.0) + state.get("rule", {}).get("cpu_s", 0.0))
+
+
+def _reading(state: State, name: str) -> float | None:
+    value: float | None = state.get("reading", {}).get(name)
+    return value
+
+
+def _saved_bytes(state: State) -> float | None:
+    swapped, compressed = _reading(state, "swap_bytes"), _reading(state, "compressed_bytes")
+    return None if swapped is None or compressed is None else swapped - compressed
+
+
+class InService(Collector):
+    """What a registry of Prometheus's library collects, looked up anew each time.
+
+    Parameters
+    ----------
+    look : callable
+        States of all services, by machine and name.
+    """
+
+    def __init__(self, look: Callable[[], States]) -> None:
+        self._look = look
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """All numbers, as gauges."""
+        found = [
+            ((machine, name, state.get("study", "")), state)
+            for machine, states in self._look().items()
+            for name, state in states.items()
+        ]
+        for name, (meaning, value_of) in _SINGLE.items():
+            yield _gauge(name, meaning, (), ((labels, value_of(state)) for labels, state in found))
+        watched = (
+            ((*labels, metric), value) for labels, state in found for metric, value in state.get("watched", {}).items()
+        )
+        yield _gauge("watched", "the guard's last window", ("metric",), watched)
+        applied = (
+            ((*labels, str(nth)), scheme["sz_applied_bytes"])
+            for labels, state in found
+            for nth, scheme in enumerate(state.get("damos", ()))
+        )
+        yield _gauge("scheme_applied_bytes", "what the scheme was applied to since it was put on", ("scheme",), applied)
+
+
+def _gauge(
+    name: str, meaning: str, more: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float | None]]
+) -> GaugeMetricFamily:
+    gauge = GaugeMetricFamily(f"damoos_{name}", meaning, labels=[*_LABELS, *more])
+    for labels, value in values:
+        if value is not None:
+            gauge.add_metric(labels, value)
+    return gauge
+
+
+def write(path: Path, states: Mapping[str, State], machine: str) -> None:
     """Write the numbers of all that is in service on a machine, in one step.
 
     Parameters
@@ -23,52 +112,32 @@ def write(path: Path, states: Mapping[str, Mapping[str, Any]], machine: str) -> 
     states : mapping
         The state of each, by its name.
     """
-    from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
-
     registry = CollectorRegistry()
-    gauges: dict[str, Gauge] = {}
-
-    def put(name: str, meaning: str, value: float | None, labels: Mapping[str, str], **more: str) -> None:
-        if value is None:
-            return
-        if name not in gauges:
-            gauges[name] = Gauge(f"damoos_{name}", meaning, [*labels, *more], registry=registry)
-        gauges[name].labels(**labels, **more).set(value)
-
-    for service, state in states.items():
-        labels = {"machine": machine, "service": service, "study": state.get("study", "")}
-        put("in_force", "1 while the policy acts", int(_acts(state)), labels)
-        put("paused", "1 while the guard has paused the policy", int(bool(state.get("paused"))), labels)
-        put("failed", "1 if the policy was taken off: by the guard, an error, or somebody's change",
-            int("failed" in state), labels)  # fmt: skip
-        put("processes", "processes that the policy is on", state.get("nr_processes"), labels)
-        put("restarts", "how often processes came in the place of others", state.get("restarts"), labels)
-        put("policy_cpu_seconds", "CPU time of the kdamond and the rule", _cpu_s(state), labels)
-        for name, meaning in _BYTES.items():
-            put(name, meaning, _bytes(state, name), labels)
-        for watched, value in state.get("watched", {}).items():
-            put("watched", "the guard's last window", value, labels, metric=watched)
-        for nth, scheme in enumerate(state.get("damos", ())):
-            put("scheme_applied_bytes", "what the scheme was applied to since it was put on",
-                scheme["sz_applied_bytes"], labels, scheme=str(nth))  # fmt: skip
+    registry.register(InService(lambda: {machine: states}))
     write_to_textfile(str(path), registry)
 
 
-def _acts(state: Mapping[str, Any]) -> bool:
-    return bool(state.get("in_force")) and not state.get("paused")
+def serve(results: Path, port: int) -> Any:
+    """Answer Prometheus on loopback, with the numbers of all that is in service from a results folder.
 
+    Parameters
+    ----------
+    port : int
+        0 for any that is free.
 
-def _cpu_s(state: Mapping[str, Any]) -> float | None:
-    if not state.get("in_force"):
-        return None
-    return float(state.get("kdamond_cpu_s", 0.0) + state.get("rule", {}).get("cpu_s", 0.0))
+    Returns
+    -------
+    http.server.HTTPServer
+        It answers in a thread of its own until `shutdown`.
 
-
-def _bytes(state: Mapping[str, Any], name: str) -> float | None:
-    reading = {**state.get("reading", {}), "rss_bytes": state.get("rss_bytes")}
-    if name != "saved_bytes":
-        value: float | None = reading.get(name)
-        return value
-    if reading.get("compressed_bytes") is None or reading.get("swap_bytes") is None:
-        return None
-    return float(reading["swap_bytes"] - reading["compressed_bytes"])
+    Raises
+    ------
+    MachineError : the port is taken, or not this user's to take
+    """
+    registry = CollectorRegistry()
+    registry.register(InService(lambda: {one.folder.name: one.states() for one in Journal.all(results)}))
+    try:
+        server, _ = start_http_server(port, LOOPBACK, registry)
+    except OSError as error:
+        raise MachineError(f"port {port} of {LOOPBACK}: {error.strerror}; choose another --port") from None
+    return server

@@ -47,6 +47,7 @@ def hosts(guest_image: None, tmp_path: Path) -> Iterator[dict[str, GuestSession]
             (tmp_path / f"{name}.toml").write_text(
                 f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
                 f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
+                '[swap]\nkind = "zram"\nsize = "128M"\nalgorithm = "lz4"\n'
             )
         yield opened
     finally:

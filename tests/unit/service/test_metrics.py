@@ -1,0 +1,88 @@
+"""Numbers of what is in service: what Prometheus is told over HTTP, and the dashboard that shows them."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from damoos.errors import MachineError
+from damoos.service import metrics
+from damoos.service.journal import Journal
+
+STATE = {
+    "study": "s", "in_force": True, "nr_processes": 3, "kdamond_cpu_s": 1.5, "watched": {"memory_pressure": 0.01},
+    "damos": [{"sz_applied_bytes": 4096}], "reading": {"memory_bytes": 100, "swap_bytes": 50, "compressed_bytes": 20},
+}  # fmt: skip
+
+
+def asked(port: int, accept: str) -> tuple[str, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={"Accept": accept})
+    with urllib.request.urlopen(request) as answer:
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+def test_all_machines_of_a_folder_are_told_in_openmetrics(tmp_path: Path) -> None:
+    for machine in ("web1", "web2"):
+        Journal.of(tmp_path, machine).tell("redis", STATE)
+    server = metrics.serve(tmp_path, 0)
+    try:
+        assert server.server_address[0] == "127.0.0.1"
+        kind, text = asked(server.server_address[1], "application/openmetrics-text; version=1.0.0")
+        assert kind.startswith("application/openmetrics-text")
+        found = {
+            (sample.name, sample.labels["machine"]): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+        assert found["damoos_saved_bytes", "web1"] == found["damoos_saved_bytes", "web2"] == 30
+        Journal.of(tmp_path, "web2").tell("redis", None)
+        assert 'machine="web2"' not in asked(server.server_address[1], "text/plain")[1]
+        with pytest.raises(MachineError, match=r"port \d+ of 127.0.0.1: Address already in use; choose another --port"):
+            metrics.serve(tmp_path, server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def known(value: Any) -> Any:
+    """Without what says nothing: the form of Grafana's own library leaves it out, or fills it in."""
+    if isinstance(value, dict):
+        return {key: known(one) for key, one in value.items() if one not in (None, [], {}, "", False)}
+    return [known(one) for one in value] if isinstance(value, list) else value
+
+
+def missing(ours: Any, theirs: Any, path: str = "") -> list[str]:
+    """What is in ours and not in theirs."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return [one for key in ours for one in missing(ours[key], theirs.get(key), f"{path}.{key}")]
+    if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        return [
+            one for nth, (a, b) in enumerate(zip(ours, theirs, strict=True)) for one in missing(a, b, f"{path}[{nth}]")
+        ]
+    return [] if ours == theirs else [f"{path}: {ours!r} became {theirs!r}"]
+
+
+def test_grafana_s_own_library_knows_each_word_of_the_dashboard() -> None:
+    register_default_plugins()
+    written = json.loads(metrics.GRAFANA.read_text())
+    read = json.loads(json.dumps(Dashboard.from_json(written), cls=JSONEncoder))
+    assert missing(known(written), known(read)) == []
+    assert missing({**written, "pannels": []}, read) == [".pannels: [] became None"]
+
+
+def test_the_dashboard_shows_numbers_that_there_are(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.prom"
+    metrics.write(file, {"redis": STATE}, "there")
+    told = set(re.findall(r"^# TYPE (\w+) gauge$", file.read_text(), re.MULTILINE))
+    shown = set(re.findall(r"damoos_\w+", metrics.GRAFANA.read_text()))
+    assert shown <= told
+    assert {"damoos_saved_bytes", "damoos_watched", "damoos_failed"} <= shown
