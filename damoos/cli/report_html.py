@@ -1,4 +1,4 @@
-"""The command that writes a study or a sweep as one HTML file."""
+"""The command that writes a study, a sweep or a rollout as one HTML file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ app = typer.Typer()
 _Name = Annotated[
     str,
     typer.Argument(
-        metavar="STUDY-or-SWEEP", help="A study, a sweep, or an evaluation.", autocompletion=complete.studies_and_sweeps
+        metavar="NAME", help="A study, a sweep, an evaluation or a rollout.", autocompletion=complete.resumable
     ),
 ]
 _Page = Annotated[
@@ -41,7 +41,7 @@ def html(
     storage: Storage = None,
     form: Format = "text",
 ) -> None:
-    """Write a study, a sweep or an evaluation as one HTML file, which needs no network and opens from disk.
+    """Write a study, a sweep, an evaluation or a rollout as one HTML file, which needs no network and opens from disk.
 
     Its figures are also written as SVG and as CSV, into a folder beside it: report-figures/ beside report.html.
 

@@ -23,12 +23,15 @@ from damoos.dispatch.local import LocalDispatcher
 from damoos.errors import MachineLost, WorkloadError
 from damoos.machines import catalog
 from damoos.report.html import write
+from damoos.rollouts.rollout import Phase, Rollout, State
 from damoos.scorers.cost import Prices
+from damoos.service.journal import Journal
 from damoos.sweeps import sweep as sweeps
 from damoos.sweeps.config import SweepConfig
 from damoos.sweeps.driver import drive
 from damoos.sweeps.sweep import Sweep
 from damoos.testing.fake import FakeMachine
+from damoos.testing.fake_fleet import fake_plan, spec
 from damoos.units import show_bytes, show_score
 from tests.browser import Browser, browser
 from tests.conftest import damoos
@@ -356,6 +359,36 @@ def test_hundreds_of_studies(browser, fleet, tmp_path: Path) -> None:
     clean(browser)
 
 
+def test_a_rollout(browser, tmp_path: Path) -> None:
+    """Of five hosts that are not there; the policy does something else to the last one."""
+    plan = fake_plan(5, [1, 5], spec=spec(results=str(tmp_path)))
+    rollout = Rollout.create(tmp_path, plan)
+    for machine in plan.order:
+        journal = Journal.of(tmp_path, machine)
+        is_odd = machine == plan.order[-1]
+        for nth in range(60):
+            held = 100 if nth < 20 or is_odd else 70 + nth % 2
+            window = {"at_s": 1e9 + 10 * nth, "paused": False, "net_bytes": held << 20, "watched": {}}
+            journal.add_window(f"redis-{machine}-watched" if nth < 20 else f"redis-{machine}", window)
+        state = {"in_force": True, "since": "2026-11-27T12:00:00", "watched": {"memory_pressure": 0.01}}
+        journal.tell(f"redis-{machine}", state)
+    shown = {"metric": "saving", "standing": "shown", "mean": 0.3, "lower": 0.2, "upper": 0.4, "bound": 0.0}
+    rollout.progress.step, rollout.progress.phase, rollout.progress.state = 1, Phase.BAKE, State.DONE
+    rollout.progress.findings = [[{**shown, "nr_windows": 40}], []]
+    rollout.decide("done")
+    browser.open(write("rollout-1", tmp_path, prices=Prices(gib_hour=0.005, core_hour=0.04))[0])
+    assert "5 of 5 machines have it; done" in text(browser, "#verdict")
+    assert f"Unlike the others: {plan.order[-1]}." in text(browser, ".verdict")
+    assert column(browser, "hosts-table", "host") == plan.order
+    assert column(browser, "hosts-table", "saving")[-1] == "0.0%"
+    assert column(browser, "steps-table", "shown") == ["shown", "-"]
+    assert "5 of 5" in text(browser, ".tiles")
+    assert f"{4 * 29.5 / 1024 * 0.005 * 730:,.2f} $" in text(browser, ".tiles")
+    assert scroll_through(browser) == 1
+    browser.shoot("rollout")
+    clean(browser)
+
+
 def test_the_command(tuned, swept, tmp_path: Path) -> None:
     results = _results(tuned)
     done = damoos("report", "html", tuned.name, "--results", results, "-o", tmp_path / "x.html", "--format", "json")
@@ -366,7 +399,7 @@ def test_the_command(tuned, swept, tmp_path: Path) -> None:
     assert all(Path(one).stat().st_size for one in said["figures"])
     wrong = damoos("report", "html", tuned.name[:-1], "--results", results)
     assert (wrong.returncode, wrong.stdout) == (2, "")
-    assert f"unknown study or sweep '{tuned.name[:-1]}'; did you mean '{tuned.name}'?" in wrong.stderr
+    assert f"unknown study, sweep or rollout '{tuned.name[:-1]}'; did you mean '{tuned.name}'?" in wrong.stderr
     assert wrong.stderr.count("\n") == 1
     ending = damoos("report", "html", tuned.name, "--results", results, "-o", "x.pdf")
     assert ending.returncode == 2

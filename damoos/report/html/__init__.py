@@ -1,6 +1,7 @@
 """Reports as HTML: one file that holds all it needs, asks no network, and opens from disk.
 
-`document` writes any page; `study`, `sweep` and `evaluation` say what is on theirs; `shown` is how values look.
+`document` writes any page; `study`, `sweep`, `evaluation` and `rollout` say what is on theirs; `shown` is how values
+look.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from damoos.errors import ConfigError, nearest
+from damoos.rollouts import rollout as rollouts
 from damoos.store.studies import Store
 from damoos.study.study import tuning_study
 from damoos.sweeps import sweep as sweeps
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 def write(
     name: str, results: Path, storage: str | None = None, path: Path | None = None, prices: Prices | None = None
 ) -> list[Path]:
-    """Write the report of a study, or of the sweep of that name.
+    """Write the report of a study, or of the sweep or rollout of that name.
 
     Parameters
     ----------
@@ -29,9 +31,9 @@ def write(
     storage : str or None
         As `damoos.store.studies.Store` takes it.
     path : Path or None
-        The page; None for ``report.html`` in the folder of the study or sweep.
+        The page; None for ``report.html`` in its folder.
     prices : Prices or None
-        What memory is worth, for a sweep.
+        What memory is worth, for a sweep or a rollout.
 
     Returns
     -------
@@ -40,9 +42,9 @@ def write(
 
     Raises
     ------
-    ConfigError : neither a study nor a sweep has this name, or there is nothing to show of it yet
+    ConfigError : nothing has this name, or there is nothing to show of it yet
     """
-    from damoos.report.html import study, sweep
+    from damoos.report.html import rollout, study, sweep
 
     path = path or results / name / "report.html"
     store = Store(results, storage)
@@ -51,6 +53,8 @@ def write(
     known = sweeps.names(results)
     if name in known:
         return sweep.write(sweeps.load(results, name, storage), path, prices)
-    names = [*store.names(), *known]
+    if name in rollouts.names(results):
+        return rollout.write(rollouts.load(results, name), path, prices)
+    names = [*store.names(), *known, *rollouts.names(results)]
     hint = nearest(name, names) if names else f"; there are none in {results} yet"
-    raise ConfigError(f"unknown study or sweep '{name}'{hint}")
+    raise ConfigError(f"unknown study, sweep or rollout '{name}'{hint}")

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from damoos.report.tables import percent
+from damoos.scorers.cost import Prices
 from damoos.units import show_bytes, show_score
 
 NONE = "-"
+HOURS_A_MONTH = 730
 # What a column's text is aligned and sorted as.
 WORDS, NUMBERS = "words", "numbers"
 
@@ -45,6 +47,13 @@ class Tile:
     name: str
     text: str
     note: str = ""
+
+
+def worth(saved_bytes: float, prices: Prices) -> Tile:
+    """What memory costs in a month."""
+    money = saved_bytes / (1 << 30) * prices.gib_hour * HOURS_A_MONTH
+    note = f"a month, at {prices.gib_hour:g} per GiB and hour"
+    return Tile("Worth of it", f"{money:,.2f} {prices.currency}", note)
 
 
 def word(text: object, mark: str = "", code: bool = False) -> Cell:

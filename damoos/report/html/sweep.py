@@ -23,7 +23,6 @@ from damoos.units import show_bytes, show_count
 
 # The verdicts in the words of a table.
 VERDICTS = {TUNED: "tuned is best", MANUAL: "manual is best", BASELINE: "leave it alone"}
-HOURS_A_MONTH = 730
 # Machines that a panel can show, and groups of bars that a row of panels has room for.
 MOST_MACHINES, MOST_GROUPS = 6, 24
 
@@ -139,10 +138,7 @@ def _tiles(found: fleet.Fleet, totals: Totals, prices: Prices | None) -> dict[st
     )
     tiles = [saved] if totals.counted else []
     if prices and totals.counted:
-        worth = totals.saved_bytes / (1 << 30) * prices.gib_hour * HOURS_A_MONTH
-        tiles.append(
-            Tile("Worth of it", f"{worth:,.2f} {prices.currency}", f"a month, at {prices.gib_hour:g} per GiB and hour")
-        )
+        tiles.append(shown.worth(totals.saved_bytes, prices))
     if totals.slowdown is not None:
         tiles.append(Tile("Slowdown", f"{totals.slowdown:+.1%}", "mean of the tuned schemes"))
     broken = f"manual: {totals.broken_manual} of {totals.judged}"
