@@ -11,7 +11,7 @@ from damoos.rollouts.effect import Track
 from damoos.rollouts.plan import Plan
 from damoos.service import keeper
 from damoos.service.journal import Journal
-from damoos.service.specification import WATCHED_ONLY
+from damoos.service.specification import watched_only
 from damoos.store.studies import slug
 
 
@@ -57,9 +57,9 @@ class KeptFleet:
 
     def _spec(self, machine: str, part: Part) -> dict[str, Any]:
         """Confirmed, so that its keeper waits for a machine that is out of reach at first."""
-        arm = {"arm": WATCHED_ONLY} if part is Part.WATCHED else {}
-        name = {"name": self._name(machine, part), "machine": machine}
-        return {**self._plan.spec, **arm, **name, "confirmed": True}
+        spec = watched_only(self._plan.spec) if part is Part.WATCHED else self._plan.spec
+        where = {"machine": machine, "run": {**spec["run"], "machine": machine}}
+        return {**spec, **where, "name": self._name(machine, part), "confirmed": True}
 
     def troubles(self) -> Iterator[Trouble]:
         """What has ended by itself."""

@@ -26,6 +26,8 @@ FAR = 2.0
 CALM_WINDOWS, STUCK_WINDOWS = 3, 3
 PAUSES_AN_HOUR = 1
 DEFAULT = "memory_pressure<=10%"
+# The word for no policy at all: the processes are only watched, as those are beside which others are judged.
+WATCHED_ONLY = "none"
 
 Reading = Mapping[str, Any]
 

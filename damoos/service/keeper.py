@@ -14,12 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from damoos.damon.damo_json import context_from_json
 from damoos.dispatch.lease import Lease
 from damoos.errors import (
     ConfigError,
@@ -31,16 +29,11 @@ from damoos.errors import (
     nearest,
     to_wire,
 )
-from damoos.policies import catalog
-from damoos.policies.base import DamosPolicy, NonePolicy, Policy, limited
 from damoos.service import metrics
 from damoos.service.journal import Journal
 from damoos.service.kept import Kept, guard_of
-from damoos.service.specification import ARMS, WATCHED_ONLY
 from damoos.service.systemd import STAY
-from damoos.store.studies import Store
 from damoos.study.run_config import RunConfig
-from damoos.study.study import Study, tuning_study
 from damoos.units import format_us
 
 POLL_S = 2.0
@@ -129,7 +122,7 @@ def listed(results: Path) -> dict[str, dict[str, Any]]:
             if "error" not in state:
                 services[name] = {**state, "keeper_pid": keeper_pid}
         for name, spec in wanted.items():
-            services.setdefault(name, _described(spec, "") | {"keeper_pid": keeper_pid})
+            services.setdefault(name, _described(spec) | {"keeper_pid": keeper_pid})
             if not keeper_pid:
                 services[name]["lost"] = "no keeper runs, so the machine is as it was before"
     return services
@@ -234,7 +227,7 @@ class Keeper:
             if not spec.get("confirmed"):
                 self._refuse(name, spec, error)
                 continue
-            state = self._journal.states().get(name, _described(spec, ""))
+            state = self._journal.states().get(name, _described(spec))
             self._journal.tell(name, {**state, "in_force": False, "out_of_reach": str(error)})
         self._woken.wait(RETRY_S)
         return True
@@ -276,7 +269,7 @@ class Keeper:
         """Tell whoever waits for it; what was in force once has failed instead."""
         self._journal.audit(name, f"not put into force: {error}")
         wrong = {"failed": str(error)} if spec.get("confirmed") else {"error": to_wire(error)}
-        self._journal.tell(name, {**_described(spec, ""), "in_force": False, **wrong})
+        self._journal.tell(name, {**_described(spec), "in_force": False, **wrong})
         self._journal.forget(name)
 
     def _look(self) -> None:
@@ -294,53 +287,28 @@ class Keeper:
 
 
 def _where(spec: Mapping[str, Any]) -> RunConfig:
-    """The study's own place, with the machine that was asked for."""
-    study = _study(spec)
-    own = spec["machine"] == study.config.machine
-    return replace(study.config, machine=spec["machine"], kernel=study.config.kernel if own else None)
-
-
-def _study(spec: Mapping[str, Any]) -> Study:
-    return tuning_study(Store(Path(spec["results"]), spec["storage"]).load(spec["study"]))
+    """The machine, and the workload if it is to be started there."""
+    return RunConfig(**spec["run"])
 
 
 def _call(lease: Lease, spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments of the agent's call ``apply``, and what the state says of it."""
-    study = _study(spec)
-    policy: Policy = NonePolicy()
-    if spec["arm"] == WATCHED_ONLY:
-        chosen = {"scheme": "no policy"}
-    else:
-        chosen = (study.record.result or {})[ARMS[spec["arm"]]]
-        policy = _policy(study, chosen)
-    applied: dict[str, Any] = {**policy.spec(), "metrics": spec["metrics"]}
+    applied: dict[str, Any] = {**spec["policy"], "metrics": spec["metrics"]}
     if spec["on"]:
         applied["on"] = spec["on"]
     else:
         workload = _where(spec).workload_on(lease.place)
         applied |= workload.spec(lease.copy, lease.facts.get("vcpus", 1), lease.facts.get("arch", ""))
-    return applied, _described(spec, chosen["scheme"], (study.record.result or {})["verdict"])
+    return applied, _described(spec)
 
 
-def _described(spec: Mapping[str, Any], scheme: str, verdict: str = "") -> dict[str, Any]:
+def _described(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "study": spec["study"],
-        "machine": spec["machine"],
+        **{key: spec[key] for key in ("study", "machine", "scheme", "arm", "verdict", "guards")},
         "on": spec["on_text"],
-        "scheme": scheme,
-        "arm": spec["arm"],
-        "verdict": verdict,
-        "guards": spec["guards"],
         "keeper_pid": os.getpid(),
         "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
-
-
-def _policy(study: Study, chosen: Mapping[str, Any]) -> Policy:
-    """What a validated arm stands for; a share of the peak is one of the study's peak."""
-    policy = DamosPolicy(context_from_json(chosen["damo"])) if chosen["damo"] else catalog.parse(chosen["scheme"])
-    peak_bytes = study.record.get("peak_bytes") or 0.0
-    return limited(policy, {}, peak_bytes, study.config.swap_write_bytes_per_s)
 
 
 def describe(name: str, state: Mapping[str, Any]) -> str:

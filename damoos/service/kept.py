@@ -8,9 +8,8 @@ from typing import Any
 
 from damoos.errors import DamoosError, MachineBusy, MachineError, MachineTransientError
 from damoos.service import guard
-from damoos.service.guard import Action, Decision, Guard
+from damoos.service.guard import WATCHED_ONLY, Action, Decision, Guard
 from damoos.service.journal import Journal
-from damoos.service.specification import WATCHED_ONLY
 
 # A policy that is lost more often than this in an hour is not put back again.
 RENEWALS_AN_HOUR = 3

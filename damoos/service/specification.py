@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from damoos.damon.damo_json import context_from_json
 from damoos.errors import ConfigError, NothingFeasible, nearest
 from damoos.machines import catalog as machines
+from damoos.policies import catalog
+from damoos.policies.base import DamosPolicy, NonePolicy, limited
 from damoos.scorers.terms import parse_limit
 from damoos.service import guard
+from damoos.service.guard import WATCHED_ONLY
 from damoos.statistics.limits import Standing
 from damoos.store.studies import Store, slug
+from damoos.study.run_config import RunConfig
 from damoos.study.study import Study, tuning_study
 from damoos.workloads import catalog as workloads
 
 # Validated policies and where a result has them.
 ARMS = {"tuned": "recommended", "manual": "manual"}
-# The word for no policy at all: the processes are only watched, as those are beside which others are judged.
-WATCHED_ONLY = "none"
 _KINDS = {
     "unit": "unit:NAME.service", "cgroup": "cgroup:/PATH", "pid": "pid:NUMBER", "pid-file": "pid-file:/PATH",
     "match": "match:exe=NAME", "machine": "machine",
@@ -85,7 +89,7 @@ def specification(
     window_s: float = guard.WINDOW_S,
     metrics: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What a keeper is told, for one of a study's policies.
+    """What a keeper is told, for one of a study's policies: all that it needs, so that it never asks the store.
 
     Parameters
     ----------
@@ -123,10 +127,11 @@ def specification(
     if label is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", label):
         raise ConfigError(f"--name '{label}': use letters, digits, '.', '_' and '-', and begin with a letter or digit")
     readings = [workloads.reading(text) for text in [*study.config.metrics, *metrics]]
-    return {
+    own = where == study.config.machine
+    run = {field.name: getattr(study.config, field.name) for field in fields(RunConfig)}
+    spec = {
         "name": label or (name_of(on) if on else study.name),
         "study": study.name,
-        "arm": arm,
         "machine": where,
         "on": parse_on(on) if on else None,
         "on_text": on or study.config.target,
@@ -134,8 +139,25 @@ def specification(
         "window_s": window_s,
         "metrics": [[one.name, one.source, list(one.argv), one.key] for one in readings],
         "results": str(results.resolve()),
-        "storage": storage,
+        "run": {**run, "machine": where, "kernel": study.config.kernel if own else None},
     }
+    return watched_only(spec) if arm == WATCHED_ONLY else {**spec, **_policy(study, arm)}
+
+
+def watched_only(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The same without a policy: its processes are only watched."""
+    nothing = {"arm": WATCHED_ONLY, "scheme": "no policy", "verdict": "", "policy": NonePolicy().spec()}
+    return {**spec, **nothing}
+
+
+def _policy(study: Study, arm: str) -> dict[str, Any]:
+    """A validated policy as the agent takes it; a share of the peak is one of the study's peak."""
+    result = study.record.result or {}
+    chosen = result[ARMS[arm]]
+    policy = DamosPolicy(context_from_json(chosen["damo"])) if chosen["damo"] else catalog.parse(chosen["scheme"])
+    peak_bytes = study.record.get("peak_bytes") or 0.0
+    spec = limited(policy, {}, peak_bytes, study.config.swap_write_bytes_per_s).spec()
+    return {"arm": arm, "scheme": chosen["scheme"], "verdict": result["verdict"], "policy": spec}
 
 
 def _check_validated(study: Study, arm: str) -> None:

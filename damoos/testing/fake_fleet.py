@@ -168,7 +168,9 @@ def spec(**changes: Any) -> dict[str, Any]:
     return {
         "name": "redis", "study": "s", "arm": "tuned", "machine": "m0", "on": {"kind": "unit", "name": "redis.service"},
         "on_text": "unit:redis.service", "guards": ["memory_pressure<=10%"], "window_s": WINDOW_S, "metrics": [],
-        "results": "/nowhere", "storage": None, **changes,
+        "results": "/nowhere", "run": {"command": "true", "machine": "m0"}, "policy": {}, "scheme": "senpai",
+        "verdict": "tuned",
+        **changes,
     }  # fmt: skip
 
 

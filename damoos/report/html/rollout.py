@@ -22,8 +22,8 @@ from damoos.units import show_bytes, show_count
 # Lines that can be told apart.
 MOST_LINES = 20
 _LINES = (
-    "Net memory of each host, compressed swap counted, as a share of what it had before: blue under the policy, grey"
-    " while it is only watched."
+    "Net memory of each host, compressed swap counted, as a share of what it had before: blue for those with the"
+    " policy, grey for those that are only watched."
 )
 
 
@@ -101,7 +101,7 @@ def _hosts(found: Sequence[Host]) -> Table:
             shown.word(host.machine), shown.word(host.part), shown.word(host.state, "bad" if is_bad else ""),
             shown.word(host.since), shown.size(host.before_bytes), shown.size(host.now_bytes),
             shown.size(host.saved_bytes), shown.share(host.saving),
-            shown.word("unlike the others" if host.is_unlike else "", "bad"),
+            shown.word("unlike the others", "bad") if host.is_unlike else shown.word(None),
             *(_number(host.watched.get(name)) for name in limits),
         ])  # fmt: skip
     return Table(columns, rows)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -17,14 +19,11 @@ from damoos.service import keeper, metrics, systemd
 from damoos.service.journal import Journal
 from damoos.service.specification import specification
 from damoos.testing.fake import FakeMachine
+from damoos.testing.fake_fleet import spec
 from tests.conftest import until
 from tests.unit.service.test_kept import ON
 
-SPEC: dict[str, Any] = {
-    "name": "redis", "study": "s", "arm": "tuned", "machine": "there", "on": {"kind": "unit", "name": "redis.service"},
-    "on_text": "unit:redis.service", "guards": ["memory_pressure<=10%"], "window_s": 10.0, "metrics": [],
-    "results": "/r", "storage": None,
-}  # fmt: skip
+SPEC = spec(machine="there")
 STATE = {"study": "s", "machine": "there", "on": "unit:redis.service", "scheme": "senpai", "in_force": True}
 
 
@@ -240,3 +239,11 @@ def test_one_keeper_has_several_in_force(kept_by: tuple[Journal, Host, dict[str,
     thread.join(60)
     assert host.applied == {}
     assert "nginx" not in journal.metrics_file.read_text()
+
+
+def test_a_keeper_needs_no_store() -> None:
+    """There is one for each host of a fleet: it has what it needs in its journal, and none of what studies need."""
+    heavy = "{'optuna', 'scipy', 'pandas', 'sqlalchemy', 'sklearn', 'pyarrow'}"
+    script = f"import sys, damoos.service.keeper; print(*({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
