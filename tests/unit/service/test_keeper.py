@@ -172,7 +172,7 @@ class Host(FakeMachine):
 
     def open(self, say: Any = None) -> Any:
         if self.lost_for:
-            self.lost_for -= 1
+            self.lost_for = max(self.lost_for - 1, 0)
             raise MachineLost("there: no route to host")
         return Session(self)
 
@@ -203,10 +203,11 @@ def test_what_was_in_force_once_waits_for_its_machine(kept_by: tuple[Journal, Ho
     journal, host, spec = kept_by
     journal.want("redis", spec)
     journal.confirm("redis", {**spec["on"], "started": 4711})
-    host.lost_for = 7
+    host.lost_for = 1_000_000
     thread = run(journal)
     until(lambda: journal.states().get("redis", {}).get("out_of_reach"))
     assert "out of reach" in keeper.describe("redis", journal.states()["redis"])
+    host.lost_for = 0
     until(lambda: journal.states()["redis"].get("in_force"))
     assert host.applied["redis"]["on"] == {"kind": "pid", "pid": 7, "started": 4711}
     journal.forget("redis")
