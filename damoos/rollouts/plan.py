@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from damoos.errors import ConfigError
@@ -53,7 +54,7 @@ class Plan:
     least_saving: float = 0.0
     seed: int = 0
 
-    @property
+    @cached_property
     def order(self) -> list[str]:
         """The machines in the order in which they get the policy: by chance."""
         return random.Random(self.seed).sample(list(self.machines), len(self.machines))
