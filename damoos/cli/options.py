@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from damoos.cli import complete
-from damoos.cli.common import POLICY, SCORE, SEARCH, WHAT, WHERE
+from damoos.cli.common import GUARD, POLICY, SCORE, SEARCH, WHAT, WHERE
 from damoos.errors import ConfigError
 
 Workload = Annotated[
@@ -33,6 +33,28 @@ Kernel = Annotated[
     str | None,
     typer.Option(
         help="Kernel of a guest; see 'damoos kernel list'.", autocompletion=complete.kernels, rich_help_panel=WHERE
+    ),
+]
+NameInService = Annotated[
+    str | None, typer.Option(help="Its name in service (default: made of --on).", rich_help_panel=WHAT)
+]
+Guards = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--guard",
+        help="A limit in service, e.g. 'memory_pressure<=1%' or 'p99_ms<=20'; several times"
+        " (default: those of the score, and memory_pressure<=10%).",
+        rich_help_panel=GUARD,
+    ),
+]
+Window = Annotated[str, typer.Option(help="For how long it is measured before it is judged.", rich_help_panel=GUARD)]
+GuardMetrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric",
+        help="A metric for --guard: 'p99_ms=cmd:PROGRAM ARGS', 'p99_ms=file:PATH' or"
+        " 'p99_ms=http://HOST/#json.path'; several times.",
+        rich_help_panel=GUARD,
     ),
 ]
 NamedWorkload = Annotated[

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.cli import complete
+from damoos.cli import complete, options
 from damoos.cli.common import (
     FAILED,
-    GUARD,
     OUTPUT,
     RESULTS,
     STEPS,
@@ -59,9 +58,7 @@ def rollout(
             rich_help_panel=WHAT,
         ),
     ] = "tuned",
-    name: Annotated[
-        str | None, typer.Option(help="Its name in service (default: made of --on).", rich_help_panel=WHAT)
-    ] = None,
+    name: options.NameInService = None,
     steps: Annotated[
         str, typer.Option(help="How many machines have it after each step, or shares of all.", rich_help_panel=STEPS)
     ] = "1,10%,50%,100%",
@@ -79,27 +76,9 @@ def rollout(
         str, typer.Option(help="Share of the memory that it must save more than.", rich_help_panel=STEPS)
     ] = "0%",
     seed: Annotated[int, typer.Option(help="Of the order in which the machines get it.", rich_help_panel=STEPS)] = 0,
-    guards: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--guard",
-            help="A limit in service, e.g. 'memory_pressure<=1%' or 'p99_ms<=20'; several times"
-            " (default: those of the score, and memory_pressure<=10%).",
-            rich_help_panel=GUARD,
-        ),
-    ] = None,
-    window: Annotated[
-        str, typer.Option(help="For how long it is measured before it is judged.", rich_help_panel=GUARD)
-    ] = "10s",
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            help="A metric for --guard: 'p99_ms=cmd:PROGRAM ARGS', 'p99_ms=file:PATH' or"
-            " 'p99_ms=http://HOST/#json.path'; several times.",
-            rich_help_panel=GUARD,
-        ),
-    ] = None,
+    guards: options.Guards = None,
+    window: options.Window = "10s",
+    metrics: options.GuardMetrics = None,
     results: Results = RESULTS,
     storage: Storage = None,
     form: Annotated[

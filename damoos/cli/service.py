@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from damoos.cli import complete, rollouts
+from damoos.cli import complete, options, rollouts
 from damoos.cli.common import (
-    GUARD,
     OUTPUT,
     RESULTS,
     WHAT,
@@ -49,9 +48,7 @@ def apply(
             rich_help_panel=WHAT,
         ),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Its name in service (default: made of --on).", rich_help_panel=WHAT)
-    ] = None,
+    name: options.NameInService = None,
     machine: Annotated[
         str | None,
         typer.Option(
@@ -60,27 +57,9 @@ def apply(
             rich_help_panel=WHERE,
         ),
     ] = None,
-    guards: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--guard",
-            help="A limit in service, e.g. 'memory_pressure<=1%' or 'p99_ms<=20'; several times"
-            " (default: those of the score, and memory_pressure<=10%).",
-            rich_help_panel=GUARD,
-        ),
-    ] = None,
-    window: Annotated[
-        str, typer.Option(help="For how long it is measured before it is judged.", rich_help_panel=GUARD)
-    ] = "10s",
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            help="A metric for --guard: 'p99_ms=cmd:PROGRAM ARGS', 'p99_ms=file:PATH' or"
-            " 'p99_ms=http://HOST/#json.path'; several times.",
-            rich_help_panel=GUARD,
-        ),
-    ] = None,
+    guards: options.Guards = None,
+    window: options.Window = "10s",
+    metrics: options.GuardMetrics = None,
     unit: Annotated[
         bool,
         typer.Option(
