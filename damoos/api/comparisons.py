@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from damoos.api import words
 from damoos.api.studies import RESULTS
 from damoos.api.sweeps import driven, sweep_config
+from damoos.comparison import fleet_plan as planning
 from damoos.comparison import league as comparison
 from damoos.comparison import manual_tuned
 from damoos.comparison.configurations import evaluation, rows
 from damoos.errors import ConfigError
 from damoos.policies import named
+from damoos.scorers.cost import Prices
 from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
 from damoos.study.config import StudyConfig
@@ -418,6 +420,11 @@ def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | Non
     ------
     ConfigError : an unknown name, or nothing to compare
     """
+    return Compared(_studies(names, results, storage))
+
+
+def _studies(names: Sequence[str], results: Path, storage: str | None) -> list[Study]:
+    """The studies of these names, and of sweeps of these names."""
     known = sweeps.names(results)
     studies: dict[str, Study] = {}
     for name in names:
@@ -426,7 +433,41 @@ def compare(names: Sequence[str], *, results: Path = RESULTS, storage: str | Non
             studies |= {study.name: study for study in manual_tuned.studies_of(sweep)}
         else:
             studies[name] = manual_tuned.load(Store(results, storage), name)
-    return Compared(list(studies.values()))
+    return list(studies.values())
+
+
+@words.checked
+def fleet_plan(
+    name: str,
+    fleet: str | Path,
+    *,
+    results: Path = RESULTS,
+    storage: str | None = None,
+    prices: Prices | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """What the tuned policies of a sweep or a study would save on a fleet; nothing is run.
+
+    Parameters
+    ----------
+    fleet : str or Path
+        CSV file with the columns ``workload``, ``hosts``, ``memory_gib`` (in use on each host).
+    prices : Prices or None
+        What a GiB is worth for an hour.
+    seed : int
+        Of the simulation.
+
+    Returns
+    -------
+    dict
+        Of `damoos.comparison.fleet_plan.plan`; with prices, ``saved_money`` in ``total``, a month.
+
+    Raises
+    ------
+    ConfigError : an unknown name, nothing that has finished, or not such a file
+    """
+    lines = planning.read(Path(fleet))
+    return planning.plan(lines, planning.measured(_studies([name], results, storage)), seed, prices)
 
 
 def folder_of(names: Sequence[str], results: Path) -> Path:

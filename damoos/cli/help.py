@@ -56,7 +56,7 @@ TASKS = (
     ),
     Task(
         "Fleet",
-        ("sweep", "cluster"),
+        ("sweep", "plan", "cluster"),
         "damoos sweep --workloads 'splash2x/*' --machines i3,m5d,z1d --dry-run",
     ),
     Task(

@@ -1,8 +1,9 @@
-"""The command that puts a policy into service on a fleet, step by step, and what others do for a rollout."""
+"""The commands about fleets in service: what one would save, and a policy that goes on it step by step."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ from damoos.cli.common import (
     STEPS,
     WHAT,
     WHERE,
+    Format,
     Results,
     Storage,
     StudyName,
@@ -23,7 +25,7 @@ from damoos.cli.common import (
     progress,
     time_us,
 )
-from damoos.errors import NothingFeasible
+from damoos.errors import ConfigError, NothingFeasible
 
 if TYPE_CHECKING:
     from damoos.rollouts.rollout import Rollout
@@ -109,6 +111,42 @@ def rollout(
         window_s=time_us(window, "--window") / 1e6, metrics=metrics or (),
     )  # fmt: skip
     drive(begun, form)
+
+
+@app.command()
+def plan(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A sweep or a study.", autocompletion=complete.studies_and_sweeps),
+    ],
+    fleet: Annotated[
+        Path, typer.Option(help="CSV file with the columns workload, hosts and memory_gib (in use on each host).")
+    ],
+    prices: Annotated[
+        Path | None, typer.Option(help="TOML file with gib_hour and core_hour, as for --score cost.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the simulation.")] = 0,
+    results: Results = RESULTS,
+    storage: Storage = None,
+    form: Format = "text",
+) -> None:
+    """Say what the tuned policies of a sweep would save on a fleet; nothing is run.
+
+    By simulation. It also says which workloads are worth a study, and how many hosts a canary needs.
+
+    Example: damoos plan sweep-1 --fleet fleet.csv --prices prices.toml
+    """
+    from damoos.api.comparisons import fleet_plan
+    from damoos.common import toml_file
+    from damoos.report.comparison.fleet_plan import text
+    from damoos.scorers.cost import Prices
+
+    check_format(form)
+    if prices is not None and not prices.is_file():
+        raise ConfigError(f"--prices {prices}: there is no such file")
+    worth = None if prices is None else toml_file.load(prices, Prices)
+    found = fleet_plan(name, fleet, results=results, storage=storage, prices=worth, seed=seed)
+    print(json.dumps(found) if form == "json" else text(found))
 
 
 def drive(one: Rollout, form: str) -> None:

@@ -16,6 +16,7 @@ from damoos.scorers.limited import LimitedScorer
 from damoos.scorers.terms import slowdown
 
 GIB = 1 << 30
+HOURS_A_MONTH = 730
 TB = 10**12
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from damoos.report.tables import percent
-from damoos.scorers.cost import Prices
+from damoos.scorers.cost import HOURS_A_MONTH, Prices
 from damoos.units import show_bytes, show_score
 
 NONE = "-"
-HOURS_A_MONTH = 730
 # What a column's text is aligned and sorted as.
 WORDS, NUMBERS = "words", "numbers"
 

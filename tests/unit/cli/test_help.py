@@ -169,13 +169,13 @@ def test_the_help_of_tune_begins_with_the_ten_that_matter(monkeypatch: pytest.Mo
 
 # What people type as they like: names, paths, numbers, times, sizes, expressions.
 FREE = {
-    "address", "aggregation", "bake", "bzimage", "candidates", "cliffs", "command", "curve_seed", "curves", "duration",
-    "fd", "generate", "guards", "intervals", "into", "least_saving", "like", "limits", "max_freq", "max_regions",
-    "maximize", "memory", "metrics", "min_accesses", "min_regions", "minimize", "modules", "new", "noise", "output",
-    "packages", "params", "path", "pid", "plateaus", "port", "prices", "ray", "repeats", "results", "rounds",
-    "run_limit", "runs", "sample", "scheme", "seed", "seeds", "settle", "size", "sizes", "slowdown", "source", "steps",
-    "storage", "surface", "surfaces", "target", "time", "time_limit", "tolerance", "trials", "tunables", "unit_work",
-    "unused", "update", "weights", "window", "write_limit",
+    "address", "aggregation", "bake", "bzimage", "candidates", "cliffs", "command", "curve_seed", "curves",
+    "duration", "fd", "fleet", "generate", "guards", "intervals", "into", "least_saving", "like", "limits",
+    "max_freq", "max_regions", "maximize", "memory", "metrics", "min_accesses", "min_regions", "minimize", "modules",
+    "new", "noise", "output", "packages", "params", "path", "pid", "plateaus", "port", "prices", "ray", "repeats",
+    "results", "rounds", "run_limit", "runs", "sample", "scheme", "seed", "seeds", "settle", "size", "sizes",
+    "slowdown", "source", "steps", "storage", "surface", "surfaces", "target", "time", "time_limit", "tolerance",
+    "trials", "tunables", "unit_work", "unused", "update", "weights", "window", "write_limit",
 }  # fmt: skip
 
 
