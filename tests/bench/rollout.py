@@ -17,7 +17,7 @@ from pathlib import Path
 
 from damoos.rollouts.driver import Driver
 from damoos.rollouts.rollout import Rollout
-from damoos.testing.fake_fleet import BEGIN_S, FakeFleet, Nature, fake_plan
+from damoos.testing.rollout_fleet import BEGIN_S, FakeFleet, Nature, fake_plan
 
 # How often the driver looks; every 2 s on real machines, which here would be most of the time spent.
 LOOKS_S = 60.0

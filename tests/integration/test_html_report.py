@@ -31,7 +31,7 @@ from damoos.sweeps.config import SweepConfig
 from damoos.sweeps.driver import drive
 from damoos.sweeps.sweep import Sweep
 from damoos.testing.fake import FakeMachine
-from damoos.testing.fake_fleet import fake_plan, spec
+from damoos.testing.rollout_fleet import fake_plan, spec
 from damoos.units import show_bytes, show_score
 from tests.browser import Browser, browser
 from tests.conftest import damoos

@@ -11,7 +11,7 @@ from damoos.rollouts.driver import Part
 from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.service import keeper
 from damoos.service.journal import Journal
-from damoos.testing.fake_fleet import fake_plan, spec
+from damoos.testing.rollout_fleet import fake_plan, spec
 
 
 @pytest.fixture

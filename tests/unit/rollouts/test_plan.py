@@ -8,7 +8,7 @@ import pytest
 
 from damoos.errors import ConfigError
 from damoos.rollouts.plan import checked, parse_steps
-from damoos.testing.fake_fleet import fake_plan
+from damoos.testing.rollout_fleet import fake_plan
 
 
 @pytest.mark.parametrize(

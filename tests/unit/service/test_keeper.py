@@ -19,7 +19,7 @@ from damoos.service import keeper, metrics, systemd
 from damoos.service.journal import Journal
 from damoos.service.specification import specification
 from damoos.testing.fake import FakeMachine
-from damoos.testing.fake_fleet import spec
+from damoos.testing.rollout_fleet import spec
 from tests.conftest import until
 from tests.unit.service.test_kept import ON
 
