@@ -87,4 +87,3 @@ def undo(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], 
             return run(rollout, event, wait)
         except StoreError:  # its driver does it
             wait(POLL_S)
-            rollout = Rollout(rollout.results, rollout.name)

@@ -121,9 +121,12 @@ class Driver:
 
     def _decide(self, what: str) -> None:
         """Write a decision down, tell it, and have the machines follow."""
+        self._tell(what)
+        self._settle()
+
+    def _tell(self, what: str) -> None:
         self._rollout.decide(what)
         self._event(what)
-        self._settle()
 
     def _settle(self) -> None:
         """Have each machine be as the progress says."""
@@ -222,7 +225,7 @@ class Driver:
         elif unclear := [finding for finding in findings if finding.standing is Standing.UNCLEAR]:
             self._hold(f"{'; '.join(map(str, unclear))}; 'damoos resume {self._rollout.name}' watches as long again")
         elif progress.step + 1 < len(plan.steps):
-            self._event(f"step {progress.step + 1} is proven: {'; '.join(map(str, findings))}")
+            self._tell(f"step {progress.step + 1} is proven: {'; '.join(map(str, findings))}")
             self._begin_step(progress.step + 1)
         else:
             progress.state = State.DONE

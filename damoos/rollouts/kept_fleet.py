@@ -62,8 +62,12 @@ class KeptFleet:
         return {**spec, **where, "name": self._name(machine, part), "confirmed": True}
 
     def troubles(self) -> Iterator[Trouble]:
-        """What has ended by itself."""
+        """What has ended by itself; a keeper that was killed is started again."""
         for machine, part, state in self._states():
+            journal = self._journals[machine]
+            if not journal.keeper_pid and self._name(machine, part) in journal.wanted():
+                with journal.changing():
+                    keeper.wake(journal)
             if "failed" in state:
                 yield Trouble(machine, part, state["failed"], state.get("stood_down", False))
 

@@ -86,9 +86,7 @@ class Rollout:
         if (schema := form.get("schema")) != SCHEMA:
             raise StoreError(f"'{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
         self.plan = Plan(**form["plan"])
-        kept = self.artifacts.read_json(PROGRESS) or {}
-        self.progress = Progress(**kept)
-        self.progress.state, self.progress.phase = State(self.progress.state), Phase(self.progress.phase)
+        self.progress = self._progress()
 
     @classmethod
     def create(cls, results: Path, plan: Plan) -> Rollout:
@@ -97,15 +95,21 @@ class Rollout:
         Artifacts(results / name).write_json(FILE, {"schema": SCHEMA, "plan": asdict(plan)})
         return cls(results, name)
 
+    def _progress(self) -> Progress:
+        found = Progress(**self.artifacts.read_json(PROGRESS) or {})
+        found.state, found.phase = State(found.state), Phase(found.phase)
+        return found
+
     @contextmanager
     def driving(self) -> Iterator[None]:
-        """Hold the right to drive it.
+        """Hold the right to drive it, from where it is by now.
 
         Raises
         ------
         StoreError : another process has it
         """
         with self.artifacts.held(f"'{self.name}' is being driven by another damoos process"):
+            self.progress = self._progress()
             yield
 
     def driven(self) -> bool:

@@ -192,10 +192,18 @@ class Keeper:
             if wanted := self._journal.wanted():
                 self._run_leased(next(iter(wanted.values())))
             with self._journal.changing():  # whoever adds something now starts a keeper, or wakes this one
+                self._forget_states()
                 if not self._journal.wanted() and not stay:
                     self._journal.leave()
                     return
             self._pause()
+
+    def _forget_states(self) -> None:
+        """Of what was stopped while its machine was out of reach: its agent there has undone it by itself."""
+        wanted = self._journal.wanted()
+        for name, state in self._journal.states().items():
+            if name not in wanted and not state.keys() & {"failed", "error"}:
+                self._journal.tell(name, None)
 
     def _run_leased(self, first: Mapping[str, Any]) -> None:
         """Have the machine until nothing is wanted of it; it is as it was before anybody hears that."""

@@ -57,6 +57,16 @@ def test_what_has_failed_is_told_and_not_begun_again(fleet: KeptFleet, tmp_path:
     assert list(fleet.troubles()) == []
 
 
+def test_a_keeper_that_was_killed_is_started_again(
+    fleet: KeptFleet, tmp_path: Path, woken: list[tuple[str, bool]]
+) -> None:
+    fleet.want("m0", Part.POLICY)
+    Journal.of(tmp_path, "m0").tell("redis-m0", {"in_force": True})
+    woken.clear()
+    assert list(fleet.troubles()) == []
+    assert woken == [("m0", True)]
+
+
 def test_a_machine_without_a_keeper_has_nothing_any_more(fleet: KeptFleet, tmp_path: Path) -> None:
     Journal.of(tmp_path, "m1").tell("redis-m1", {"in_force": False, "out_of_reach": "no route to host"})
     assert fleet.remaining() == []

@@ -216,6 +216,20 @@ def test_what_was_in_force_once_waits_for_its_machine(kept_by: tuple[Journal, Ho
     assert "redis" not in journal.states()
 
 
+def test_what_is_stopped_while_its_machine_is_out_of_reach_is_gone(
+    kept_by: tuple[Journal, Host, dict[str, Any]],
+) -> None:
+    journal, host, spec = kept_by
+    journal.want("redis", spec)
+    journal.confirm("redis", spec["on"])
+    host.lost_for = 1_000_000
+    thread = run(journal)
+    until(lambda: journal.states().get("redis", {}).get("out_of_reach"))
+    journal.forget("redis")
+    thread.join(60)
+    assert journal.states() == {}
+
+
 def test_what_was_never_in_force_fails_at_once(kept_by: tuple[Journal, Host, dict[str, Any]]) -> None:
     journal, host, spec = kept_by
     journal.want("redis", spec)
