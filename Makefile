@@ -27,7 +27,8 @@ TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
-	bench-published bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup test-kvm test-arm64 test-big
+	bench-published bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup test-kvm test-arm64 test-big \
+	test-rollout
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -183,6 +184,9 @@ test-big: setup image ## Spark, fetched from PyPI (450 MB), installed and run on
 
 test-arm64: setup image build/.arm64-packages ## a guest of arm64: contracts, a recording, a study; 5 minutes
 	$(BIN)/pytest tests/arm64/checks.py
+
+test-rollout: setup build image kernel ## rollouts on four guests with redis under load; kills and an admin; half an hour
+	$(BIN)/pytest tests/rollout/checks.py
 
 clean: ## remove what was built here; the cache and results stay
 	rm -rf build $(VENV)

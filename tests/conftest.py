@@ -147,9 +147,9 @@ def the_only_agent() -> Iterator[None]:
         yield
 
 
-# Slow ones first, so that with several processes (make test) none is left alone with one at the end. Files of kvm and
-# arm64 are found by make test-kvm and make test-arm64 only.
-FOLDERS = ("kvm", "arm64", "guest", "integration", "kernel", "adversary", "contract", "unit")
+# Slow ones first, so that with several processes (make test) none is left alone with one at the end. Files of kvm,
+# arm64 and rollout are found by make test-kvm, make test-arm64 and make test-rollout only.
+FOLDERS = ("kvm", "arm64", "rollout", "guest", "integration", "kernel", "adversary", "contract", "unit")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook of this name
@@ -176,8 +176,8 @@ def _group(item: pytest.Item) -> str:
 
 # Seconds of tests that each folder may cost, of four processes on two cores (docs/testing.md). Shown after a run.
 BUDGET_S = {
-    "kvm": 900, "arm64": 300, "guest": 4150, "integration": 1750, "kernel": 1720, "adversary": 60, "contract": 25,
-    "unit": 430,
+    "kvm": 900, "arm64": 300, "rollout": 2400, "guest": 4150, "integration": 1750, "kernel": 1720, "adversary": 60,
+    "contract": 25, "unit": 430,
 }  # fmt: skip
 
 

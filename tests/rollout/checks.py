@@ -1,0 +1,175 @@
+"""Rollouts on four guests with redis under a steady open-loop load: `make test-rollout`. Half an hour on two cores."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from damoos import api
+from damoos.machines import catalog
+from damoos.machines.guest import GuestSession
+from damoos.testing.fake import FakeMachine
+from damoos.workloads.tools import tool
+from tests.conftest import DAMOOS, damoos, shell, until
+
+GROUP = "/sys/fs/cgroup/servers/redis"
+KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
+ACTION = f"cat {KDAMONDS}/0/contexts/0/schemes/0/action 2>/dev/null || true"
+HOSTS = tuple(f"web{nth}" for nth in range(1, 5))
+# 40 MiB of values, nine tenths of which are never asked for.
+INPUT = "-r 40000 -h 4000"
+REQUESTS_PER_S = 200
+ON = ["--on", "cgroup:/servers/redis", "--steps", "1,50%,100%", "--window", "2s", "--bake", "60s"]
+# What reclaim costs one emulated CPU is not in question: half a percent of the time is far more than a good one does.
+LIMITS = ["--guard", "memory_pressure<=1%", "--tolerance", "50%"]
+GOOD, BROKEN = "4K max  min min  MIN_AGE max  pageout", "4K max  min max  MIN_AGE max  pageout"
+
+
+@pytest.fixture(scope="module")
+def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, GuestSession]]:
+    """Four guests by their machine files, reached as any host is; each has a redis in a group of its own."""
+    folder = tmp_path_factory.mktemp("hosts")
+    opened: dict[str, GuestSession] = {}
+    try:
+        for name in HOSTS:
+            machine = catalog.machine("guest", "damoos")
+            machine.provide(("redis-server", "redis-tools"), ())
+            guest = machine.open()
+            assert isinstance(guest, GuestSession)
+            opened[str(folder / f"{name}.toml")] = guest
+            load = guest.copy(tool("kvload", guest.facts.get("arch", "")))
+            guest.agent.close()
+            shell(guest, f"mkdir -p {GROUP} && echo +memory > /sys/fs/cgroup/cgroup.subtree_control")
+            shell(guest, "echo +memory > /sys/fs/cgroup/servers/cgroup.subtree_control")
+            server = "redis-server --port 0 --unixsocket /run/redis.sock --save '' --appendonly no"
+            shell(guest, f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec {server}' > /dev/null 2>&1 &")
+            shell(guest, "until redis-cli -s /run/redis.sock ping; do sleep 0.2; done > /dev/null 2>&1")
+            shell(guest, f"{load} -P redis -s /run/redis.sock -f {INPUT}")
+            ask = f"{load} -P redis -s /run/redis.sock -R {REQUESTS_PER_S} {INPUT} -n 1000000000"
+            shell(guest, f"setsid {ask} > /dev/null 2>&1 < /dev/null &")
+            (folder / f"{name}.toml").write_text(
+                f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
+                f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
+                '[swap]\nkind = "zram"\nsize = "128M"\nalgorithm = "lz4"\n'
+            )
+        yield opened
+    finally:
+        for guest in opened.values():
+            guest.close()
+
+
+@pytest.fixture
+def rollout(
+    tmp_path: Path, hosts: dict[str, GuestSession], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., list[str]]]:
+    """The words that begin a rollout of a scheme; what it leaves is undone."""
+    results = tmp_path / "results"
+
+    def words(scheme: str, min_age: str) -> list[str]:
+        with monkeypatch.context() as patch:
+            patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda s: (0.02, 0.4), noise=0.001))
+            options: dict[str, Any] = {"trials": 3, "repeats": 2, "prior": "none", "scheme": scheme, "seed": 1}
+            study = api.tune(
+                command="true", machine="fake", results=results, tune=[f"min_age={min_age}"], **options
+            ).name
+        return ["rollout", study, "--machines", ",".join(hosts), *ON, *LIMITS, "--results", str(results)]
+
+    yield words
+    damoos("stop", "rollout-1", "--results", results, timeout=900)
+    assert {shell(guest, f"cat {KDAMONDS}/nr_kdamonds") for guest in hosts.values()} == {"0"}
+
+
+def told(words: list[str]) -> dict[str, Any]:
+    done = damoos("status", "rollout-1", "--results", words[-1], "--format", "json")
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def audit(words: list[str]) -> str:
+    file = Path(words[-1]) / "rollout-1/audit.log"
+    return file.read_text() if file.exists() else ""
+
+
+def test_a_good_scheme_is_proven_step_by_step(
+    hosts: dict[str, GuestSession], rollout: Callable[..., list[str]]
+) -> None:
+    words = rollout(GOOD, "2s:3s")
+    done = damoos(*words, timeout=3000)
+    print(audit(words))
+    assert done.returncode == 0, done.stderr
+    end = told(words)
+    assert (end["state"], len(end["machines"]), len(end["findings"])) == ("done", 4, 3)
+    assert {one["standing"] for of_step in end["findings"] for one in of_step} == {"shown"}
+    assert {shell(guest, ACTION) for guest in hosts.values()} == {"pageout"}
+
+
+def test_a_broken_one_is_withdrawn_before_the_second_step(
+    hosts: dict[str, GuestSession], rollout: Callable[..., list[str]]
+) -> None:
+    """It pages out all memory all the time, also what redis needs for each request."""
+    words = rollout(BROKEN, "0s:1ms")
+    done = damoos(*words, timeout=3000)
+    print(audit(words))
+    assert done.returncode == 4, done.stderr
+    end = told(words)
+    assert (end["state"], end["machines"], end["step"]) == ("undone", [], 0)
+    assert "memory_pressure" in end["why"]
+    assert {shell(guest, f"cat {KDAMONDS}/nr_kdamonds") for guest in hosts.values()} == {"0"}
+
+
+def test_a_driver_that_is_killed_anywhere_leaves_each_host_in_one_state(
+    hosts: dict[str, GuestSession], rollout: Callable[..., list[str]]
+) -> None:
+    words = rollout(GOOD, "2s:3s")
+    chance = random.Random(0)
+    command = [str(DAMOOS), *words]
+    for _ in range(6):
+        driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(3, 60))
+        driver.kill()
+        driver.wait()
+        with_policy = set(told(words)["machines"]) if audit(words) else set()
+        until(lambda wanted=with_policy: all(_is_as_wanted(hosts[name], name in wanted) for name in hosts))
+        if audit(words):
+            command = [str(DAMOOS), "resume", "rollout-1", "--results", words[-1]]
+    resumed = damoos("resume", "rollout-1", "--results", words[-1], timeout=3000)
+    print(audit(words))
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(told(words)["machines"]) == 4
+
+
+def _is_as_wanted(guest: GuestSession, has_policy: bool) -> bool:
+    """Whole: the scheme is in force as it is, or there is no kdamond."""
+    return shell(guest, f"cat {KDAMONDS}/nr_kdamonds; {ACTION}").split() == (["1", "pageout"] if has_policy else ["0"])
+
+
+def test_an_admin_s_change_makes_it_stand_down(
+    hosts: dict[str, GuestSession], rollout: Callable[..., list[str]]
+) -> None:
+    words = rollout(GOOD, "2s:3s")
+    driver = subprocess.Popen([str(DAMOOS), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: "the policy goes on" in audit(words), lambda: audit(words))
+        (first,) = told(words)["machines"]
+        until(lambda: shell(hosts[first], ACTION) == "pageout")
+        commit = f"echo stat > {KDAMONDS}/0/contexts/0/schemes/0/action && echo commit > {KDAMONDS}/0/state"
+        shell(hosts[first], commit)
+        until(lambda: driver.poll() is not None, lambda: audit(words))
+    finally:
+        driver.kill()
+        driver.wait()
+    print(audit(words))
+    assert driver.returncode == 1
+    end = told(words)
+    assert (end["state"], list(end["left"])) == ("held", [first])
+    assert "somebody else has changed it" in end["why"]
+    assert shell(hosts[first], ACTION) == "stat"  # theirs stays, and is theirs to take off
+    shell(hosts[first], f"echo off > {KDAMONDS}/0/state; echo 0 > {KDAMONDS}/nr_kdamonds")
