@@ -167,7 +167,7 @@ def test_a_guard_takes_a_scheme_off_that_thrashes(guest: GuestSession, tmp_path:
     pid = start_server(guest)
     thrash = context_to_json(Context.parse("4K max min max 0s max pageout"))
     applied = {"context": thrash, "on": ON_GROUP, "metrics": []}
-    watched = guard_of({"metrics": [], "guards": ["memory_pressure<=0.5%"], "window_s": 2.0})
+    watched = guard_of({"arm": "tuned", "metrics": [], "guards": ["memory_pressure<=0.5%"], "window_s": 2.0})
     journal = Journal(tmp_path)
     kept = Kept("redis", guest.agent.call, applied, {"scheme": "thrash", "on": "/servers/redis"}, watched, journal)
     kept.begin()

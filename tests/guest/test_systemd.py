@@ -121,7 +121,7 @@ def test_a_unit_is_followed_through_restarts_and_a_reboot(lease: Lease, tmp_path
 
     on = {"kind": "unit", "name": "redis.service"}
     applied = {"context": prcl("1s"), "memory_limits": {"memory.high": 1 << 29}, "on": on, "metrics": []}
-    watched = guard_of({"metrics": [], "guards": ["memory_pressure<=50%"], "window_s": 10.0})
+    watched = guard_of({"arm": "tuned", "metrics": [], "guards": ["memory_pressure<=50%"], "window_s": 10.0})
     kept = Kept(
         "redis", lease.call, applied, {"scheme": "prcl", "on": "unit:redis.service"}, watched, Journal(tmp_path)
     )
