@@ -26,7 +26,7 @@ SMALLER = {
         **ONE_MACHINE,
         '["parsec3/raytrace"]': '["./short.toml"]',
         '["rec", "thp",': '["thp",',
-        "= 4, 2, 3": "= 3, 2, 2",
+        "= 4, 2, 3": "= 3, 2, 3",
     },
     "6-fleet": {**PACED, **ONE_MACHINE, "len(sweep.studies) == 4": "len(sweep.studies) == 2"},
 }
