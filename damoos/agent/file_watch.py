@@ -63,7 +63,11 @@ class FileWatch:
             raise UnsupportedError(f"files of {folder} cannot be watched: fanotify: {why} (it needs Linux 4.20)")
 
     def events(self) -> Iterator[FileEvent]:
-        """Those since the last time; what the kernel could not keep is lost."""
+        """Those since the last time; what the kernel could not keep is lost.
+
+        What one process does to one file before anybody reads is one event of the kernel's: it is told here as one
+        opening and one closing, whatever their number and order was.
+        """
         while True:
             try:
                 data = os.read(self._fd, _READ_BYTES)
@@ -75,6 +79,9 @@ class FileWatch:
                 at += length
                 if fd < 0 or mask & _OVERFLOW:
                     continue
+                if mask & _OPEN and mask & (_CLOSE_WRITE | _CLOSE_NOWRITE):
+                    yield FileEvent(os.dup(fd), pid, True)
+                    mask &= ~_OPEN
                 yield FileEvent(fd, pid, bool(mask & _OPEN))
 
     def close(self) -> None:
