@@ -30,8 +30,8 @@ class KeptFleet:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._results = Path(plan.spec["results"])
-        self._journals = {machine: Journal.of(self._results, machine) for machine in plan.machines}
+        results = Path(plan.spec["results"])
+        self._journals = {machine: Journal.of(results, machine) for machine in plan.machines}
 
     def want(self, machine: str, part: Part | None) -> None:
         """Have this on a machine, and nothing else of the rollout; what has ended by itself is not begun again."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.rollouts.plan import MOST_COMPARED, Plan
-from damoos.store.artifacts import Artifacts
+from damoos.store.artifacts import Artifacts, next_name, numbered
 from damoos.store.studies import SCHEMA
 
 PREFIX = "rollout-"
@@ -91,7 +91,7 @@ class Rollout:
     @classmethod
     def create(cls, results: Path, plan: Plan) -> Rollout:
         """A new rollout with the next free number."""
-        name = f"{PREFIX}{max(map(_number, names(results)), default=0) + 1}"
+        name = next_name(results, PREFIX, FILE)
         Artifacts(results / name).write_json(FILE, {"schema": SCHEMA, "plan": asdict(plan)})
         return cls(results, name)
 
@@ -153,8 +153,7 @@ class Rollout:
 
 def names(results: Path) -> list[str]:
     """Names of the rollouts in a results folder, oldest first."""
-    found = (one.parent.name for one in results.glob(f"{PREFIX}*/{FILE}"))
-    return sorted((one for one in found if one.removeprefix(PREFIX).isdigit()), key=_number)
+    return [folder.name for folder in numbered(results, PREFIX, FILE)]
 
 
 def load(results: Path, name: str) -> Rollout:
@@ -168,10 +167,6 @@ def load(results: Path, name: str) -> Rollout:
     if name not in known:
         raise ConfigError(f"unknown rollout '{name}'{nearest(name, known)}")
     return Rollout(results, name)
-
-
-def _number(name: str) -> int:
-    return int(name.removeprefix(PREFIX))
 
 
 def describe(rollout: Rollout) -> str:

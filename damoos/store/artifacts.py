@@ -133,5 +133,21 @@ class Artifacts:
         return pd.read_parquet(path) if path.is_file() else None
 
 
+def numbered(results: Path, prefix: str, file: str) -> list[Path]:
+    """Folders of a results folder that are called ``prefix`` and a number and have this file, by their numbers."""
+    found = (one.parent for one in results.glob(f"{prefix}*/{file}"))
+    mine = (one for one in found if one.name.removeprefix(prefix).isdigit())
+    return sorted(mine, key=lambda one: _number(one, prefix))
+
+
+def next_name(results: Path, prefix: str, file: str) -> str:
+    """Name of the next one of these folders."""
+    return f"{prefix}{max((_number(one, prefix) for one in numbered(results, prefix, file)), default=0) + 1}"
+
+
+def _number(folder: Path, prefix: str) -> int:
+    return int(folder.name.removeprefix(prefix))
+
+
 def _fill_text(draft: Path, text: str) -> None:
     draft.write_text(text)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.errors import ConfigError, StoreError, nearest
-from damoos.store.artifacts import Artifacts
+from damoos.store.artifacts import Artifacts, next_name, numbered
 from damoos.store.studies import SCHEMA, Store, slug
 from damoos.study.config import StudyConfig
 from damoos.study.evaluation_config import EvaluationConfig
@@ -45,7 +45,7 @@ class Sweep:
     @classmethod
     def create(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep:
         """A new sweep with the next free number."""
-        name = f"{PREFIX}{max(map(_number, folders(results)), default=0) + 1}"
+        name = next_name(results, PREFIX, FILE)
         form = {"schema": SCHEMA, "created": datetime.now(UTC).isoformat(), "storage": url, "config": asdict(config)}
         Artifacts(results / name).write_json(FILE, form)
         return cls(results, name, url)
@@ -107,17 +107,12 @@ class Sweep:
 
 def folders(results: Path) -> list[Path]:
     """Folders of the sweeps in a results folder, oldest first."""
-    found = (one.parent for one in results.glob(f"{PREFIX}*/{FILE}"))
-    return sorted((one for one in found if one.name.removeprefix(PREFIX).isdigit()), key=_number)
+    return numbered(results, PREFIX, FILE)
 
 
 def names(results: Path) -> list[str]:
     """Names of the sweeps in a results folder, oldest first."""
     return [folder.name for folder in folders(results)]
-
-
-def _number(folder: Path) -> int:
-    return int(folder.name.removeprefix(PREFIX))
 
 
 def load(results: Path, name: str, url: str | None = None) -> Sweep:
