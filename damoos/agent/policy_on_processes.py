@@ -212,12 +212,15 @@ class PolicyOnProcesses:
         self.is_paused = False
 
     def commit(self, document: dict[str, Any]) -> dict[str, str]:
-        """Put other schemes in the place of those in force, online; returns what the kernel accepted."""
+        """Put other schemes in the place of those in force, online; returns what the kernel accepted.
+
+        While the policy is paused, they are what comes into force after that.
+        """
         if not self._scheme:
             raise MachineError("what is in service has no scheme to change")
         self._spec = {**self._spec, "context": document}
         with self._lock:
-            return self._scheme.commit(context_from_json(document))
+            return self._scheme.put(context_from_json(document))
 
     def regions(self) -> list[tuple[int, int, int, int]]:
         """Regions that the schemes match now: (start, end, nr_accesses, age in aggregation intervals)."""

@@ -104,6 +104,13 @@ class SchemeOnProcess:
         self._context = context
         return self.kdamond.accepted()
 
+    def put(self, context: Context) -> dict[str, str]:
+        """The same as `commit`; while the schemes are paused, `resume` does it."""
+        if not self._paused:
+            return self.commit(context)
+        self._paused = context
+        return {}
+
     def pause(self) -> None:
         """Have the schemes do nothing, while their kdamond goes on watching: no age is lost.
 

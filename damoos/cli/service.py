@@ -10,6 +10,7 @@ import typer
 
 from damoos.cli import complete, options, rollouts
 from damoos.cli.common import (
+    GUARD,
     OUTPUT,
     RESULTS,
     WHAT,
@@ -60,6 +61,10 @@ def apply(
     guards: options.Guards = None,
     window: options.Window = "10s",
     metrics: options.GuardMetrics = None,
+    adapt: Annotated[
+        bool,
+        typer.Option("--adapt", help="Move the scheme's min_age when the workload changes.", rich_help_panel=GUARD),
+    ] = False,
     unit: Annotated[
         bool,
         typer.Option(
@@ -83,7 +88,7 @@ def apply(
     check_format(form)
     spec = specification(
         study, results, storage, arm=arm, machine=machine, on=on, label=name, guards=guards or (),
-        window_s=time_us(window, "--window") / 1e6, metrics=metrics or (),
+        window_s=time_us(window, "--window") / 1e6, metrics=metrics or (), adapt=adapt,
     )  # fmt: skip
     if unit:
         journal = Journal.of(results, spec["machine"])

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ WINDOW_S = 10.0
 FAR = 2.0
 # Windows without a broken limit before a paused policy goes on, and with one before it ends.
 CALM_WINDOWS, STUCK_WINDOWS = 3, 3
-PAUSES_AN_HOUR = 1
+# What is adapted comes back more careful than it was before.
+PAUSES_AN_HOUR, PAUSES_AN_HOUR_ADAPTED = 1, 8
 DEFAULT = "memory_pressure<=10%"
 # The word for no policy at all: the processes are only watched, as those are beside which others are judged.
 WATCHED_ONLY = "none"
@@ -114,19 +116,34 @@ class Guard:
     window_s : float, seconds
     judges : bool
         False where there is no policy to pause: it measures, and asks for nothing unless there is no value.
+    pauses_an_hour : int
+        With one more, the policy ends.
     """
 
-    def __init__(self, limits: Sequence[Limit], window_s: float = WINDOW_S, judges: bool = True) -> None:
-        self._limits = limits
+    def __init__(
+        self,
+        limits: Sequence[Limit],
+        window_s: float = WINDOW_S,
+        judges: bool = True,
+        pauses_an_hour: int = PAUSES_AN_HOUR,
+    ) -> None:
+        self.limits = limits
+        self.window_s = window_s
         self._judges = judges
-        self._window_s = window_s
-        self._sequences = {limit.text: ConfidenceSequence() for limit in limits}
+        self._pauses_an_hour = pauses_an_hour
+        self.forget()
         self._readings: list[Reading] = []
         self._paused_at_s: list[float] = []
         self._calm = self._stuck = 0
         self.values: dict[str, float] = {}
         """The last window's, by the name of what is watched."""
+        self.rates: dict[str, float] = {}
+        """All of `WATCHED` that the machine tells, of the last window."""
         self.nr_windows = 0
+
+    def forget(self) -> None:
+        """The policy is another now: what its means were so far says nothing of it."""
+        self._sequences = {limit.text: ConfidenceSequence() for limit in self.limits}
 
     def restart(self) -> None:
         """Begin a new window: the processes are others now, or the policy has just been put on."""
@@ -147,9 +164,10 @@ class Guard:
         self._readings.append(reading)
         begun = self._readings[0]
         elapsed_s = reading["at_s"] - begun["at_s"]
-        if elapsed_s < self._window_s:
+        if elapsed_s < self.window_s:
             return Decision(Action.NONE)
         values, missing = self._values(elapsed_s)
+        self.rates = _rates(reading, begun, elapsed_s)
         self._readings = [reading]
         self.values = values
         self.nr_windows += 1
@@ -157,7 +175,7 @@ class Guard:
             return Decision(Action.UNDO, f"no data for {missing}")
         if not self._judges:
             return Decision(Action.NONE)
-        broken = [limit for limit in self._limits if _beyond(limit, values[limit.name]) > 1]
+        broken = [limit for limit in self.limits if beyond(limit, values[limit.name]) > 1]
         if is_paused:
             return self._while_paused(broken)
         return self._in_force(reading["at_s"])
@@ -166,7 +184,7 @@ class Guard:
         """What is watched in this window, and what of it has no value and why."""
         values: dict[str, float] = {}
         begun, last = self._readings[0], self._readings[-1]
-        for limit in self._limits:
+        for limit in self.limits:
             name = limit.name
             try:
                 if name in WATCHED:
@@ -192,10 +210,10 @@ class Guard:
         return Decision(Action.RESUME, "all limits are kept while the policy is paused")
 
     def _in_force(self, now_s: float) -> Decision:
-        for limit in self._limits:
+        for limit in self.limits:
             value, sequence = self.values[limit.name], self._sequences[limit.text]
             sequence.add(value)
-            if _beyond(limit, value) > FAR:
+            if beyond(limit, value) > FAR:
                 return self._far(limit, now_s)
             is_shown = sequence.lower > limit.bound if limit.is_upper else sequence.upper < limit.bound
             if is_shown:
@@ -205,13 +223,21 @@ class Guard:
 
     def _far(self, limit: Limit, now_s: float) -> Decision:
         self._paused_at_s = [at_s for at_s in self._paused_at_s if now_s - at_s < 3600]
-        if len(self._paused_at_s) >= PAUSES_AN_HOUR:
+        if len(self._paused_at_s) >= self._pauses_an_hour:
             return Decision(Action.UNDO, f"{self._said(limit)}, again within an hour")
         self._paused_at_s.append(now_s)
         return Decision(Action.PAUSE, self._said(limit))
 
     def _said(self, limit: Limit) -> str:
-        return f"{limit.name} is {self.values[limit.name]:.4g} in a window of {self._window_s:g} s, limit {limit.text}"
+        return f"{limit.name} is {self.values[limit.name]:.4g} in a window of {self.window_s:g} s, limit {limit.text}"
+
+
+def _rates(now: Reading, before: Reading, elapsed_s: float) -> dict[str, float]:
+    found = {}
+    for name, one in WATCHED.items():
+        with contextlib.suppress(KeyError):
+            found[name] = one.of(now, before, elapsed_s)
+    return found
 
 
 def _why_missing(name: str, reading: Reading) -> str:
@@ -222,7 +248,7 @@ def _why_missing(name: str, reading: Reading) -> str:
     return "this kernel does not tell it"
 
 
-def _beyond(limit: Limit, value: float) -> float:
+def beyond(limit: Limit, value: float) -> float:
     """How far a value is beyond a limit: 1 on it, `FAR` and more far beyond."""
     if limit.is_upper:
         return value / limit.bound if limit.bound > 0 else (math.inf if value > limit.bound else 0.0)

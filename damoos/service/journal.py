@@ -84,6 +84,21 @@ class Journal:
             if spec := self.wanted().get(name):  # else somebody has just stopped it
                 self._write(f"{name}.json", {**spec, "on": on, "confirmed": True})
 
+    def adapt(self, name: str, context: dict[str, Any], scheme: str) -> None:
+        """Have the next keeper go on with schemes to which it has been adapted.
+
+        Parameters
+        ----------
+        context : dict
+            In damo's JSON.
+        scheme : str
+            The same as people write it.
+        """
+        with self.changing():
+            if spec := self.wanted().get(name):
+                policy = {**spec["policy"], "context": context}
+                self._write(f"{name}.json", {**spec, "policy": policy, "scheme": scheme})
+
     def forget(self, name: str) -> None:
         """Have it in service no longer."""
         (self.folder / f"{name}.json").unlink(missing_ok=True)

@@ -31,7 +31,7 @@ from damoos.errors import (
 )
 from damoos.service import metrics
 from damoos.service.journal import Journal
-from damoos.service.kept import Kept, guard_of
+from damoos.service.kept import Kept, adaptation_of, guard_of
 from damoos.service.systemd import STAY
 from damoos.study.run_config import RunConfig
 from damoos.units import format_us
@@ -263,7 +263,8 @@ class Keeper:
     def _begin(self, lease: Lease, name: str, spec: dict[str, Any]) -> None:
         try:
             applied, about = _call(lease, spec)
-            kept = Kept(name, lease.call, applied, about, guard_of(spec), self._journal)
+            watched = guard_of(spec)
+            kept = Kept(name, lease.call, applied, about, watched, self._journal, adaptation_of(spec, watched))
             kept.begin()
         except DamoosError as error:
             if spec.get("confirmed") and isinstance(error, (MachineTransientError, MachineBusy)):

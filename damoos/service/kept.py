@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from damoos.damon.damo_json import context_from_json
 from damoos.errors import DamoosError, MachineBusy, MachineError, MachineTransientError
 from damoos.service import guard
-from damoos.service.guard import WATCHED_ONLY, Action, Decision, Guard
+from damoos.service.adaptation import SIGNATURE, Adaptation, Change
+from damoos.service.guard import (
+    PAUSES_AN_HOUR,
+    PAUSES_AN_HOUR_ADAPTED,
+    WATCHED_ONLY,
+    Action,
+    Decision,
+    Guard,
+)
 from damoos.service.journal import Journal
+from damoos.service.min_age import ages_around, min_age_us, with_min_age
+from damoos.units import format_us
 
 # A policy that is lost more often than this in an hour is not put back again.
 RENEWALS_AN_HOUR = 3
@@ -38,6 +50,8 @@ class Kept:
         What its state says beside what the machine tells: its study, scheme and the like.
     watched : Guard
     journal : Journal
+    adaptation : Adaptation or None
+        Moves the age from which its scheme pages out; None leaves it as it is.
     now : callable
         Seconds of a steady clock.
     """
@@ -50,6 +64,7 @@ class Kept:
         about: Mapping[str, Any],
         watched: Guard,
         journal: Journal,
+        adaptation: Adaptation | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
@@ -58,6 +73,9 @@ class Kept:
         self._about = dict(about)
         self._guard = watched
         self._journal = journal
+        self._adaptation = adaptation
+        self._age_us = adaptation.age_us if adaptation else 0
+        self._matched: tuple[float, float] | None = None
         self._now = now
         self._renewed_s: list[float] = []
         self._restarts = 0
@@ -114,14 +132,56 @@ class Kept:
             self._call(decision.action.value, service=self.name)
             self._guard.restart()
             self._journal.audit(self.name, f"guard: {decision.action.value}: {decision.why}")
+        if self._adaptation and decision.action is Action.PAUSE:
+            self._change(self._adaptation.paused())
         self._keep_in_force(status)
         return True
+
+    def _adapted(self, window: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+        """What a window in which it was in force says of the workload."""
+        if not self._adaptation:
+            return
+        reading, net_bytes = status["reading"], window["net_bytes"]
+        applied = math.fsum(one["sz_tried_bytes"] for one in status["damos"])
+        before, self._matched = self._matched, (reading["at_s"], applied)
+        told = {"net_bytes": net_bytes, "used_bytes": _sum(reading["memory_bytes"], reading["swap_bytes"])}
+        if before and applied >= before[1]:
+            told["matched_bytes_per_s"] = (applied - before[1]) / (reading["at_s"] - before[0])
+        signature = {name: value for name, value in {**told, **self._guard.rates}.items() if name in SIGNATURE}
+        known = {name: value for name, value in signature.items() if value is not None}
+        net = math.nan if net_bytes is None else net_bytes
+        self._change(self._adaptation.add(net, window["watched"], known))
+
+    def _interrupted(self) -> None:
+        """The processes are others, or the policy was put on anew: windows before say nothing of those to come."""
+        self._guard.restart()
+        self._matched = None
+        if self._adaptation:
+            self._change(self._adaptation.interrupted())
+
+    def _change(self, change: Change | None) -> None:
+        """Have another age in force, online."""
+        if not change:
+            return
+        if change.why:
+            self._journal.audit(self.name, f"adapt: min_age {format_us(change.age_us)}: {change.why}")
+        if change.age_us == self._age_us:
+            return
+        self._age_us = change.age_us
+        context = with_min_age(self.applied["context"], change.age_us)
+        self.applied["context"] = context
+        self._about["scheme"] = "; ".join(map(str, context_from_json(context).schemes))
+        if change.is_kept:
+            self._journal.adapt(self.name, context, self._about["scheme"])
+        self._guard.forget()
+        self._guard.restart()
+        self._call("commit", service=self.name, context=context)
 
     def _guarded(self, status: Mapping[str, Any]) -> Decision:
         """What the guard says of a policy that acts, or that it has paused."""
         restarts = status.get("restarts", 0)  # a new agent counts anew
         if restarts > self._restarts:
-            self._guard.restart()
+            self._interrupted()
             self._journal.audit(self.name, f"put on the processes that have come, process {status['pid']} first")
         self._restarts = restarts
         if "reading" not in status or not (status["in_force"] or status["paused"]):
@@ -130,8 +190,13 @@ class Kept:
         before = self._guard.nr_windows
         decision = self._guard.add(status["reading"], status["paused"])
         if self._guard.nr_windows > before:
-            window = {"at_s": time.time(), "paused": status["paused"], "net_bytes": _net_bytes(status)}
-            self._journal.add_window(self.name, {**window, "watched": self._guard.values})
+            window = {
+                "at_s": time.time(), "paused": status["paused"], "net_bytes": _net_bytes(status),
+                "watched": self._guard.values, **({"min_age_us": self._age_us} if self._adaptation else {}),
+            }  # fmt: skip
+            self._journal.add_window(self.name, window)
+            if decision.action is Action.NONE and not status["paused"]:
+                self._adapted(window, status)
         return decision
 
     def _keep_in_force(self, status: Mapping[str, Any]) -> None:
@@ -149,7 +214,7 @@ class Kept:
         else:
             raise MachineError("the connection to its machine was lost, and the program that damoos ran ended with it")
         self._renewed_s.append(self._now())
-        self._guard.restart()
+        self._interrupted()
         self._journal.audit(self.name, f"put back, because it was lost{why}")
 
     def out_of_reach(self, error: DamoosError) -> None:
@@ -178,17 +243,34 @@ class Kept:
         self._journal.audit(self.name, f"taken off: {why}")
 
     def _publish(self, status: Mapping[str, Any]) -> None:
-        self._journal.tell(self.name, {**self._about, **status, "watched": self._guard.values})
+        adapting = {"adapting": self._adaptation.doing} if self._adaptation else {}
+        self._journal.tell(self.name, {**self._about, **status, **adapting, "watched": self._guard.values})
 
 
 def _net_bytes(status: Mapping[str, Any]) -> int | None:
     reading = status["reading"]
     held = reading["memory_bytes"] if reading["memory_bytes"] is not None else status["rss_bytes"]
-    return held + reading["compressed_bytes"] if reading["compressed_bytes"] is not None else None
+    return _sum(held, reading["compressed_bytes"])
+
+
+def _sum(*values: int | None) -> int | None:
+    """None if one of them is not known."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 def guard_of(spec: Mapping[str, Any]) -> Guard:
     """The guard that a specification asks for."""
     names = [name for name, *_ in spec["metrics"]]
     limits = [guard.parse(text, names) for text in spec["guards"]]
-    return Guard(limits, spec["window_s"], judges=spec["arm"] != WATCHED_ONLY)
+    pauses = PAUSES_AN_HOUR_ADAPTED if spec.get("proven_us") else PAUSES_AN_HOUR
+    return Guard(limits, spec["window_s"], judges=spec["arm"] != WATCHED_ONLY, pauses_an_hour=pauses)
+
+
+def adaptation_of(spec: Mapping[str, Any], watched: Guard) -> Adaptation | None:
+    """What adapts the policy of a specification; None if it is to stay as it is."""
+    if not spec.get("proven_us"):
+        return None
+    context = context_from_json(spec["policy"]["context"])
+    ages_us = ages_around(spec["proven_us"], context.attrs.aggr_us)
+    return Adaptation(watched.limits, watched.window_s, ages_us, min_age_us(spec["policy"]))

@@ -16,6 +16,7 @@ from damoos.policies.base import DamosPolicy, NonePolicy, limited
 from damoos.scorers.terms import parse_limit
 from damoos.service import guard
 from damoos.service.guard import WATCHED_ONLY
+from damoos.service.min_age import min_age_us
 from damoos.statistics.limits import Standing
 from damoos.store.studies import Store, slug
 from damoos.study.run_config import RunConfig
@@ -88,6 +89,7 @@ def specification(
     guards: Sequence[str] = (),
     window_s: float = guard.WINDOW_S,
     metrics: Sequence[str] = (),
+    adapt: bool = False,
 ) -> dict[str, Any]:
     """What a keeper is told, for one of a study's policies: all that it needs, so that it never asks the store.
 
@@ -109,6 +111,8 @@ def specification(
         For how long something is measured before it is judged.
     metrics : sequence of str
         ``p99_ms=cmd:...`` and the like, beside those of the study.
+    adapt : bool
+        Have it follow a workload that changes: see `damoos.service.adaptation`.
 
     Raises
     ------
@@ -140,8 +144,10 @@ def specification(
         "metrics": [[one.name, one.source, list(one.argv), one.key] for one in readings],
         "results": str(results.resolve()),
         "run": {**run, "machine": where, "kernel": study.config.kernel if own else None},
+        "proven_us": 0,
     }
-    return watched_only(spec) if arm == WATCHED_ONLY else {**spec, **_policy(study, arm)}
+    whole = watched_only(spec) if arm == WATCHED_ONLY else {**spec, **_policy(study, arm)}
+    return {**whole, "proven_us": min_age_us(whole["policy"])} if adapt else whole
 
 
 def watched_only(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from damoos import api
 from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
 from damoos.testing.fake import FakeMachine
-from tests.conftest import DAMOOS, damoos, hot_cold, open_guest, shell, until
+from tests.conftest import DAMOOS, damoos, host_file, hot_cold, open_guest, shell, until
 
 GROUP = "/sys/fs/cgroup/servers/redis"
 IN_FORCE = "cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
@@ -44,11 +44,7 @@ def hosts(guest_image: None, tmp_path: Path) -> Iterator[dict[str, GuestSession]
             made = f"mkdir -p {GROUP}; echo +memory > /sys/fs/cgroup/servers/cgroup.subtree_control"
             shell(guest, f"echo +memory > /sys/fs/cgroup/cgroup.subtree_control; {made}")
             shell(guest, f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec {argv}' > /dev/null 2>&1 &")
-            (tmp_path / f"{name}.toml").write_text(
-                f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
-                f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
-                '[swap]\nkind = "zram"\nsize = "128M"\nalgorithm = "lz4"\n'
-            )
+            host_file(tmp_path, name, guest)
         yield opened
     finally:
         for guest in opened.values():

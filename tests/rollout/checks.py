@@ -17,7 +17,7 @@ from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
 from damoos.testing.fake import FakeMachine
 from damoos.workloads.tools import tool
-from tests.conftest import DAMOOS, damoos, shell, until
+from tests.conftest import DAMOOS, damoos, host_file, shell, until
 
 GROUP = "/sys/fs/cgroup/servers/redis"
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
@@ -54,11 +54,7 @@ def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             shell(guest, f"{load} -P redis -s /run/redis.sock -f {INPUT}")
             ask = f"{load} -P redis -s /run/redis.sock -R {REQUESTS_PER_S} {INPUT} -n 1000000000"
             shell(guest, f"setsid {ask} > /dev/null 2>&1 < /dev/null &")
-            (folder / f"{name}.toml").write_text(
-                f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
-                f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
-                '[swap]\nkind = "zram"\nsize = "128M"\nalgorithm = "lz4"\n'
-            )
+            host_file(folder, name, guest)
         yield opened
     finally:
         for guest in opened.values():

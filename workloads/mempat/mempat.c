@@ -31,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_REGIONS = 64, MAX_PHASES = 512, MAX_PATTERNS = 64, NAME_LEN = 64, SLOTS = 1 << 12 };
+enum { MAX_REGIONS = 64, MAX_PHASES = 4096, MAX_PATTERNS = 64, NAME_LEN = 64, SLOTS = 1 << 12 };
 /* Of a paced run. Below DAMON's usual sampling interval of 5 ms, so that memory in steady use is seen in each sample. */
 enum { BURST_MS = 4 };
 /* What compressed swap compresses at a time, on every architecture or a part of it. */

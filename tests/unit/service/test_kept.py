@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from damoos.damon.damo_json import context_from_json, context_to_json
+from damoos.damon.scheme import Context
 from damoos.errors import DamoosError, MachineBusy, MachineLost, UnsupportedError
 from damoos.service import kept
 from damoos.service.guard import Guard, parse
@@ -24,6 +26,7 @@ KDAMOND_ENDED = {**ON, "in_force": False}
 NEW_AGENT = {"in_service": False, "alive": False, "in_force": False, "nr_processes": 0}
 PROGRAM_ENDED = {**ON, "alive": False, "in_force": False, "nr_processes": 0}
 WAITING = {**ON, "in_force": False, "nr_processes": 0, "pid": 0}
+PAGES_OUT = context_to_json(Context.parse("4K max min min 4s max pageout", "vaddr"))
 LOST = MachineLost("the machine hung up")
 BUSY = MachineBusy("another damoos agent works on this machine")
 
@@ -41,17 +44,20 @@ class Machine:
         *statuses: dict[str, Any] | DamoosError,
         on: dict[str, Any] | None = None,
         judges: bool = True,
+        adapts: bool = False,
     ) -> None:
         self.journal = Journal(folder)
         self.statuses = list(statuses)
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.refuses: dict[str, DamoosError] = {}
         self.now_s = 0.0
-        self.journal.want("redis", {})
         guard = Guard([parse("memory_pressure<=1%")], 10.0, judges)
-        applied = {"context": None, "on": on or {"kind": "pid", "pid": 7}}
+        applied = {"context": PAGES_OUT if adapts else None, "on": on or {"kind": "pid", "pid": 7}}
         about = {"scheme": "senpai", "on": "pid:7"}
-        self.kept = kept.Kept("redis", self.call, applied, about, guard, self.journal, lambda: self.now_s)
+        spec = {"proven_us": 4_000_000 if adapts else 0, "policy": applied}
+        adaptation = kept.adaptation_of(spec, guard)
+        self.journal.want("redis", spec)
+        self.kept = kept.Kept("redis", self.call, applied, about, guard, self.journal, adaptation, lambda: self.now_s)
         self.kept.begin()
         self.calls.clear()
 
@@ -202,3 +208,35 @@ def test_an_error_of_the_machine_s_ends_it(tmp_path: Path, name: str) -> None:
     machine.refuses = {"apply": UnsupportedError("no PSI")} if name == "apply" else {}
     assert machine.look() == [False]
     assert machine.state["failed"] == "no PSI"
+
+
+def under_load(*waits_us: float, begin_s: float = 0.0, paused: bool = False) -> list[dict[str, Any]]:
+    """A look every 10 s, so each is a window, in which some task waits for so long."""
+    looks = [reading(begin_s + 10.0 * nth, sum(waits_us[: nth + 1])) for nth in range(len(waits_us))]
+    return [{**ON, "paused": paused, "damos": [{"sz_tried_bytes": 0}], "reading": look} for look in looks]
+
+
+def test_a_policy_that_adapts_backs_off_online_and_is_kept_so(tmp_path: Path) -> None:
+    """1.5 times the limit after 20 windows; the guard itself would wait until the mean is shown to be beyond it."""
+    machine = Machine(tmp_path, *under_load(*[1000.0] * 20, 150_000.0), adapts=True)
+    assert all(said is True for said in machine.look())
+    assert machine.names == ["commit"]
+    context = context_from_json(machine.calls[0][1]["context"])
+    assert context.schemes[0].pattern.min_age_us == 8_000_000
+    assert "adapt: min_age 8s: memory_pressure was 0.015" in machine.audit
+    wanted = machine.journal.wanted()["redis"]
+    assert wanted["policy"]["context"] == machine.kept.applied["context"] == machine.calls[0][1]["context"]
+    assert wanted["proven_us"] == 4_000_000
+    assert machine.state["scheme"] == wanted["scheme"] == str(context.schemes[0])
+    assert machine.state["adapting"] == "watches for a change"
+    assert machine.journal.windows("redis")[0]["min_age_us"] == 4_000_000
+
+
+def test_what_a_guard_pauses_comes_back_more_careful(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, *under_load(0.0, 500_000.0), adapts=True)
+    assert machine.look() == [True, True]
+    assert machine.names == ["pause", "commit"]
+    assert context_from_json(machine.calls[1][1]["context"]).schemes[0].pattern.min_age_us == 8_000_000
+    machine.statuses += under_load(*[0.0] * 4, begin_s=20.0, paused=True)
+    machine.look()
+    assert machine.names == ["pause", "commit", "resume"]

@@ -1,0 +1,201 @@
+"""A service that changes its working set for an hour, with and without `--adapt`: part of `make test-rollout`.
+
+Two guests run the same program at the same time: 8 MiB in steady use, 16 MiB that is never used again, and eight parts
+of 2 MiB that take turns to be used, each after one minute in the first twenty minutes, then after 8 s, then after half
+a minute. The limit is on the pages that are swapped in, 400 a
+second. Both begin with an age that is right for the first phase; one adapts. The best of all ages is then measured
+for each phase alone, so that the hour can be compared with what somebody would have had who knew the phases.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from damoos import api
+from damoos.machines import catalog
+from damoos.machines.guest import GuestSession
+from damoos.service.journal import Journal
+from damoos.service.min_age import ages_around
+from damoos.testing.fake import FakeMachine
+from damoos.workloads.tools import tool
+from tests.conftest import MIB, damoos, host_file, shell
+
+GROUP = "/sys/fs/cgroup/servers/phases"
+PERIODS_S, PHASE_S = (60, 8, 30), 1200
+PARTS, RATE = 8, 40
+AGE_S = 4
+METRIC, BOUND = "swap_ins_per_s", 400
+WINDOW_S = 5
+# A run of one age in one phase; its first part is not counted.
+ORACLE_S, SETTLE_S = 240, 60
+
+
+def pattern(periods_s: Sequence[int], phase_s: int) -> str:
+    """Phases of ``mempat``."""
+    regions = ["#regions", "hot, 8M", "cold, 16M", *(f"part{nth}, 2M" for nth in range(PARTS)), ""]
+    filled = [("hot", 8), ("cold", 16), *((f"part{nth}", 2) for nth in range(PARTS))]
+    lines = ["fill", "2000", *(f"{name}, 0, 4096, {mib}, wo" for name, mib in filled), ""]
+    for period_s in periods_s:
+        for nth in range(phase_s * PARTS // period_s):
+            lines += ["turn", str(period_s * 1000 // PARTS), "hot, 1, 4096, 50", f"part{nth % PARTS}, 1, 4096, 50", ""]
+    return "\n".join([*regions, *lines])
+
+
+@dataclass(frozen=True)
+class Host:
+    """A guest, and the file by which it is reached as any host is."""
+
+    guest: GuestSession
+    file: Path
+
+    def begin(self, periods_s: Sequence[int], phase_s: int, folder: Path) -> None:
+        """Start the program in its group."""
+        file = folder / "phases.pattern"
+        file.write_text(pattern(periods_s, phase_s))
+        program = self.guest.copy(tool("mempat", self.guest.facts.get("arch", "")))
+        argv = f"{program} -p -c 3 -r {RATE} {self.guest.copy(file)}"
+        shell(self.guest, f"mkdir -p {GROUP}; echo +memory > /sys/fs/cgroup/servers/cgroup.subtree_control")
+        shell(self.guest, f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec {argv}' > /dev/null 2>&1 &")
+        shell(self.guest, f"until [ $(cat {GROUP}/memory.current) -gt {36 * MIB} ]; do sleep 0.2; done")
+
+    def wait(self, up_to_s: float) -> None:
+        """Until the program has ended, or the guest's clock has gone on so far."""
+        end_s = float(shell(self.guest, "cut -d' ' -f1 /proc/uptime")) + up_to_s
+        while shell(self.guest, f"cat {GROUP}/cgroup.procs; cut -d' ' -f1 /proc/uptime").split()[:-1]:
+            if float(shell(self.guest, "cut -d' ' -f1 /proc/uptime")) > end_s:
+                return
+            time.sleep(10.0)
+
+    def end(self) -> None:
+        """End the program."""
+        shell(self.guest, f"echo 1 > {GROUP}/cgroup.kill; until rmdir {GROUP}; do sleep 0.2; done 2> /dev/null")
+
+
+@pytest.fixture(scope="module")
+def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Host]]:
+    """Two guests."""
+    folder = tmp_path_factory.mktemp("hosts")
+    opened: list[Host] = []
+    try:
+        for nth in range(2):
+            guest = catalog.machine("guest", "damoos").open()
+            assert isinstance(guest, GuestSession)
+            opened.append(Host(guest, host_file(folder, f"web{nth}", guest)))
+            guest.agent.close()
+            shell(guest, "mkdir -p /sys/fs/cgroup/servers; echo +memory > /sys/fs/cgroup/cgroup.subtree_control")
+        yield opened
+    finally:
+        for host in opened:
+            host.guest.close()
+
+
+def study(results: Path, age_us: int) -> str:
+    """A study whose best scheme has about this age, by a machine that is not there."""
+    options: dict[str, Any] = {"trials": 3, "repeats": 2, "prior": "none", "seed": 1}
+    scheme, ages = "4K max  min min  MIN_AGE max  pageout", f"min_age={age_us}us:{age_us + 100_000}us"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda s: (0.02, 0.4), noise=0.001))
+        return api.tune(command="true", machine="fake", results=results, scheme=scheme, tune=[ages], **options).name
+
+
+def apply(results: Path, host: Host, age_us: int, *words: str) -> None:
+    """Put a scheme into service."""
+    done = damoos(
+        "apply", study(results, age_us), "--on", "cgroup:/servers/phases", "--machine", host.file, "--window",
+        f"{WINDOW_S}s", "--guard", f"{METRIC}<={BOUND}", "--name", host.file.stem, "--results", results, *words,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@dataclass(frozen=True)
+class Served:
+    """What a host's windows have shown.
+
+    Parameters
+    ----------
+    net_bytes : float
+        Mean.
+    broken : float
+        Share of the windows that broke the limit.
+    windows : list of dict
+    audit : str
+    """
+
+    net_bytes: float
+    broken: float
+    windows: list[dict[str, Any]]
+    audit: str
+
+
+def served(results: Path, host: Host) -> Served:
+    """All windows."""
+    journal = Journal.of(results, str(host.file))
+    windows = journal.windows(host.file.stem)
+    broken = [window["watched"].get(METRIC, 0.0) > BOUND for window in windows]
+    return Served(
+        fmean(window["net_bytes"] for window in windows), fmean(broken), windows,
+        (journal.folder / "audit.log").read_text(),
+    )  # fmt: skip
+
+
+def alone(folder: Path, host: Host, period_s: int, age_us: int) -> Served:
+    """One age in one phase; None for no policy."""
+    results = folder / f"{period_s}-{age_us}"
+    host.begin([period_s], ORACLE_S + SETTLE_S, folder)
+    try:
+        apply(results, host, age_us or 1000, *(() if age_us else ("--arm", "none")))
+        host.wait(SETTLE_S)
+        nr_before = len(served(results, host).windows)
+        host.wait(ORACLE_S)
+        damoos("stop", "--all", "--results", results)
+    finally:
+        host.end()
+    found = served(results, host)
+    after = found.windows[nr_before:]
+    return Served(fmean(window["net_bytes"] for window in after), found.broken, after, found.audit)
+
+
+def oracle(folder: Path, host: Host, period_s: int, ages_us: Sequence[int]) -> tuple[int, float]:
+    """The best age of those that keep the limit in 99 % of the windows, and its net bytes."""
+    runs = {age: alone(folder, host, period_s, age) for age in ages_us}
+    for age, run in runs.items():
+        print(f"period {period_s} s, age {age / 1e6:g} s: {run.net_bytes / MIB:.2f} MiB, {run.broken:.1%} broken")
+    return min(((age, run.net_bytes) for age, run in runs.items() if run.broken <= 0.01), key=lambda one: one[1])
+
+
+def hour(folder: Path, hosts: Sequence[Host], phase_s: int = PHASE_S) -> list[Served]:
+    """All phases, with and without adaptation."""
+    for host in hosts:
+        host.begin(PERIODS_S, phase_s, folder)
+    try:
+        apply(folder / "hour", hosts[0], AGE_S * 1_000_000, "--adapt")
+        apply(folder / "hour", hosts[1], AGE_S * 1_000_000)
+        for host in hosts:
+            host.wait(phase_s * len(PERIODS_S) + 60)
+        damoos("stop", "--all", "--results", folder / "hour")
+    finally:
+        for host in hosts:
+            host.end()
+    return [served(folder / "hour", host) for host in hosts]
+
+
+def test_a_scheme_that_adapts_keeps_up_with_one_who_knows_the_phases(tmp_path: Path, hosts: list[Host]) -> None:
+    adapted, frozen = hour(tmp_path, hosts)
+    print(adapted.audit, frozen.audit, sep="\n")
+    without = fmean(alone(tmp_path, hosts[0], period_s, 0).net_bytes for period_s in PERIODS_S)
+    ages_us = ages_around(AGE_S * 1_000_000, 100_000)
+    best = [oracle(tmp_path, hosts[0], period_s, ages_us) for period_s in PERIODS_S]
+    saved = without - adapted.net_bytes
+    most = without - fmean(net_bytes for _, net_bytes in best)
+    print(json.dumps({"oracle": best, "without": without, "saved": saved, "most": most, "broken": adapted.broken}))
+    assert saved >= 0.9 * most
+    assert adapted.broken <= 0.01
+    assert "taken it off" in frozen.audit
