@@ -139,6 +139,7 @@ class Agent:
         self._live: Live | None = None
         self._services: dict[str, Service] = {}
         self._damon_stat = damon_stat.readings()
+        self._is_left = False
 
     def facts(self) -> dict[str, Any]:
         """What this machine is, for the provenance of every result."""
@@ -267,14 +268,27 @@ class Agent:
         if kept := self._services.pop(service, None):
             kept.stop()
 
+    def leave(self) -> list[str]:
+        """Undo everything but the policies that are to stay in force without an agent; nothing but `bye` may follow."""
+        for name in [name for name, kept in self._services.items() if not kept.stays]:
+            self.stop(name)
+        self._is_left = True
+        self._end_live()
+        return self._log.leave()
+
     def bye(self) -> list[str]:
         """Undo everything; the last call."""
+        if self._is_left:
+            return []
         for name in list(self._services):
             self.stop(name)
+        self._end_live()
+        return self._log.undo()
+
+    def _end_live(self) -> None:
         if self._live:
             self._live.end()
             self._live = None
-        return self._log.undo()
 
 
 def look() -> dict[str, Any]:
@@ -325,7 +339,7 @@ def _start_guardian(log: UndoLog) -> None:
         os.dup2(nowhere, fd)
     os.read(reader, 1)
     log.load()
-    log.undo()
+    log.leave()
     os._exit(0)
 
 
@@ -359,7 +373,7 @@ def main() -> int:
         link.send(answer)
         if call["call"] == "bye":
             return 0
-    agent.bye()
+    agent.leave()
     strays.end()
     return 0
 

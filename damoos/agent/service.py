@@ -34,7 +34,8 @@ class Service:
     spec : dict
         ``context`` (damo's JSON, or None), the keys of `damoos.agent.steering`, and either ``on`` (see
         `damoos.agent.process_sets`) or ``argv`` with ``env``, ``setup`` and ``stdin``. ``metrics``, if any, are read
-        with each status: a list of name, and source, argv and key of a `reading`.
+        with each status: a list of name, and source, argv and key of a `reading`. With ``stays`` it is left in force
+        if the agent ends, for the next agent to take back.
     log : UndoLog
         Of all of this machine.
     name : str
@@ -56,6 +57,8 @@ class Service:
         self._policy: PolicyOnProcesses | None = None
         self._changed: list[str] = []
         self._restarts = 0
+        if self.stays:
+            self._log.record("stay")
         try:
             on = spec.get("on")
             self._processes = process_set(on) if on else ProgramProcesses(self._spawn(Folders(self._log, interrupted)))
@@ -96,6 +99,11 @@ class Service:
     def accepted(self) -> dict[str, str]:
         """What the kernel has made of the schemes; empty without, and while there are no processes."""
         return self._policy.accepted if self._policy else {}
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is left in force if the agent ends."""
+        return bool(self._spec.get("stays"))
 
     @property
     def has_scheme(self) -> bool:

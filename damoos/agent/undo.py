@@ -129,6 +129,14 @@ class UndoLog:
         """
         return self._undo(self._own()[keep:])
 
+    def leave(self) -> list[str]:
+        """`undo`, but for what has an owner that is to stay in force without an agent, and what it may need."""
+        stay = {entry["owner"] for entry in self._entries if entry["kind"] == "stay"}
+        if not stay:
+            return self.undo()
+        owned = [entry for entry in self._entries if entry.get("owner")]
+        return self._undo([entry for entry in owned if entry["owner"].partition(":")[0] not in stay])
+
     def restore(self, keep: int = 0) -> None:
         """`undo`, for callers that go on working on the machine.
 
@@ -310,7 +318,12 @@ def _undo_mount(entry: Entry, root: Path) -> None:
         raise OSError(ctypes.get_errno(), f"umount {entry['path']}")
 
 
+def _undo_stay(entry: Entry, root: Path) -> None:
+    """It is a mark only: its owner stays in force if the agent ends. The next agent takes all of it back."""
+
+
 _UNDO = {
+    "stay": _undo_stay,
     "file": _undo_file,
     "kdamond": _undo_kdamond,
     "cgroup": _undo_cgroup,

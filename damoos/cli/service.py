@@ -65,6 +65,14 @@ def apply(
         bool,
         typer.Option("--adapt", help="Move the scheme's min_age when the workload changes.", rich_help_panel=GUARD),
     ] = False,
+    on_exit: Annotated[
+        str,
+        typer.Option(
+            help="What becomes of it if its keeper ends: undo, or keep, which leaves it in force without its guard.",
+            autocompletion=complete.choices("undo", "keep"),
+            rich_help_panel=GUARD,
+        ),
+    ] = "undo",
     unit: Annotated[
         bool,
         typer.Option(
@@ -88,7 +96,7 @@ def apply(
     check_format(form)
     spec = specification(
         study, results, storage, arm=arm, machine=machine, on=on, label=name, guards=guards or (),
-        window_s=time_us(window, "--window") / 1e6, metrics=metrics or (), adapt=adapt,
+        window_s=time_us(window, "--window") / 1e6, metrics=metrics or (), adapt=adapt, on_exit=on_exit,
     )  # fmt: skip
     if unit:
         journal = Journal.of(results, spec["machine"])

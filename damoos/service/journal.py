@@ -24,6 +24,8 @@ from typing import Any
 from damoos.common.atomic_file import fill
 from damoos.store.studies import slug
 
+# What becomes of a policy whose keeper ends: its machine is as it was before, or it stays in force without a guard.
+UNDO, KEEP = "undo", "keep"
 # Some days of windows of 10 s; twice as much is kept at most.
 MOST_BYTES_OF_WINDOWS = 4 << 20
 

@@ -30,12 +30,14 @@ from damoos.errors import (
     to_wire,
 )
 from damoos.service import metrics
-from damoos.service.journal import Journal
+from damoos.service.journal import KEEP, Journal
 from damoos.service.kept import Kept, adaptation_of, guard_of
 from damoos.service.systemd import STAY
 from damoos.study.run_config import RunConfig
 from damoos.units import format_us
 
+_UNDONE = "no keeper runs, so the machine is as it was before"
+_LEFT = "no keeper runs, so it has no guard; what was in force stays until damoos has the machine again, or it reboots"
 POLL_S = 2.0
 STOP_S = 60.0
 # How often a machine is tried again that does not answer, or that somebody else uses.
@@ -124,7 +126,7 @@ def listed(results: Path) -> dict[str, dict[str, Any]]:
         for name, spec in wanted.items():
             services.setdefault(name, _described(spec) | {"keeper_pid": keeper_pid})
             if not keeper_pid:
-                services[name]["lost"] = "no keeper runs, so the machine is as it was before"
+                services[name]["lost"] = _LEFT if spec.get("on_exit") == KEEP else _UNDONE
     return services
 
 
@@ -154,7 +156,11 @@ def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
     if name not in services:
         raise ConfigError(f"'{name}' is not in service{nearest(name, services)}")
     journal = next(one for one in Journal.all(results) if name in one.wanted() or name in one.states())
-    pid, is_kept = journal.keeper_pid, name in journal.wanted()
+    pid, spec = journal.keeper_pid, journal.wanted().get(name)
+    is_kept = spec is not None
+    if spec and not pid and spec.get("on_exit") == KEEP:
+        with Lease(_where(spec).machine_for()):
+            pass  # whoever takes the machine takes back what was left there
     journal.forget(name)
     if pid and is_kept:
         os.kill(pid, signal.SIGUSR1)
@@ -210,22 +216,34 @@ class Keeper:
         ended: list[str] = []
         try:
             with Lease(_where(first).machine_for()) as lease:
-                while self._follow(lease, ended):
-                    self._pause()
+                try:
+                    while self._follow(lease, ended):
+                        self._pause()
+                except _Stopped:
+                    ended += self._told_to_end(lease)
+                    raise
         except DamoosError as error:
             if not self._wait_for_machine(error):
                 for name, spec in self._journal.wanted().items():
                     self._refuse(name, spec, error)
-        except _Stopped:
-            for name in self._kept:
-                self._journal.audit(name, "taken off: its keeper was told to end, and goes on with it when it is back")
-                ended.append(name)
-            raise
         finally:
             self._kept.clear()
             for name in ended:
                 self._journal.tell(name, None)
             metrics.write(self._journal.metrics_file, self._journal.states(), self._journal.folder.name)
+
+    def _told_to_end(self, lease: Lease) -> list[str]:
+        """Leave the machine to itself, with the policies that are to stay there; returns what was taken off."""
+        wanted, ended = self._journal.wanted(), []
+        for name in self._kept:
+            if wanted.get(name, {}).get("on_exit") == KEEP:
+                self._journal.audit(name, "left in force, and without its guard: its keeper was told to end")
+                continue
+            self._journal.audit(name, "taken off: its keeper was told to end, and goes on with it when it is back")
+            ended.append(name)
+        with contextlib.suppress(DamoosError):  # an agent that cannot be told does the same when it hears nothing
+            lease.call("leave")
+        return ended
 
     def _wait_for_machine(self, error: DamoosError) -> bool:
         """Whether the machine is tried again, which could not be had: for what was in force on it once."""
@@ -302,7 +320,8 @@ def _where(spec: Mapping[str, Any]) -> RunConfig:
 
 def _call(lease: Lease, spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments of the agent's call ``apply``, and what the state says of it."""
-    applied: dict[str, Any] = {**spec["policy"], "metrics": spec["metrics"]}
+    stays = spec.get("on_exit") == KEEP
+    applied: dict[str, Any] = {**spec["policy"], "metrics": spec["metrics"], **({"stays": True} if stays else {})}
     if spec["on"]:
         applied["on"] = spec["on"]
     else:

@@ -16,6 +16,7 @@ from damoos.policies.base import DamosPolicy, NonePolicy, limited
 from damoos.scorers.terms import parse_limit
 from damoos.service import guard
 from damoos.service.guard import WATCHED_ONLY
+from damoos.service.journal import KEEP, UNDO
 from damoos.service.min_age import min_age_us
 from damoos.statistics.limits import Standing
 from damoos.store.studies import Store, slug
@@ -90,6 +91,7 @@ def specification(
     window_s: float = guard.WINDOW_S,
     metrics: Sequence[str] = (),
     adapt: bool = False,
+    on_exit: str = UNDO,
 ) -> dict[str, Any]:
     """What a keeper is told, for one of a study's policies: all that it needs, so that it never asks the store.
 
@@ -113,6 +115,8 @@ def specification(
         ``p99_ms=cmd:...`` and the like, beside those of the study.
     adapt : bool
         Have it follow a workload that changes: see `damoos.service.adaptation`.
+    on_exit : {"undo", "keep"}
+        What becomes of the policy if its keeper ends. A rule cannot stay in force without somebody who follows it.
 
     Raises
     ------
@@ -145,8 +149,10 @@ def specification(
         "results": str(results.resolve()),
         "run": {**run, "machine": where, "kernel": study.config.kernel if own else None},
         "proven_us": 0,
+        "on_exit": on_exit,
     }
     whole = watched_only(spec) if arm == WATCHED_ONLY else {**spec, **_policy(study, arm)}
+    _check_stays(whole)
     return {**whole, "proven_us": min_age_us(whole["policy"])} if adapt else whole
 
 
@@ -164,6 +170,21 @@ def _policy(study: Study, arm: str) -> dict[str, Any]:
     peak_bytes = study.record.get("peak_bytes") or 0.0
     spec = limited(policy, {}, peak_bytes, study.config.swap_write_bytes_per_s).spec()
     return {"arm": arm, "scheme": chosen["scheme"], "verdict": result["verdict"], "policy": spec}
+
+
+def _check_stays(spec: Mapping[str, Any]) -> None:
+    """Refuse to keep what cannot stay in force by itself."""
+    if spec["on_exit"] not in (UNDO, KEEP):
+        raise ConfigError(f"unknown word '{spec['on_exit']}'{nearest(spec['on_exit'], (UNDO, KEEP))} (--on-exit)")
+    if spec["on_exit"] == UNDO:
+        return
+    policy = spec["policy"]
+    if policy.get("controller") or policy.get("swap_write_bytes_per_s"):
+        raise ConfigError(
+            "--on-exit keep: the policy has a rule that somebody must follow, so it cannot stay by itself"
+        )
+    if not spec["on"]:
+        raise ConfigError("--on-exit keep: the program is damoos's own, and ends with its keeper; give --on")
 
 
 def _check_validated(study: Study, arm: str) -> None:

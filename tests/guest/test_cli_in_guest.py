@@ -17,7 +17,7 @@ import pytest
 from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestSession, kernels
 from damoos.service.keeper import listed
-from tests.conftest import DAMOOS, damoos, shell, short_workload, until
+from tests.conftest import DAMOOS, damoos, host_file, shell, short_workload, until
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 HOST_KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
@@ -175,11 +175,7 @@ def test_a_scheme_is_kept_on_running_processes_under_a_guard(guest: GuestSession
     study = json.loads(tuned.stdout)["study"]
 
     guest.agent.close()  # its place is needed by the agent of the SSH machine
-    host = tmp_path / "there.toml"
-    host.write_text(
-        f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
-        f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
-    )
+    host = host_file(tmp_path, "there", guest)
     pid = shell(guest, "setsid sleep 1000 >/dev/null 2>&1 & echo $!")
     shell(guest, "echo 5 > /run/p99")
     words = ["--arm", "manual", "--machine", host, "--results", results]
@@ -220,6 +216,23 @@ def test_a_scheme_is_kept_on_running_processes_under_a_guard(guest: GuestSession
     absent = damoos("apply", study, "--on", "pid:999999", *words)
     assert absent.returncode == 3
     assert "there is no process 999999" in absent.stderr
+
+    for signum in (signal.SIGKILL, signal.SIGTERM):
+        assert damoos("apply", study, *on, *words, "--on-exit", "keep").returncode == 0
+        assert_stays_without_its_keeper(guest, pid, results, signum)
+
+
+def assert_stays_without_its_keeper(guest: GuestSession, pid: str, results: Path, signum: int) -> None:
+    """Also when its agent and that one's guardian have ended; whoever stops it takes it off all the same."""
+    kdamond = in_force(guest)
+    os.kill(listed(results)["sleeper"]["keeper_pid"], signum)
+    until(lambda: not shell(guest, "pgrep -f damoos-agen[t] || true"))
+    assert in_force(guest) == kdamond
+    told = damoos("status", "sleeper", "--results", results).stdout
+    assert "no keeper runs, so it has no guard" in told
+    stopped = damoos("stop", "sleeper", "--results", results)
+    assert stopped.returncode == 0, stopped.stderr
+    assert shell(guest, f"cat {KDAMONDS}/nr_kdamonds; ls -d /proc/{pid} | wc -l").split() == ["0", "1"]
 
 
 def wait_until(results: Path, holds: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:

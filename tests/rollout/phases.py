@@ -1,6 +1,6 @@
 """A service that changes its working set for an hour, with and without `--adapt`: part of `make test-rollout`.
 
-Two guests run the same program at the same time: 8 MiB in steady use, 16 MiB that is never used again, and eight parts
+Two guests run the same program at the same time: 4 MiB in steady use, 16 MiB that is never used again, and eight parts
 of 2 MiB that take turns to be used, each after one minute in the first twenty minutes, then after 8 s, then after half
 a minute. The limit is on the pages that are swapped in, 400 a
 second. Both begin with an age that is right for the first phase; one adapts. The best of all ages is then measured
@@ -30,7 +30,7 @@ from tests.conftest import MIB, damoos, host_file, shell
 
 GROUP = "/sys/fs/cgroup/servers/phases"
 PERIODS_S, PHASE_S = (60, 8, 30), 1200
-PARTS, RATE = 8, 40
+PARTS, RATE = 8, 400
 AGE_S = 4
 METRIC, BOUND = "swap_ins_per_s", 400
 WINDOW_S = 5
@@ -40,8 +40,8 @@ ORACLE_S, SETTLE_S = 240, 60
 
 def pattern(periods_s: Sequence[int], phase_s: int) -> str:
     """Phases of ``mempat``."""
-    regions = ["#regions", "hot, 8M", "cold, 16M", *(f"part{nth}, 2M" for nth in range(PARTS)), ""]
-    filled = [("hot", 8), ("cold", 16), *((f"part{nth}", 2) for nth in range(PARTS))]
+    regions = ["#regions", "hot, 4M", "cold, 16M", *(f"part{nth}, 2M" for nth in range(PARTS)), ""]
+    filled = [("hot", 4), ("cold", 16), *((f"part{nth}", 2) for nth in range(PARTS))]
     lines = ["fill", "2000", *(f"{name}, 0, 4096, {mib}, wo" for name, mib in filled), ""]
     for period_s in periods_s:
         for nth in range(phase_s * PARTS // period_s):
@@ -64,7 +64,7 @@ class Host:
         argv = f"{program} -p -c 3 -r {RATE} {self.guest.copy(file)}"
         shell(self.guest, f"mkdir -p {GROUP}; echo +memory > /sys/fs/cgroup/servers/cgroup.subtree_control")
         shell(self.guest, f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec {argv}' > /dev/null 2>&1 &")
-        shell(self.guest, f"until [ $(cat {GROUP}/memory.current) -gt {36 * MIB} ]; do sleep 0.2; done")
+        shell(self.guest, f"until [ $(cat {GROUP}/memory.current) -gt {34 * MIB} ]; do sleep 0.2; done")
 
     def wait(self, up_to_s: float) -> None:
         """Until the program has ended, or the guest's clock has gone on so far."""

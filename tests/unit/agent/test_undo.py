@@ -281,3 +281,32 @@ def test_each_of_several_owners_undoes_its_own(tmp_path: Path) -> None:
     assert len(again) == 2
     assert again.undo() == []
     assert {file.read_text() for file in files.values()} == {"1\n"}
+
+
+def test_what_is_to_stay_outlives_the_agent_and_not_the_next_one(tmp_path: Path) -> None:
+    """And what has no owner: swap, say, which it may need."""
+    knobs = {name: tmp_path / name for name in ("machine", "redis", "scheme", "nginx")}
+    for knob in knobs.values():
+        knob.write_text("1\n")
+    log = UndoLog(tmp_path / "undo.json")
+    log.set_file(knobs["machine"], 2)
+    log.part("redis").record("stay")
+    log.part("redis").set_file(knobs["redis"], 2)
+    log.part("redis: schemes").set_file(knobs["scheme"], 2)
+    log.part("nginx").set_file(knobs["nginx"], 2)
+    assert log.leave() == []
+    assert [knob.read_text().strip() for knob in knobs.values()] == ["2", "2", "2", "1"]
+    assert UndoLog(tmp_path / "undo.json").undo() == []
+    assert [knob.read_text().strip() for knob in knobs.values()] == ["1"] * 4
+
+
+def test_once_that_is_taken_off_everything_is_undone(tmp_path: Path) -> None:
+    knob = tmp_path / "knob"
+    knob.write_text("1\n")
+    log = UndoLog(tmp_path / "undo.json")
+    log.set_file(knob, 2)
+    redis = log.part("redis")
+    redis.record("stay")
+    redis.restore()
+    assert log.leave() == []
+    assert knob.read_text().strip() == "1"

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from damoos import api
 from damoos.errors import ConfigError
-from damoos.service.specification import name_of, parse_on
+from damoos.machines import catalog
+from damoos.service.journal import KEEP
+from damoos.service.specification import name_of, parse_on, specification
+from damoos.testing.fake import FakeMachine
 
 
 @pytest.mark.parametrize(
@@ -58,4 +63,44 @@ def test_names_in_service(on: str, name: str) -> None:
 def test_words_that_name_no_processes(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_on(text)
+    assert message in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def studies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """Results with a study of a DAMOS scheme and one of senpai, and their names."""
+    results = tmp_path_factory.mktemp("results")
+    options: dict[str, Any] = {"trials": 3, "repeats": 2, "prior": "none", "seed": 1, "machine": "fake"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda s: (0.02, 0.4), noise=0.001))
+        scheme = api.tune(command="true", results=results, tune=["min_age=3s:5s"], **options).name
+        rule = api.tune(command="true", results=results, policy="senpai", **options).name
+    return results, {"scheme": scheme, "rule": rule}
+
+
+def test_an_age_that_adapts_is_told_to_the_keeper(studies: tuple[Path, dict[str, str]]) -> None:
+    results, names = studies
+    fixed = specification(names["scheme"], results, on="pid:7")
+    adapted = specification(names["scheme"], results, on="pid:7", adapt=True, on_exit=KEEP)
+    assert (fixed["proven_us"], fixed["on_exit"]) == (0, "undo")
+    assert 3_000_000 <= adapted["proven_us"] <= 5_000_000
+    assert adapted["on_exit"] == "keep"
+
+
+@pytest.mark.parametrize(
+    ("study", "more", "message"),
+    [
+        ("rule", {"adapt": True}, "--adapt: senpai steers itself"),
+        ("rule", {"on_exit": "keep"}, "--on-exit keep: the policy has a rule that somebody must follow"),
+        ("scheme", {"on_exit": "keep", "on": None, "machine": "guest"}, "--on-exit keep: the program is damoos's own"),
+        ("scheme", {"on_exit": "kep"}, "unknown word 'kep'; did you mean 'keep'? (--on-exit)"),
+        ("scheme", {"arm": "none", "adapt": True}, "--adapt moves the min_age of a scheme that pages out"),
+    ],
+)
+def test_what_cannot_adapt_or_stay(
+    studies: tuple[Path, dict[str, str]], study: str, more: dict[str, Any], message: str
+) -> None:
+    results, names = studies
+    with pytest.raises(ConfigError) as caught:
+        specification(names[study], results, **{"on": "pid:7", **more})
     assert message in str(caught.value)
