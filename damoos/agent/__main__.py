@@ -227,7 +227,8 @@ class Agent:
                 f"'{with_scheme[0]}' has DAMON on this machine, and damoos keeps one kdamond at a time; stop that first"
             )
         kept = self._services[service] = Service(spec, self._log, service, self._interrupted)
-        return {"pid": kept.pid, "started": kept.started, "accepted": kept.accepted}
+        swap_bytes = proc.meminfo()["SwapTotal"]
+        return {"pid": kept.pid, "started": kept.started, "accepted": kept.accepted, "swap_bytes": swap_bytes}
 
     def _kept(self, service: str) -> Service:
         if service not in self._services:

@@ -107,6 +107,8 @@ def apply(
     state = keeper.apply(spec)
     if arm in ARMS and state["verdict"] not in (arm, "indistinguishable"):
         say(f"note: the validation of '{study}' found '{state['verdict']}' better than '{arm}'")
+    if "note" in state:
+        say(f"note: {state['note']}")
     if form == "json":
         print(json.dumps({"name": spec["name"], **state}))
         return

@@ -25,6 +25,7 @@ from damoos.units import format_us
 
 # A policy that is lost more often than this in an hour is not put back again.
 RENEWALS_AN_HOUR = 3
+NO_SWAP = "the machine has no swap, so anonymous memory cannot be paged out; only pages of files can"
 # What of a status is kept for those who ask.
 _REPORTED = (
     "pid", "nr_processes", "in_force", "paused", "for_s", "restarts", "rss_bytes", "damos", "effective_bytes", "rule",
@@ -92,6 +93,8 @@ class Kept:
         if (on := self.applied.get("on")) and on["kind"] == "pid":
             self.applied["on"] = {**on, "started": begun["started"]}
         self._about["pid"] = begun["pid"]
+        if begun.get("swap_bytes") == 0 and _reclaims(self.applied):
+            self._about["note"] = NO_SWAP
         self._journal.audit(self.name, f"put into force: {self._about['scheme']} on {self._about['on']}")
         self._publish({"in_force": begun["pid"] > 0})
 
@@ -245,6 +248,13 @@ class Kept:
     def _publish(self, status: Mapping[str, Any]) -> None:
         adapting = {"adapting": self._adaptation.doing} if self._adaptation else {}
         self._journal.tell(self.name, {**self._about, **status, **adapting, "watched": self._guard.values})
+
+
+def _reclaims(applied: Mapping[str, Any]) -> bool:
+    """Whether a policy gives memory back that is in use."""
+    context = applied["context"] and context_from_json(applied["context"])
+    pages_out = context and any(scheme.action == "pageout" for scheme in context.schemes)
+    return bool(pages_out or applied.get("controller") or applied.get("memory_limits"))
 
 
 def _net_bytes(status: Mapping[str, Any]) -> int | None:

@@ -70,7 +70,7 @@ class Machine:
         self.calls.append((call, args))
         if error := self.refuses.get(call):
             raise error
-        return {"pid": 7, "started": 4711, "accepted": {}} if call == "apply" else None
+        return {"pid": 7, "started": 4711, "accepted": {}, "swap_bytes": 0} if call == "apply" else None
 
     def look(self, seconds_a_look: float = 2.0) -> list[bool | str]:
         """All statuses; what each look said."""
@@ -240,3 +240,9 @@ def test_what_a_guard_pauses_comes_back_more_careful(tmp_path: Path) -> None:
     machine.statuses += under_load(*[0.0] * 4, begin_s=20.0, paused=True)
     machine.look()
     assert machine.names == ["pause", "commit", "resume"]
+
+
+def test_a_machine_without_swap_is_told_of(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, adapts=True)
+    assert machine.state["note"] == kept.NO_SWAP
+    assert "note" not in Machine(tmp_path / "no scheme").state
