@@ -236,13 +236,15 @@ def fresh_guest(guest_image: None) -> Iterator[GuestSession]:
     session.close()
 
 
-def host_file(folder: Path, name: str, guest: GuestSession) -> Path:
+def host_file(
+    folder: Path, name: str, guest: GuestSession, swap: str = 'kind = "zram"\nsize = "128M"\nalgorithm = "lz4"'
+) -> Path:
     """A machine file that has a guest as any other host, with a swap device of its own."""
     file = folder / f"{name}.toml"
     file.write_text(
         f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
         f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
-        '[swap]\nkind = "zram"\nsize = "128M"\nalgorithm = "lz4"\n'
+        f"[swap]\n{swap}\n"
     )
     return file
 

@@ -38,7 +38,7 @@ class Kept:
 
     Each window of its guard goes into the journal: ``at_s`` (its end, of this machine's clock), ``paused``,
     ``net_bytes`` (memory of the processes and what their pages take in zram and zswap, at its end; None where the
-    kernel does not tell), ``watched`` (values by name).
+    kernel does not tell), ``rss_bytes``, ``watched`` (values by name).
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class Kept:
         if self._guard.nr_windows > before:
             window = {
                 "at_s": time.time(), "paused": status["paused"], "net_bytes": _net_bytes(status),
-                "watched": self._guard.values, **({"min_age_us": self._age_us} if self._adaptation else {}),
+                "rss_bytes": status["rss_bytes"], "watched": self._guard.values, **({"min_age_us": self._age_us} if self._adaptation else {}),
             }  # fmt: skip
             self._journal.add_window(self.name, window)
             if decision.action is Action.NONE and not status["paused"]:
