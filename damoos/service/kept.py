@@ -195,7 +195,8 @@ class Kept:
         if self._guard.nr_windows > before:
             window = {
                 "at_s": time.time(), "paused": status["paused"], "net_bytes": _net_bytes(status),
-                "rss_bytes": status["rss_bytes"], "watched": self._guard.values, **({"min_age_us": self._age_us} if self._adaptation else {}),
+                "rss_bytes": status["rss_bytes"], "watched": self._guard.values,
+                **({"min_age_us": self._age_us} if self._adaptation else {}),
             }  # fmt: skip
             self._journal.add_window(self.name, window)
             if decision.action is Action.NONE and not status["paused"]:

@@ -41,7 +41,7 @@ MIB = 1 << 20
 
 def begun(swap: str, folder: Path) -> tuple[GuestSession, Path]:
     """A guest whose serverless host runs in a group of its own, and the file by which it is reached."""
-    guest = catalog.machine(f"guest-{swap}", "damoos").open()
+    guest = catalog.machine("guest", "damoos").open()
     assert isinstance(guest, GuestSession)
     program = guest.copy(TOP / "workloads/serverless/functions.py")
     guest.agent.close()
