@@ -15,6 +15,7 @@ import pytest
 from damoos import api
 from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
+from damoos.machines.guest.qemu import BOOT_S, READY, QemuProcess
 from damoos.testing.fake import FakeMachine
 from damoos.workloads.tools import tool
 from tests.conftest import DAMOOS, damoos, host_file, shell, until
@@ -32,10 +33,35 @@ LIMITS = ["--guard", "memory_pressure<=1%", "--tolerance", "50%"]
 GOOD, BROKEN = "4K max  min min  MIN_AGE max  pageout", "4K max  min max  MIN_AGE max  pageout"
 
 
+def serve(guest: GuestSession) -> None:
+    """Start redis in a group of its own, with all of its values, and its load."""
+    shell(guest, f"mkdir -p {GROUP} && echo +memory > /sys/fs/cgroup/cgroup.subtree_control")
+    shell(guest, "echo +memory > /sys/fs/cgroup/servers/cgroup.subtree_control")
+    server = "redis-server --port 0 --unixsocket /run/redis.sock --save '' --appendonly no"
+    shell(guest, f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec {server}' > /dev/null 2>&1 &")
+    shell(guest, "until redis-cli -s /run/redis.sock ping; do sleep 0.2; done > /dev/null 2>&1")
+    shell(guest, f"/srv/kvload -P redis -s /run/redis.sock -f {INPUT}")
+    ask = f"/srv/kvload -P redis -s /run/redis.sock -R {REQUESTS_PER_S} {INPUT} -n 1000000000"
+    shell(guest, f"setsid {ask} > /dev/null 2>&1 < /dev/null &")
+
+
+def reboot(guest: GuestSession) -> None:
+    """Boot a guest again, and start what a service manager would start."""
+    shell(guest, "sync; setsid sh -c 'sleep 0.5; busybox reboot -f' > /dev/null 2>&1 < /dev/null &")
+    guest.qemu.wait_for(READY, BOOT_S)
+    guest.connection.close()
+    serve(guest)
+
+
 @pytest.fixture(scope="module")
 def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, GuestSession]]:
     """Four guests by their machine files, reached as any host is; each has a redis in a group of its own."""
     folder = tmp_path_factory.mktemp("hosts")
+    start = QemuProcess._started
+    patch = pytest.MonkeyPatch()
+    patch.setattr(
+        QemuProcess, "_started", lambda self, argv: start(self, [word for word in argv if word != "-no-reboot"])
+    )
     opened: dict[str, GuestSession] = {}
     try:
         for name in HOSTS:
@@ -45,18 +71,13 @@ def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             assert isinstance(guest, GuestSession)
             opened[str(folder / f"{name}.toml")] = guest
             load = guest.copy(tool("kvload", guest.facts.get("arch", "")))
+            shell(guest, f"cp {load} /srv/kvload")
             guest.agent.close()
-            shell(guest, f"mkdir -p {GROUP} && echo +memory > /sys/fs/cgroup/cgroup.subtree_control")
-            shell(guest, "echo +memory > /sys/fs/cgroup/servers/cgroup.subtree_control")
-            server = "redis-server --port 0 --unixsocket /run/redis.sock --save '' --appendonly no"
-            shell(guest, f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec {server}' > /dev/null 2>&1 &")
-            shell(guest, "until redis-cli -s /run/redis.sock ping; do sleep 0.2; done > /dev/null 2>&1")
-            shell(guest, f"{load} -P redis -s /run/redis.sock -f {INPUT}")
-            ask = f"{load} -P redis -s /run/redis.sock -R {REQUESTS_PER_S} {INPUT} -n 1000000000"
-            shell(guest, f"setsid {ask} > /dev/null 2>&1 < /dev/null &")
+            serve(guest)
             host_file(folder, name, guest)
         yield opened
     finally:
+        patch.undo()
         for guest in opened.values():
             guest.close()
 
@@ -145,6 +166,27 @@ def test_a_driver_that_is_killed_anywhere_leaves_each_host_in_one_state(
 def _is_as_wanted(guest: GuestSession, has_policy: bool) -> bool:
     """Whole: the scheme is in force as it is, or there is no kdamond."""
     return shell(guest, f"cat {KDAMONDS}/nr_kdamonds; {ACTION}").split() == (["1", "pageout"] if has_policy else ["0"])
+
+
+def test_a_host_that_is_rebooted_in_the_middle_gets_back_what_it_had(
+    hosts: dict[str, GuestSession], rollout: Callable[..., list[str]]
+) -> None:
+    words = rollout(GOOD, "2s:3s")
+    driver = subprocess.Popen([str(DAMOOS), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: "the policy goes on" in audit(words), lambda: audit(words))
+        (first,) = told(words)["machines"]
+        until(lambda: shell(hosts[first], ACTION) == "pageout")
+        reboot(hosts[first])
+        until(lambda: shell(hosts[first], ACTION) == "pageout", lambda: audit(words))
+        driver.wait(3000)
+    finally:
+        driver.kill()
+        driver.wait()
+    print(audit(words))
+    assert driver.returncode == 0
+    assert len(told(words)["machines"]) == 4
+    assert {shell(guest, ACTION) for guest in hosts.values()} == {"pageout"}
 
 
 def test_an_admin_s_change_makes_it_stand_down(
