@@ -24,6 +24,9 @@ from damoos.api.plots import plot_regions as plot_regions
 from damoos.api.plots import plot_study as plot_study
 from damoos.api.plots import plot_sweep as plot_sweep
 from damoos.api.plots import plot_wss as plot_wss
+from damoos.api.service import apply as apply
+from damoos.api.service import load_rollout as load_rollout
+from damoos.api.service import rollout as rollout
 from damoos.damon.scheme import Scheme as Scheme
 from damoos.model.space import Space as Space
 from damoos.study.progress import Progress as Progress

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from damoos.api import service as api
 from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestSession, kernels
 from damoos.service.keeper import listed
@@ -218,7 +219,9 @@ def test_a_scheme_is_kept_on_running_processes_under_a_guard(guest: GuestSession
     assert "there is no process 999999" in absent.stderr
 
     for signum in (signal.SIGKILL, signal.SIGTERM):
-        assert damoos("apply", study, *on, *words, "--on-exit", "keep").returncode == 0
+        api.apply(
+            study, on=f"pid:{pid}", name="sleeper", arm="manual", machine=str(host), on_exit="keep", results=results
+        )
         assert_stays_without_its_keeper(guest, pid, results, signum)
 
 

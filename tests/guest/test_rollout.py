@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from damoos import api
+from damoos.api.service import load_rollout
 from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
 from damoos.testing.fake import FakeMachine
@@ -89,6 +90,10 @@ def test_a_rollout_survives_its_driver_and_is_undone(
         assert {one["metric"]: one["standing"] for one in of_step} == {"saving": "shown", "memory_pressure": "shown"}
         assert of_step[0]["lower"] > 0
     assert {shell(guest, IN_FORCE) for guest in hosts.values()} == {"1"}
+
+    found = load_rollout("rollout-1", results=results)
+    assert found.hosts_df["saving"].gt(0).all()
+    assert set(hosts) < set(found.plot().table["series"])
 
     stopped = damoos("stop", "rollout-1", "--results", results, timeout=600)
     assert stopped.returncode == 0, stopped.stderr

@@ -71,7 +71,7 @@ def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
             assert isinstance(guest, GuestSession)
             opened[str(folder / f"{name}.toml")] = guest
             load = guest.copy(tool("kvload", guest.facts.get("arch", "")))
-            shell(guest, f"cp {load} /srv/kvload")
+            shell(guest, f"mkdir -p /srv && cp {load} /srv/kvload")
             guest.agent.close()
             serve(guest)
             host_file(folder, name, guest)

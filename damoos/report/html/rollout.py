@@ -38,9 +38,17 @@ def write(rollout: Rollout, path: Path, prices: Prices | None = None) -> list[Pa
         What a GiB is worth for an hour; without one nothing is said of money saved.
     """
     found = hosts(rollout)
-    drawn = [host for host in found if host.times and host.before_bytes][:MOST_LINES]
-    figures = [Figure("memory", "Memory of the hosts", _LINES, _chart(rollout, drawn))] if drawn else []
+    figures = [Figure("memory", "Memory of the hosts", _LINES, _chart(rollout, found))] if _drawn(found) else []
     return document.write(path, "rollout", figures, **_context(rollout, found, prices))
+
+
+def chart(rollout: Rollout) -> Chart:
+    """Net memory of each host over time, as a share of what it had before."""
+    return _chart(rollout, hosts(rollout))
+
+
+def _drawn(found: Sequence[Host]) -> list[Host]:
+    return [host for host in found if host.times and host.before_bytes][:MOST_LINES]
 
 
 def _context(rollout: Rollout, found: Sequence[Host], prices: Prices | None) -> dict[str, Any]:
@@ -123,8 +131,9 @@ def _provenance(rollout: Rollout) -> dict[str, str]:
     }
 
 
-def _chart(rollout: Rollout, drawn: Sequence[Host]) -> Chart:
-    begun_s = min(at_s for host in drawn for at_s, _ in host.times)
+def _chart(rollout: Rollout, found: Sequence[Host]) -> Chart:
+    drawn = _drawn(found)
+    begun_s = min((at_s for host in drawn for at_s, _ in host.times), default=0.0)
     layers: list[Any] = [Level("before", 1.0)]
     for host in drawn:
         assert host.before_bytes

@@ -39,6 +39,15 @@ BARE = {
         "config",
         "variant",
         "nr_runs",
+        "paused",
+        "memory_pressure",
+        "step",
+        "metric",
+        "standing",
+        "mean",
+        "lower",
+        "upper",
+        "bound",
     ),
 }
 
