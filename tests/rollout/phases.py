@@ -191,6 +191,7 @@ def hour(folder: Path, hosts: Sequence[Host], phase_s: int = PHASE_S) -> list[Se
     return [served(folder / "hour", host) for host in hosts]
 
 
+@pytest.mark.timeout(0)
 def test_a_scheme_that_adapts_keeps_up_with_one_who_knows_the_phases(tmp_path: Path, hosts: list[Host]) -> None:
     adapted, frozen = hour(tmp_path, hosts)
     print(adapted.audit, frozen.audit, sep="\n")
