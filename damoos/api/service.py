@@ -150,7 +150,8 @@ class RolledOut:
         """What each step has shown, a row per step and metric.
 
         ``step`` (from 1), ``metric``, ``standing`` (shown, unclear, broken), ``mean``, ``lower``, ``upper`` (what the
-        policy adds to the metric, and bounds that hold at all looks; of ``saving`` a share of the memory), ``bound``.
+        policy adds to the metric, and bounds that hold at all looks; of ``saving`` a share of the memory), ``bound``,
+        ``nr_windows``.
         """
         import pandas as pd
 

@@ -48,6 +48,7 @@ BARE = {
         "lower",
         "upper",
         "bound",
+        "nr_windows",
     ),
 }
 
