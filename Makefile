@@ -20,10 +20,10 @@ APT_TEST := $(APT_KERNEL) postgresql file chromium chromium-driver groff-base
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
-# How many processes comes behind it: one for a CPU, or two for tests whose guests wait for most of their time. Each is a
-# Python of its own, so there are no more than four. Tests that share a guest stay in one (tests/conftest.py).
-PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --maxprocesses 4 --numprocesses
-TWO_FOR_A_CPU := $(shell echo $$((2 * $$(nproc))))
+# How many processes comes behind it: one for a CPU, or three for tests whose guests wait for most of their time. Each is
+# a Python of its own, so there are no more than six. Tests that share a guest stay in one (tests/conftest.py).
+PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --maxprocesses 6 --numprocesses
+THREE_FOR_A_CPU := $(shell echo $$((3 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
@@ -46,7 +46,7 @@ test: ## lint, types, and all tests, those on four real kernels included
 	$(call phase,kernels; beside them the set-up of a bare Debian 12)
 	@$(MAKE) --no-print-directory --jobs 2 kernels bare-setup
 	$(call phase,tests)
-	$(PYTEST) $(TWO_FOR_A_CPU) -m "not kernel_test"
+	$(PYTEST) $(THREE_FOR_A_CPU) -m "not kernel_test"
 	$(call phase,done)
 
 # It wants root; all of make tune on a bare Debian is make test-bare.
@@ -121,7 +121,7 @@ types: setup ## mypy --strict
 	$(BIN)/mypy
 
 guest: setup image ## only the tests on a real kernel
-	$(PYTEST) $(TWO_FOR_A_CPU) tests/guest
+	$(PYTEST) $(THREE_FOR_A_CPU) tests/guest
 
 notebooks: setup image ## run the notebooks on real guests and render their pages into docs/notebooks
 	$(BIN)/python notebooks/render.py
