@@ -16,8 +16,8 @@ SEARCHERS = ("anneal", "auto", "bayes", "daos", "grid", "random")
 SCORERS = ("cost", "daos", "psi", "sla", "weighted")
 POLICIES = (
     "all-fast", "all-slow", "autonuma", "dama", "damon-lru-sort", "damon-reclaim", "damon-tiers", "damos-psi", "gswap",
-    "interleave", "kloc-files", "memory-high", "mglru", "naive", "oomd", "senpai", "senpai-high", "swappiness", "thp",
-    "tpp", "zswap-shrinker",
+    "interleave", "kloc-files", "memory-high", "mglru", "naive", "oomd", "senpai", "senpai-high", "senpai-tiers",
+    "swappiness", "thp", "tpp", "zswap-shrinker",
 )  # fmt: skip
 
 

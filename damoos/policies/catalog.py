@@ -26,6 +26,7 @@ from damoos.policies.tiers.damon_tiers import DamonTiersPolicy
 from damoos.policies.tiers.interleave import InterleavePolicy
 from damoos.policies.tiers.kloc_files import KlocFilesPolicy
 from damoos.policies.tiers.naive import NaivePolicy
+from damoos.policies.tiers.senpai_tiers import SenpaiTiersPolicy
 from damoos.policies.tiers.tpp import TppPolicy
 from damoos.policies.zswap_shrinker import ZswapShrinkerPolicy
 
@@ -35,7 +36,7 @@ RULES: dict[str, type[RulePolicy]] = {
         SenpaiPolicy, SenpaiHighPolicy, OomdPolicy, GswapPolicy, DamonReclaimPolicy, DamaPolicy, DamosPsiPolicy,
         DamonLruSortPolicy, MglruPolicy, ZswapShrinkerPolicy, SwappinessPolicy, MemoryHighPolicy, ThpModePolicy,
         AllFastPolicy, AllSlowPolicy, NaivePolicy, InterleavePolicy, AutonumaPolicy, TppPolicy, DamonTiersPolicy,
-        KlocFilesPolicy,
+        KlocFilesPolicy, SenpaiTiersPolicy,
     )
 }  # fmt: skip
 

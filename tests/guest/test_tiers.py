@@ -142,6 +142,19 @@ def test_damos_moves_cold_memory_to_the_slow_node(session: GuestSession) -> None
     assert state(session) == before
 
 
+def test_senpai_of_tiers_demotes_what_is_cold(session: GuestSession) -> None:
+    """Nothing is swapped out, and what is charged stays; fast memory is what it takes."""
+    before = state(session)
+    words = "senpai-tiers:interval=500ms:ratio=10%:most=10%:pressure=10%:io_pressure=10%"
+    argv = workload("synthetic/idle", NO_PROGRAMS).argv(session.copy, arch=session.facts["arch"])
+    raw = session.agent.call("run", argv=[*argv[:-1], "-n", "3", argv[-1]], **RUN, **spec(words))
+    assert raw["counters"]["pgdemote_proactive"] > 2048
+    assert raw["counters"]["pswpout"] == 0
+    rows = [dict(zip(raw["controller"]["columns"], row, strict=True)) for row in raw["controller"]["decisions"]]
+    assert rows[-1]["fast_bytes"] < max(row["fast_bytes"] for row in rows) - 8 * MIB
+    assert state(session) == before
+
+
 def test_a_filter_by_node_is_one_of_its_addresses(session: GuestSession) -> None:
     text = "attrs operations=paddr\nmin max  min max  min max  stat  filters[0].type=addr  filters[0].nid=1"
     asked: dict[str, Any] = {"context": context_to_json(Context.parse(text))}

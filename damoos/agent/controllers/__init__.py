@@ -13,11 +13,13 @@ from damoos.agent.controllers.mglru import Mglru
 from damoos.agent.controllers.oomd import Oomd
 from damoos.agent.controllers.senpai import Senpai
 from damoos.agent.controllers.senpai_high import SenpaiHigh
+from damoos.agent.controllers.senpai_tiers import SenpaiTiers
 from damoos.errors import UnsupportedError, nearest
 
 CONTROLLERS: dict[str, type[Controller]] = {
     "senpai": Senpai,
     "senpai-high": SenpaiHigh,
+    "senpai-tiers": SenpaiTiers,
     "oomd": Oomd,
     "gswap": Gswap,
     "dama": Dama,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from damoos.agent.controllers import controller
+from damoos.agent.controllers import controller, senpai_tiers
 from damoos.agent.controllers.senpai import Senpai
 from damoos.agent.undo import UndoLog
 from damoos.errors import ConfigError, UnsupportedError
@@ -195,3 +195,26 @@ def test_senpai_high_sets_no_limit_below_what_the_group_is_to_keep(group: Group)
     for second in range(101, 110):
         rule.step(second)
     assert int((group.path / "memory.high").read_text()) == CURRENT - (1 << 20)
+
+
+def test_senpai_of_tiers_goes_by_fast_memory(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """150 of 200 MiB are on node 0; what it demotes is charged as before, and not asked for again."""
+    monkeypatch.setattr(senpai_tiers, "nodes_of", lambda which: [0])
+    stat = group.path / "memory.numa_stat"
+    stat.write_text(f"anon N0={100 << 20} N1={50 << 20}\nfile N0={50 << 20} N1=0\nunevictable N0=0 N1=0\n")
+    rule = senpai(group, "senpai-tiers:ratio=1%")
+    rule.step(106)
+    assert group.asked() == (150 << 20) // 100
+    stat.write_text(f"anon N0=0 N1={150 << 20}\nfile N0=0 N1={50 << 20}\n")
+    rule.step(112)
+    assert group.asked() == 0
+    assert [row[1] for row in rule.told()["decisions"]] == [150 << 20, 0]
+
+
+def test_senpai_of_tiers_needs_a_node_to_each_page(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(senpai_tiers, "nodes_of", lambda which: [0])
+    with pytest.raises(UnsupportedError, match=r"senpai-tiers needs memory\.numa_stat of the cgroup"):
+        senpai(group, "senpai-tiers")
+    (group.path / "memory.numa_stat").write_text("anon N0=1\nfile N0=1\n")
+    with pytest.raises(UnsupportedError, match="nothing tells"):
+        senpai(group, "senpai-tiers")
