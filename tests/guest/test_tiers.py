@@ -146,8 +146,8 @@ def test_senpai_of_tiers_demotes_what_is_cold(session: GuestSession) -> None:
     """Nothing is swapped out, and what is charged stays; fast memory is what it takes."""
     before = state(session)
     words = "senpai-tiers:interval=500ms:ratio=10%:most=10%:pressure=10%:io_pressure=10%"
-    argv = workload("synthetic/idle", NO_PROGRAMS).argv(session.copy, arch=session.facts["arch"])
-    raw = session.agent.call("run", argv=[*argv[:-1], "-n", "3", argv[-1]], **RUN, **spec(words))
+    program = "import time; held = bytearray(b'x') * (40 << 20); time.sleep(8)"
+    raw = session.agent.call("run", argv=["python3", "-c", program], **RUN, **spec(words))
     assert raw["counters"]["pgdemote_proactive"] > 2048
     assert raw["counters"]["pswpout"] == 0
     rows = [dict(zip(raw["controller"]["columns"], row, strict=True)) for row in raw["controller"]["decisions"]]
