@@ -31,9 +31,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_REGIONS = 64, MAX_PHASES = 4096, MAX_PATTERNS = 64, NAME_LEN = 64, SLOTS = 1 << 12 };
-/* Of a paced run. Below DAMON's usual sampling interval of 5 ms, so that memory in steady use is seen in each sample. */
-enum { BURST_MS = 4 };
+enum { MAX_REGIONS = 64, MAX_PATTERNS = 64, NAME_LEN = 64, SLOTS = 1 << 12 };
+/* Of a paced run. Below DAMON's usual sampling interval of 5 ms, so that memory in steady use is seen in each sample; an
+ * emulated machine with a longer interval is spared many wake-ups by -b. */
+static unsigned long burst_ms = 4;
 /* What compressed swap compresses at a time, on every architecture or a part of it. */
 enum { BLOCK = 4096 };
 enum mode { RO, WO, RW };
@@ -64,7 +65,7 @@ struct phase {
 };
 
 static struct region regions[MAX_REGIONS];
-static struct phase phases[MAX_PHASES];
+static struct phase *phases;
 static int nr_regions, nr_phases, line_no;
 static size_t noise_bytes; /* of each block, the others are zero; 0 if blocks are as the accesses leave them */
 static const char *path;
@@ -207,8 +208,10 @@ static void parse_phase_line(int nth, char *line)
 	struct phase *phase;
 
 	if (nth == 0) {
-		if (nr_phases == MAX_PHASES)
-			die("more than %d phases", MAX_PHASES);
+		phases = realloc(phases, (nr_phases + 1) * sizeof(*phases));
+		if (!phases)
+			die("no memory for %d phases", nr_phases + 1);
+		memset(&phases[nr_phases], 0, sizeof(*phases));
 		snprintf(phases[nr_phases++].name, NAME_LEN, "%s", line);
 		return;
 	}
@@ -343,7 +346,7 @@ static void wait_until(double when)
 static void run_phase(struct phase *phase, unsigned long rate, int paced)
 {
 	unsigned char slots[SLOTS];
-	uint64_t ops = phase->time_ms * rate, burst = paced ? BURST_MS * rate : ops;
+	uint64_t ops = phase->time_ms * rate, burst = paced ? burst_ms * rate : ops;
 	double start = now();
 
 	if (!phase->ops)
@@ -385,8 +388,9 @@ static void print_report(double seconds)
 static void usage(FILE *out)
 {
 	fprintf(out,
-		"usage: mempat [-p] [-c FACTOR] [-r RATE] [-n REPEATS] [-o ONCE] [-s SEED] FILE\n"
+		"usage: mempat [-p] [-b MS] [-c FACTOR] [-r RATE] [-n REPEATS] [-o ONCE] [-s SEED] FILE\n"
 		"  -p          wait where the accesses are ahead of the phase's time\n"
+		"  -b MS       of accesses between two waits (default 4)\n"
 		"  -c FACTOR   by which compressors make the memory smaller (1 or more; default: as the accesses leave it)\n"
 		"  -r RATE     accesses that stand for one millisecond of a phase (default 1000)\n"
 		"  -n REPEATS  how often the phases are gone through (default 1)\n"
@@ -401,9 +405,10 @@ int main(int argc, char **argv)
 	int option, paced = 0;
 
 	random_state = 1;
-	while ((option = getopt(argc, argv, "pc:r:n:o:s:h")) != -1) {
+	while ((option = getopt(argc, argv, "pb:c:r:n:o:s:h")) != -1) {
 		switch (option) {
 		case 'p': paced = 1; break;
+		case 'b': burst_ms = parse_number(optarg, "-b"); break;
 		case 'c': noise_bytes = parse_noise(optarg); break;
 		case 'r': rate = parse_number(optarg, "-r"); break;
 		case 'n': repeats = parse_number(optarg, "-n"); break;
@@ -417,6 +422,8 @@ int main(int argc, char **argv)
 		usage(stderr);
 		return 2;
 	}
+	if (!burst_ms)
+		die("-b: the milliseconds are a number above 0");
 	if (!random_state)
 		die("-s: the seed is a number above 0");
 	path = argv[optind];
