@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.damon.scheme import Context
@@ -246,3 +249,32 @@ def test_a_machine_without_swap_is_told_of(tmp_path: Path) -> None:
     machine = Machine(tmp_path, adapts=True)
     assert machine.state["note"] == kept.NO_SWAP
     assert "note" not in Machine(tmp_path / "no scheme").state
+
+
+@settings(max_examples=60)
+@given(st.lists(st.sampled_from(["calm", "more", "beyond", "far", "restart", "lost", "ended"]), max_size=120))
+def test_what_is_in_force_is_what_adaptation_says_whatever_happens(events: list[str]) -> None:
+    """And the journal has the age that is kept, so that the next keeper never begins with a trial."""
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(Path(folder), adapts=True)
+        waited_us, restarts = 0.0, 0
+        for nth, event in enumerate(events):
+            waited_us += {"more": 50_000.0, "beyond": 150_000.0, "far": 400_000.0}.get(event, 1000.0)
+            restarts += event == "restart"
+            memory = 50 if event == "more" else 100
+            status: dict[str, Any] = {
+                **ON, "paused": "pause" in machine.names[-2:] and "resume" not in machine.names[-1:],
+                "restarts": restarts, "damos": [{"sz_tried_bytes": nth}], "in_force": event != "ended",
+                "reading": reading(10.0 * nth, waited_us) | {"memory_bytes": memory << 20},
+            }  # fmt: skip
+            machine.statuses.append(NEW_AGENT if event == "lost" else status)
+            if machine.look(seconds_a_look=1800.0) == [False]:
+                break
+            adaptation = machine.kept._adaptation
+            assert adaptation
+            in_force = context_from_json(machine.kept.applied["context"]).schemes[0].pattern.min_age_us
+            assert in_force == adaptation.age_now_us
+            told = [args["context"] for name, args in machine.calls if name in ("commit", "apply")]
+            assert not told or told[-1] == machine.kept.applied["context"]
+            kept_us = context_from_json(machine.journal.wanted()["redis"]["policy"]["context"])
+            assert kept_us.schemes[0].pattern.min_age_us == adaptation.age_us
