@@ -10,7 +10,7 @@ from damoos.rollouts.driver import Part, Trouble
 from damoos.rollouts.effect import Track
 from damoos.rollouts.plan import Plan
 from damoos.service import keeper
-from damoos.service.journal import Journal
+from damoos.service.journal import Journal, Windows
 from damoos.service.specification import watched_only
 from damoos.store.studies import slug
 
@@ -32,6 +32,7 @@ class KeptFleet:
         self._plan = plan
         results = Path(plan.spec["results"])
         self._journals = {machine: Journal.of(results, machine) for machine in plan.machines}
+        self._windows: dict[tuple[str, Part], Windows] = {}
 
     def want(self, machine: str, part: Part | None) -> None:
         """Have this on a machine, and nothing else of the rollout; what has ended by itself is not begun again."""
@@ -91,10 +92,14 @@ class KeptFleet:
 
     def track(self, machine: str, part: Part, begun_s: float, baking_s: float) -> Track:
         """Windows of a machine."""
-        journal = self._journals[machine]
-        watched = journal.windows(self._name(machine, Part.WATCHED))
-        own = watched if part is Part.WATCHED else journal.windows(self._name(machine, part))
+        watched = self._windows_of(machine, Part.WATCHED)
+        own = watched if part is Part.WATCHED else self._windows_of(machine, part)
         return Track(
             [one for one in watched if begun_s < one["at_s"] and (not baking_s or one["at_s"] <= baking_s)],
             [one for one in own if baking_s and one["at_s"] > baking_s],
         )
+
+    def _windows_of(self, machine: str, part: Part) -> list[dict[str, Any]]:
+        if (machine, part) not in self._windows:
+            self._windows[machine, part] = Windows(self._journals[machine], self._name(machine, part))
+        return self._windows[machine, part].read()

@@ -135,11 +135,7 @@ class Journal:
 
     def windows(self, name: str) -> list[dict[str, Any]]:
         """What was measured of one, the oldest first; see `damoos.service.kept.Kept`."""
-        lines: list[str] = []
-        for suffix in (".windows-before", ".windows"):
-            with contextlib.suppress(FileNotFoundError):
-                lines += (self.folder / f"{name}{suffix}").read_text().splitlines()
-        return [json.loads(line) for line in lines if line.endswith("}")]  # the last may be half written
+        return Windows(self, name).read()
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
         fill(self.folder / name, [json.dumps(value).encode()], mode=0o666)
@@ -178,3 +174,45 @@ class Journal:
         except (OSError, ValueError):
             return 0
         return pid if str(self.folder).encode() in words else 0
+
+
+class Windows:
+    """What was measured of one policy, for whoever looks again and again: only what is new is read.
+
+    Parameters
+    ----------
+    journal : Journal
+    name : str
+    """
+
+    def __init__(self, journal: Journal, name: str) -> None:
+        self._file = journal.folder / f"{name}.windows"
+        self._before = self._file.with_suffix(".windows-before")
+        self._inode = self._offset = 0
+        self._found: list[dict[str, Any]] = []
+
+    def read(self) -> list[dict[str, Any]]:
+        """All of them that there were at any look, the oldest first."""
+        with contextlib.suppress(FileNotFoundError), open(self._file, "rb") as file:
+            inode = os.fstat(file.fileno()).st_ino
+            if inode != self._inode:  # the first look, or another file has taken its place
+                self._read_before()
+                self._inode, self._offset = inode, 0
+            file.seek(self._offset)
+            self._add(file.read())
+        return self._found
+
+    def _read_before(self) -> None:
+        """What the former file has beyond the last look."""
+        with contextlib.suppress(FileNotFoundError), open(self._before, "rb") as file:
+            if self._inode not in (0, os.fstat(file.fileno()).st_ino):
+                return  # two files have gone since, which takes days
+            file.seek(self._offset)
+            self._add(file.read())
+
+    def _add(self, text: bytes) -> None:
+        whole = text[: text.rfind(b"\n") + 1]  # the last line may be half written
+        self._offset += len(whole)
+        for line in whole.splitlines():
+            with contextlib.suppress(ValueError):  # its writer was killed in the middle of one
+                self._found.append(json.loads(line))

@@ -10,7 +10,7 @@ import pytest
 from damoos.rollouts.driver import Part
 from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.service import keeper
-from damoos.service.journal import Journal
+from damoos.service.journal import Journal, Windows
 from damoos.testing.rollout_fleet import fake_plan, spec
 
 
@@ -100,3 +100,22 @@ def test_old_windows_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert kept == list(range(500 - len(kept), 500))
     assert 60 < len(kept) < 200
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_whoever_looks_again_sees_each_window_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the file has made room for a new one meanwhile, and when a line is half written."""
+    monkeypatch.setattr("damoos.service.journal.MOST_BYTES_OF_WINDOWS", 200)
+    journal = Journal.of(tmp_path, "m0")
+    looked, seen = Windows(journal, "redis"), []
+    for nth in range(40):
+        journal.add_window("redis", {"at_s": nth, "watched": {}})
+        if nth % 7 == 0:
+            seen.append([one["at_s"] for one in looked.read()])
+    assert seen[-1] == list(range(36))
+    with open(journal.folder / "redis.windows", "a") as file:
+        file.write('{"at_s": 40')
+    assert [one["at_s"] for one in looked.read()] == list(range(40))
+    with open(journal.folder / "redis.windows", "a") as file:
+        file.write(', "watched": {}}\n')
+    assert [one["at_s"] for one in looked.read()] == list(range(41))
+    assert [one["at_s"] for one in looked.read()] == list(range(41))
