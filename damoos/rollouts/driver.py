@@ -144,7 +144,9 @@ class Driver:
         progress.until_s = progress.begun_s + BEFORE_SHARE * plan.bake_s
         progress.findings.append([])
         cohort, control = plan.cohort(step), plan.control(step)
-        beside = f"beside {_some(control)}" if control else "beside none, compared with themselves before only"
+        beside = (
+            f"beside {_some(control)}" if control else "each to be compared with itself before, as no others are left"
+        )
         self._decide(f"step {step + 1} of {len(plan.steps)}: {_some(cohort)} watched, {beside}")
 
     def _go_on(self) -> None:
