@@ -16,7 +16,8 @@ from damoos.errors import MachineBusy, MachineError, UnsupportedError
 from damoos.machines.guest import GuestSession
 from damoos.policies.catalog import parse
 from damoos.service.journal import Journal
-from damoos.service.kept import Kept, guard_of
+from damoos.service.kept import Kept, adaptation_of, guard_of
+from damoos.workloads.catalog import reading
 from tests.conftest import MIB, hot_cold, prcl, shell, until
 
 KDAMOND = "/sys/kernel/mm/damon/admin/kdamonds/0"
@@ -183,6 +184,41 @@ def test_a_guard_takes_a_scheme_off_that_thrashes(guest: GuestSession, tmp_path:
         r"no longer in force: its guard has taken it off: memory_pressure is .*, again within an hour", ended
     )
     assert shell(guest, f"ls -d /proc/{pid} | wc -l") == "1"
+
+
+def test_a_scheme_that_adapts_backs_off_and_stays_in_force(guest: GuestSession, tmp_path: Path) -> None:
+    """Far beyond a limit it comes back more careful than it was; beyond it, by an online commit of the same kdamond."""
+    start_server(guest)
+    shell(guest, "echo 5 > /run/p99")
+    p99 = reading("p99_ms=file:/run/p99")
+    policy = {"context": prcl("1s"), "metrics": [[p99.name, p99.source, list(p99.argv), p99.key]]}
+    spec = {"arm": "tuned", "guards": ["p99_ms<=20"], "window_s": 2.0, "proven_us": 1_000_000, "policy": policy}
+    watched = guard_of({**spec, "metrics": policy["metrics"]})
+    journal, about = Journal(tmp_path), {"scheme": "prcl", "on": "/servers/redis"}
+    applied = {**policy, "on": ON_GROUP}
+    kept = Kept("redis", guest.agent.call, applied, about, watched, journal, adaptation_of(spec, watched))
+    kept.begin()
+
+    def in_force() -> list[str]:
+        scheme = f"{KDAMOND}/contexts/0/schemes/0"
+        return shell(guest, f"cat {scheme}/action {scheme}/access_pattern/age/min {KDAMOND}/pid").split()
+
+    def looked_until(*wanted: str) -> None:
+        until(lambda: kept.look() and tuple(in_force()[: len(wanted)]) == wanted, lambda: audit.read_text())
+
+    audit = tmp_path / "audit.log"
+    looked_until("pageout", "10")
+    kdamond = in_force()[2]
+    shell(guest, "echo 100 > /run/p99")
+    looked_until("stat")
+    shell(guest, "echo 5 > /run/p99")
+    looked_until("pageout", "20")
+    shell(guest, "echo 30 > /run/p99")
+    looked_until("pageout", "40")
+    assert in_force()[2] == kdamond
+    assert status(guest)["changed"] == []
+    print(audit.read_text())
+    assert re.findall(r"adapt: min_age (\d+)s", audit.read_text()) == ["2", "4"]
 
 
 def test_what_is_not_there_is_one_line(guest: GuestSession) -> None:
