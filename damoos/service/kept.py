@@ -168,14 +168,14 @@ class Kept:
             return
         if change.why:
             self._journal.audit(self.name, f"adapt: min_age {format_us(change.age_us)}: {change.why}")
-        if change.age_us == self._age_us:
-            return
-        self._age_us = change.age_us
         context = with_min_age(self.applied["context"], change.age_us)
-        self.applied["context"] = context
         self._about["scheme"] = "; ".join(map(str, context_from_json(context).schemes))
         if change.is_kept:
             self._journal.adapt(self.name, context, self._about["scheme"])
+        if change.age_us == self._age_us:
+            return
+        self._age_us = change.age_us
+        self.applied["context"] = context
         self._guard.forget()
         self._guard.restart()
         self._call("commit", service=self.name, context=context)

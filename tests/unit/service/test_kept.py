@@ -251,6 +251,23 @@ def test_a_machine_without_swap_is_told_of(tmp_path: Path) -> None:
     assert "note" not in Machine(tmp_path / "no scheme").state
 
 
+def test_a_lower_age_that_has_been_proven_is_what_the_next_keeper_begins_with(tmp_path: Path) -> None:
+    """The workload comes to use less memory; of that, the lower age saves more."""
+    machine = Machine(tmp_path, adapts=True)
+    adaptation = machine.kept._adaptation
+    assert adaptation
+    for nth in range(300):
+        memory_mib = 100 if nth < 20 else 50 if adaptation.age_now_us >= 4_000_000 else 40
+        look = reading(10.0 * nth, 0.0) | {"memory_bytes": memory_mib << 20}
+        machine.statuses.append({**ON, "damos": [{"sz_tried_bytes": nth}], "reading": look})
+        machine.look()
+        if "it saves more" in machine.audit:
+            break
+    assert "min_age 2s: it saves more, and keeps all limits: 40.0 MiB beside 50.0 MiB" in machine.audit
+    wanted = context_from_json(machine.journal.wanted()["redis"]["policy"]["context"])
+    assert wanted.schemes[0].pattern.min_age_us == adaptation.age_us == 2_000_000
+
+
 @settings(max_examples=60)
 @given(st.lists(st.sampled_from(["calm", "more", "beyond", "far", "restart", "lost", "ended"]), max_size=120))
 def test_what_is_in_force_is_what_adaptation_says_whatever_happens(events: list[str]) -> None:
