@@ -7,6 +7,7 @@ import random
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -168,21 +169,28 @@ def _is_as_wanted(guest: GuestSession, has_policy: bool) -> bool:
     return shell(guest, f"cat {KDAMONDS}/nr_kdamonds; {ACTION}").split() == (["1", "pageout"] if has_policy else ["0"])
 
 
-def test_a_host_that_is_rebooted_in_the_middle_gets_back_what_it_had(
-    hosts: dict[str, GuestSession], rollout: Callable[..., list[str]]
-) -> None:
-    words = rollout(GOOD, "2s:3s")
+@contextmanager
+def first_has_it(words: list[str], hosts: dict[str, GuestSession]) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """While a driver is at work whose first host has the policy: the driver, and that host."""
     driver = subprocess.Popen([str(DAMOOS), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until(lambda: "the policy goes on" in audit(words), lambda: audit(words))
         (first,) = told(words)["machines"]
         until(lambda: shell(hosts[first], ACTION) == "pageout")
-        reboot(hosts[first])
-        until(lambda: shell(hosts[first], ACTION) == "pageout", lambda: audit(words))
-        driver.wait(3000)
+        yield driver, first
     finally:
         driver.kill()
         driver.wait()
+
+
+def test_a_host_that_is_rebooted_in_the_middle_gets_back_what_it_had(
+    hosts: dict[str, GuestSession], rollout: Callable[..., list[str]]
+) -> None:
+    words = rollout(GOOD, "2s:3s")
+    with first_has_it(words, hosts) as (driver, first):
+        reboot(hosts[first])
+        until(lambda: shell(hosts[first], ACTION) == "pageout", lambda: audit(words))
+        driver.wait(3000)
     print(audit(words))
     assert driver.returncode == 0
     assert len(told(words)["machines"]) == 4
@@ -193,17 +201,10 @@ def test_an_admin_s_change_makes_it_stand_down(
     hosts: dict[str, GuestSession], rollout: Callable[..., list[str]]
 ) -> None:
     words = rollout(GOOD, "2s:3s")
-    driver = subprocess.Popen([str(DAMOOS), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        until(lambda: "the policy goes on" in audit(words), lambda: audit(words))
-        (first,) = told(words)["machines"]
-        until(lambda: shell(hosts[first], ACTION) == "pageout")
+    with first_has_it(words, hosts) as (driver, first):
         commit = f"echo stat > {KDAMONDS}/0/contexts/0/schemes/0/action && echo commit > {KDAMONDS}/0/state"
         shell(hosts[first], commit)
         until(lambda: driver.poll() is not None, lambda: audit(words))
-    finally:
-        driver.kill()
-        driver.wait()
     print(audit(words))
     assert driver.returncode == 1
     end = told(words)
