@@ -11,8 +11,10 @@ from statistics import fmean, stdev
 
 # Values that tell what it is like.
 LEARNED_VALUES = 12
-# In spreads of the values: what is too little to matter, and the sum beyond it that is a change. Normal noise whose
-# mean and spread are known passes it once in ten million values.
+# So few values may tell too little of their spread: this times as much is its 95 % bound, sqrt(11 / chi2(0.05, 11)).
+CAUTION = 1.55
+# In such spreads: what is too little to matter, and the sum beyond it that is a change. Of series of 500 values of
+# normal noise, 0.5 % pass it (simulated).
 SLACK, BEYOND = 1.0, 8.0
 # One value counts for no more than this, so that a change takes three values at least.
 MOST = 4.0
@@ -43,7 +45,8 @@ class Drift:
             self._learned.append(value)
             if len(self._learned) == LEARNED_VALUES:
                 self.mean = fmean(self._learned)
-                self._spread = max(stdev(self._learned), self._least_spread, self._least_share * abs(self.mean), 1e-12)
+                least = max(self._least_spread, self._least_share * abs(self.mean), 1e-12)
+                self._spread = max(CAUTION * stdev(self._learned), least)
             return False
         far = (value - self.mean) / self._spread
         self._above = max(0.0, self._above + min(far, MOST) - SLACK)

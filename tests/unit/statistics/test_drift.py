@@ -21,17 +21,17 @@ def test_a_shift_beyond_the_noise_is_seen_within_some_values(shift: float) -> No
         before = [noise.gauss(100, 1) for _ in range(60)]
         after = [noise.gauss(100 + shift, 1) for _ in range(20)]
         found.append(first_alarm(Drift(least_share=0.0), before + after))
-    assert min(found) >= 60
-    assert sorted(found)[25] <= 65
+    assert sum(nth < 60 for nth in found) <= 1
+    assert sorted(found)[25] <= 66
 
 
 def test_noise_alone_seldom_alarms() -> None:
-    """What is learned from twelve values is not exact, so it is more often than with a known mean."""
+    """Although twelve values tell little of it."""
     alarms = 0
     for seed in range(100):
         noise = random.Random(seed)
         alarms += first_alarm(Drift(least_share=0.0), [noise.gauss(0, 1) for _ in range(500)]) >= 0
-    assert alarms <= 5
+    assert alarms <= 2
 
 
 def test_what_is_too_little_to_matter_is_no_change() -> None:
