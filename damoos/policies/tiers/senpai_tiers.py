@@ -7,7 +7,11 @@ from damoos.policies.tiers.naive import BALANCING, DEMOTION
 
 
 class SenpaiTiersPolicy(SenpaiPolicy):
-    """The same rule, of what the group has in fast memory (memory.numa_stat); NUMA balancing promotes what is hot."""
+    """The same rule, of what the group has in fast memory (memory.numa_stat); NUMA balancing promotes what is hot.
+
+    A request to reclaim from a group goes to all of its nodes. Without swap there is nothing that the kernel could do to
+    anonymous memory that is slow already.
+    """
 
     name = "senpai-tiers"
     description = "senpai of fast memory: reclaim demotes a little each period, NUMA balancing (mode 2) promotes"
@@ -17,3 +21,7 @@ class SenpaiTiersPolicy(SenpaiPolicy):
     def settings(self) -> dict[str, str]:
         """Both directions."""
         return {BALANCING: "2", DEMOTION: "1"}
+
+    def limits(self) -> dict[str, float]:
+        """No swap for the group."""
+        return {"memory.swap.max": 0.0}
