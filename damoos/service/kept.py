@@ -169,7 +169,7 @@ class Kept:
         if change.why:
             self._journal.audit(self.name, f"adapt: min_age {format_us(change.age_us)}: {change.why}")
         context = with_min_age(self.applied["context"], change.age_us)
-        self._about["scheme"] = "; ".join(map(str, context_from_json(context).schemes))
+        self._about["scheme"] = str(context_from_json(context))
         if change.is_kept:
             self._journal.adapt(self.name, context, self._about["scheme"])
         if change.age_us == self._age_us:
