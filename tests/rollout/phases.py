@@ -1,8 +1,8 @@
 """A service that changes its working set for an hour, with and without `--adapt`: part of `make test-rollout`.
 
-Two guests run the same program at the same time: 4 MiB in steady use, 16 MiB that is never used again, and eight parts
-of 2 MiB that take turns to be used, each after one minute in the first twenty minutes, then after 8 s, then after half
-a minute. The limit is on the pages that are swapped in, 400 a second. Both begin with an age that is right for the
+Two guests run the same program at the same time: 4 MiB in steady use, 16 MiB that is never used again, and 16 parts of
+1 MiB that take turns to be used, each after one minute in the first twenty minutes, then after 12 s, then after half a
+minute. The limit is on the pages that are swapped in, 300 a second. Both begin with an age that is right for the
 first phase; one adapts. The best age for each phase is then measured alone, so that the hour can be compared with what
 somebody would have had who knew the phases.
 """
@@ -29,12 +29,12 @@ from damoos.workloads.tools import tool
 from tests.conftest import MIB, damoos, host_file, shell
 
 GROUP = "/sys/fs/cgroup/servers/phases"
-PERIODS_S, PHASE_S = (60, 8, 30), 1200
-PARTS, RATE = 8, 100
+PERIODS_S, PHASE_S = (60, 12, 30), 1200
+PARTS, RATE = 16, 100
 # An emulated CPU wakes up late, so the program and DAMON do so less often than they usually do.
 BURST_MS, SCHEME = 16, "attrs  sample=20ms  aggr=200ms\n4K max  min min  MIN_AGE max  pageout"
 AGE_S = 4
-METRIC, BOUND = "swap_ins_per_s", 400
+METRIC, BOUND = "swap_ins_per_s", 300
 WINDOW_S = 5
 # A run of one age in one phase; its first part is not counted.
 ORACLE_S, SETTLE_S = 240, 60
@@ -42,8 +42,8 @@ ORACLE_S, SETTLE_S = 240, 60
 
 def pattern(periods_s: Sequence[int], phase_s: int) -> str:
     """Phases of ``mempat``."""
-    regions = ["#regions", "hot, 4M", "cold, 16M", *(f"part{nth}, 2M" for nth in range(PARTS)), ""]
-    filled = [("hot", 4), ("cold", 16), *((f"part{nth}", 2) for nth in range(PARTS))]
+    regions = ["#regions", "hot, 4M", "cold, 16M", *(f"part{nth}, 1M" for nth in range(PARTS)), ""]
+    filled = [("hot", 4), ("cold", 16), *((f"part{nth}", 1) for nth in range(PARTS))]
     lines = ["fill", "2000", *(f"{name}, 0, 4096, {mib}, wo" for name, mib in filled), ""]
     for period_s in periods_s:
         for nth in range(phase_s * PARTS // period_s):
@@ -102,7 +102,7 @@ def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def study(results: Path, age_us: int) -> str:
     """A study whose best scheme has about this age, by a machine that is not there."""
     options: dict[str, Any] = {"trials": 3, "repeats": 2, "prior": "none", "seed": 1}
-    ages = f"min_age={age_us}us:{age_us + 100_000}us"
+    ages = f"min_age={age_us}us:{age_us + 200_000}us"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda s: (0.02, 0.4), noise=0.001))
         return api.tune(command="true", machine="fake", results=results, scheme=SCHEME, tune=[ages], **options).name
