@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from invoke.exceptions import UnexpectedExit
+from paramiko import SSHException
 
 from damoos import api
 from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
-from damoos.machines.guest.qemu import BOOT_S, READY, QemuProcess
+from damoos.machines.guest.qemu import QemuProcess
 from damoos.testing.fake import FakeMachine
 from damoos.workloads.tools import tool
 from tests.conftest import DAMOOS, damoos, host_file, shell, until
@@ -24,6 +26,7 @@ from tests.conftest import DAMOOS, damoos, host_file, shell, until
 GROUP = "/sys/fs/cgroup/servers/redis"
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 ACTION = f"cat {KDAMONDS}/0/contexts/0/schemes/0/action 2>/dev/null || true"
+BOOT = "cat /proc/sys/kernel/random/boot_id"
 HOSTS = tuple(f"web{nth}" for nth in range(1, 5))
 # 40 MiB of values, nine tenths of which are never asked for.
 INPUT = "-r 40000 -h 4000"
@@ -48,9 +51,17 @@ def serve(guest: GuestSession) -> None:
 
 def reboot(guest: GuestSession) -> None:
     """Boot a guest again, and start what a service manager would start."""
+    former = shell(guest, BOOT)
     shell(guest, "sync; setsid sh -c 'sleep 0.5; busybox reboot -f' > /dev/null 2>&1 < /dev/null &")
-    guest.qemu.wait_for(READY, BOOT_S)
-    guest.connection.close()
+
+    def has_booted() -> bool:
+        guest.connection.close()
+        try:
+            return shell(guest, BOOT) != former
+        except (OSError, EOFError, SSHException, UnexpectedExit):
+            return False
+
+    until(has_booted)
     serve(guest)
 
 
