@@ -27,7 +27,7 @@ THREE_FOR_A_CPU := $(shell echo $$((3 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
-	bench-published bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup test-kvm test-arm64 test-big \
+	bench-published bench-serverless bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup test-kvm test-arm64 test-big \
 	test-rollout
 .DEFAULT_GOAL := help
 
@@ -144,6 +144,9 @@ bench-published: setup build image kernel ## figures of the TMO, DAOS and KLOCs 
 	PYTHONPATH=docs $(BIN)/python tests/bench/published.py results/bench-published $(FIGURES)
 
 PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
+bench-serverless: setup build image kernel ## an hour of a serverless host in service, with swap in zram and in a file (two hours)
+	PYTHONPATH=.:docs $(BIN)/python tests/bench/serverless.py results/bench-serverless
+
 bench-league: setup build image kernel ## ten policies on real programs and models, on two kernels; goes on where it stopped (five hours)
 	PYTHONPATH=docs $(BIN)/python tests/bench/league.py results/bench-league
 
