@@ -143,10 +143,10 @@ bench-real: setup build image ## real programs, those of installed suites too: t
 bench-published: setup build image kernel ## figures of the TMO, DAOS and KLOCs papers, measured again; goes on where it stopped (four hours)
 	PYTHONPATH=docs $(BIN)/python tests/bench/published.py results/bench-published $(FIGURES)
 
-PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
 bench-serverless: setup build image kernel ## an hour of a serverless host in service, with swap in zram and in a file (two hours)
 	PYTHONPATH=.:docs $(BIN)/python tests/bench/serverless.py results/bench-serverless
 
+PRIOR = parsec3/raytrace parsec3/freqmine parsec3/swaptions splash2x/radiosity splash2x/water_spatial stress-ng/vm
 bench-league: setup build image kernel ## ten policies on real programs and models, on two kernels; goes on where it stopped (five hours)
 	PYTHONPATH=docs $(BIN)/python tests/bench/league.py results/bench-league
 
