@@ -280,7 +280,7 @@ class Agent:
     def bye(self) -> list[str]:
         """Undo everything; the last call."""
         if self._is_left:
-            return []
+            return self._log.leave()
         for name in list(self._services):
             self.stop(name)
         self._end_live()
