@@ -14,18 +14,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import pytest
 from generate.results import CURATED, TOP, between
 
-from damoos import api
 from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
 from damoos.report.charts import Axis, Chart, Level, Line, Panel
 from damoos.service import keeper
 from damoos.service.journal import Journal
 from damoos.service.specification import specification
-from damoos.testing.fake import FakeMachine
-from tests.conftest import host_file, shell
+from tests.conftest import host_file, proven_study, shell
 
 KEPT = CURATED / "serverless-hour.json"
 PAGE = TOP / "docs/published.md"
@@ -72,18 +69,10 @@ def uptime_s(guest: GuestSession) -> float:
     return float(shell(guest, "cut -d' ' -f1 /proc/uptime"))
 
 
-def studied(results: Path) -> str:
-    """A study whose best scheme is the paper's: `apply` takes nothing else. It ran on a machine that is not there."""
-    options: dict[str, Any] = {"trials": 3, "repeats": 2, "prior": "none", "seed": 1, "scheme": SCHEME}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda s: (0.02, 0.4), noise=0.001))
-        return api.tune(command="true", machine="fake", results=results, tune=[AGES], **options).name
-
-
 def measure(folder: Path, hour_s: float) -> dict[str, Any]:
     """Without a scheme for some minutes, then with the paper's for an hour."""
     folder.mkdir(parents=True)
-    study = studied(folder)
+    study = proven_study(folder, scheme=SCHEME, tune=[AGES])
     guests = {}
     try:
         for swap in SWAPS:

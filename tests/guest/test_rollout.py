@@ -9,12 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from damoos import api
 from damoos.api.service import load_rollout
-from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
-from damoos.testing.fake import FakeMachine
-from tests.conftest import DAMOOS, damoos, host_file, hot_cold, open_guest, shell, until
+from tests.conftest import DAMOOS, damoos, host_file, hot_cold, open_guest, proven_study, shell, until
 
 GROUP = "/sys/fs/cgroup/servers/redis"
 IN_FORCE = "cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
@@ -23,13 +20,9 @@ WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "2s", "-
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of a machine that is not there: its policy is what goes on the hosts."""
-    with monkeypatch.context() as patch:
-        patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda age_s: (0.02, 0.4), noise=0.001))
-        scheme = "4K max  min min  MIN_AGE max  pageout"
-        words = {"trials": 3, "repeats": 2, "prior": "none", "tune": ["min_age=1s:2s"], "scheme": scheme, "seed": 1}
-        return api.tune(command="true", machine="fake", results=tmp_path / "results", **words).name
+def study(tmp_path: Path) -> str:
+    """Its policy is what goes on the hosts."""
+    return proven_study(tmp_path / "results", scheme="4K max  min min  MIN_AGE max  pageout", tune=["min_age=1s:2s"])
 
 
 @pytest.fixture

@@ -15,13 +15,11 @@ import pytest
 from invoke.exceptions import UnexpectedExit
 from paramiko import SSHException
 
-from damoos import api
 from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
 from damoos.machines.guest.qemu import QemuProcess
-from damoos.testing.fake import FakeMachine
 from damoos.workloads.tools import tool
-from tests.conftest import DAMOOS, damoos, host_file, shell, until
+from tests.conftest import DAMOOS, damoos, host_file, proven_study, shell, until
 
 GROUP = "/sys/fs/cgroup/servers/redis"
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
@@ -95,19 +93,12 @@ def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture
-def rollout(
-    tmp_path: Path, hosts: dict[str, GuestSession], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[..., list[str]]]:
+def rollout(tmp_path: Path, hosts: dict[str, GuestSession]) -> Iterator[Callable[..., list[str]]]:
     """The words that begin a rollout of a scheme; what it leaves is undone."""
     results = tmp_path / "results"
 
     def words(scheme: str, min_age: str) -> list[str]:
-        with monkeypatch.context() as patch:
-            patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda s: (0.02, 0.4), noise=0.001))
-            options: dict[str, Any] = {"trials": 3, "repeats": 2, "prior": "none", "scheme": scheme, "seed": 1}
-            study = api.tune(
-                command="true", machine="fake", results=results, tune=[f"min_age={min_age}"], **options
-            ).name
+        study = proven_study(results, scheme=scheme, tune=[f"min_age={min_age}"])
         return ["rollout", study, "--machines", ",".join(hosts), *ON, *LIMITS, "--results", str(results)]
 
     yield words

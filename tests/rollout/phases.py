@@ -19,14 +19,12 @@ from typing import Any
 
 import pytest
 
-from damoos import api
 from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
 from damoos.service.journal import Journal
 from damoos.service.min_age import ages_around
-from damoos.testing.fake import FakeMachine
 from damoos.workloads.tools import tool
-from tests.conftest import MIB, damoos, host_file, shell
+from tests.conftest import MIB, damoos, host_file, proven_study, shell
 
 GROUP = "/sys/fs/cgroup/servers/phases"
 PERIODS_S, PHASE_S = (60, 12, 30), 1200
@@ -101,11 +99,7 @@ def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 def study(results: Path, age_us: int) -> str:
     """A study whose best scheme has about this age, by a machine that is not there."""
-    options: dict[str, Any] = {"trials": 3, "repeats": 2, "prior": "none", "seed": 1}
-    ages = f"min_age={age_us}us:{age_us + 200_000}us"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda s: (0.02, 0.4), noise=0.001))
-        return api.tune(command="true", machine="fake", results=results, scheme=SCHEME, tune=[ages], **options).name
+    return proven_study(results, scheme=SCHEME, tune=[f"min_age={age_us}us:{age_us + 200_000}us"])
 
 
 def apply(results: Path, host: Host, age_us: int, *words: str, bound: float = BOUND) -> None:

@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from damoos import api
 from damoos.errors import ConfigError
-from damoos.machines import catalog
 from damoos.service.journal import KEEP
 from damoos.service.specification import name_of, parse_on, specification
-from damoos.testing.fake import FakeMachine
+from tests.conftest import proven_study
 
 
 @pytest.mark.parametrize(
@@ -70,11 +68,7 @@ def test_words_that_name_no_processes(text: str, message: str) -> None:
 def studies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """Results with a study of a DAMOS scheme and one of senpai, and their names."""
     results = tmp_path_factory.mktemp("results")
-    options: dict[str, Any] = {"trials": 3, "repeats": 2, "prior": "none", "seed": 1, "machine": "fake"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda s: (0.02, 0.4), noise=0.001))
-        scheme = api.tune(command="true", results=results, tune=["min_age=3s:5s"], **options).name
-        rule = api.tune(command="true", results=results, policy="senpai", **options).name
+    scheme, rule = proven_study(results, tune=["min_age=3s:5s"]), proven_study(results, policy="senpai")
     return results, {"scheme": scheme, "rule": rule}
 
 
