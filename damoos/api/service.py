@@ -14,7 +14,6 @@ from damoos.rollouts.rollout import Rollout, describe, load
 from damoos.service import guard, keeper
 from damoos.service.journal import UNDO, Journal
 from damoos.service.specification import specification
-from damoos.units import of_option, parse_percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -251,8 +250,8 @@ def rollout(
     """
     begun = conduct.begin(
         study, list(machines), on, results, storage, arm=arm, label=name, steps=steps,
-        bake_s=words.positive_s(bake, "--bake"), tolerance=_share(tolerance, "--tolerance"),
-        least_saving=_share(least_saving, "--least-saving"), seed=seed, guards=guards,
+        bake_s=words.positive_s(bake, "--bake"), tolerance=words.share(tolerance, "--tolerance"),
+        least_saving=words.share(least_saving, "--least-saving"), seed=seed, guards=guards,
         window_s=words.positive_s(window, "--window"), metrics=metrics,
     )  # fmt: skip
     return RolledOut(begun).resume(event)
@@ -267,7 +266,3 @@ def load_rollout(name: str, *, results: Path = RESULTS) -> RolledOut:
     ConfigError : there is no such
     """
     return RolledOut(load(results, name))
-
-
-def _share(text: str, option: str) -> float:
-    return float(of_option(parse_percent, text, option) / 100)

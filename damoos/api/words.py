@@ -13,7 +13,7 @@ from damoos import scorers
 from damoos.errors import ConfigError, nearest
 from damoos.policies.documents import scheme_text
 from damoos.study.config import PRCL
-from damoos.units import of_option, parse_time
+from damoos.units import of_option, parse_percent, parse_time
 from damoos.workloads import catalog
 
 _P = ParamSpec("_P")
@@ -116,6 +116,11 @@ def positive_s(words: str, option: str) -> float:
     if not (found_s := _s(words, option)):
         raise ConfigError(f"{option}: '{words}' is not above 0")
     return found_s
+
+
+def share(words: str, option: str) -> float:
+    """A share of an option that is written as a percentage."""
+    return float(of_option(parse_percent, words, option) / 100)
 
 
 def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None, unit_work: str | None) -> int:

@@ -97,17 +97,14 @@ def rollout(
 
     Example: damoos rollout redis-idle-guest-1 --machines web1.toml,web2.toml,web3.toml --on unit:redis.service
     """
+    from damoos.api.words import share
     from damoos.rollouts import conduct
-    from damoos.units import of_option, parse_percent
-
-    def share(option: str, text: str) -> float:
-        return float(of_option(parse_percent, text, option) / 100)
 
     check_format(form)
     begun = conduct.begin(
         study, comma_separated(machines, "--machines"), on, results, storage, arm=arm, label=name, steps=steps,
-        bake_s=time_us(bake, "--bake") / 1e6, tolerance=share("--tolerance", tolerance),
-        least_saving=share("--least-saving", least_saving), seed=seed, guards=guards or (),
+        bake_s=time_us(bake, "--bake") / 1e6, tolerance=share(tolerance, "--tolerance"),
+        least_saving=share(least_saving, "--least-saving"), seed=seed, guards=guards or (),
         window_s=time_us(window, "--window") / 1e6, metrics=metrics or (),
     )  # fmt: skip
     drive(begun, form)
