@@ -91,13 +91,20 @@ def remove(entry: Entry) -> None:
 def users(entry: Entry) -> list[int]:
     """Processes that have a file of an entry open, as guests have their images; those that this user may look at."""
     below = f"{entry.path.resolve()}"
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended, or is another user's
-            files = (os.readlink(link) for link in (process / "fd").iterdir())
-            if any(file == below or file.startswith(f"{below}/") for file in files):
-                found.append(int(process.name))
-    return found
+    return [
+        int(process.name)
+        for process in Path("/proc").glob("[0-9]*")
+        if any(file == below or file.startswith(f"{below}/") for file in _open_files(process))
+    ]
+
+
+def _open_files(process: Path) -> Iterator[str]:
+    links: list[Path] = []
+    with contextlib.suppress(OSError):  # the process has ended, or is another user's
+        links = list((process / "fd").iterdir())
+    for link in links:
+        with contextlib.suppress(OSError):  # this one file was closed in the meantime; the others are still open
+            yield os.readlink(link)
 
 
 def _entries(part: str) -> Iterator[Entry]:

@@ -62,6 +62,14 @@ def test_a_process_that_has_it_open_is_found(filled: Path) -> None:
         assert cache.users(old) == [os.getpid()]
 
 
+def test_a_file_that_is_closed_meanwhile_hides_no_other(filled: Path) -> None:
+    old = next(one for one in cache.entries() if one.path.name == "old")
+    lower = os.open(os.devnull, os.O_RDONLY)
+    with open(filled / "guest/old/disk"):
+        os.close(lower)  # the listing of the open files takes its number, and is closed when the links are read
+        assert cache.users(old) == [os.getpid()]
+
+
 def test_clean_deletes_what_nobody_used(filled: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:  # type: ignore[no-untyped-def]
     assert run(["cache", "clean", "--yes"], monkeypatch) == 0
     assert "freed: 24 KiB" in capsys.readouterr().out
