@@ -216,6 +216,7 @@ def rollout(
     guards: Sequence[str] = (),
     window: str = WINDOW,
     metrics: Sequence[str] = (),
+    ray: str | None = None,
     event: Callable[[str], Any] = print,
     results: Path = RESULTS,
     storage: str | None = None,
@@ -240,6 +241,8 @@ def rollout(
         more than.
     seed : int
         Of the order in which the machines get it.
+    ray : str or None
+        ``auto`` or ``HOST:PORT``: a Ray cluster whose nodes keep the machines that they offer; None for keepers here.
     event : callable
         Told each decision in a line.
 
@@ -252,7 +255,7 @@ def rollout(
         study, list(machines), on, results, storage, arm=arm, label=name, steps=steps,
         bake_s=words.positive_s(bake, "--bake"), tolerance=words.share(tolerance, "--tolerance"),
         least_saving=words.share(least_saving, "--least-saving"), seed=seed, guards=guards,
-        window_s=words.positive_s(window, "--window"), metrics=metrics,
+        window_s=words.positive_s(window, "--window"), metrics=metrics, ray=ray,
     )  # fmt: skip
     return RolledOut(begun).resume(event)
 

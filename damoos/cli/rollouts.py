@@ -78,6 +78,14 @@ def rollout(
         str, typer.Option(help="Share of the memory that it must save more than.", rich_help_panel=STEPS)
     ] = "0%",
     seed: Annotated[int, typer.Option(help="Of the order in which the machines get it.", rich_help_panel=STEPS)] = 0,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            help="Ray cluster whose nodes keep the machines they offer: auto, or HOST:PORT.",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
     guards: options.Guards = None,
     window: options.Window = "10s",
     metrics: options.GuardMetrics = None,
@@ -105,7 +113,7 @@ def rollout(
         study, comma_separated(machines, "--machines"), on, results, storage, arm=arm, label=name, steps=steps,
         bake_s=time_us(bake, "--bake") / 1e6, tolerance=share(tolerance, "--tolerance"),
         least_saving=share(least_saving, "--least-saving"), seed=seed, guards=guards or (),
-        window_s=time_us(window, "--window") / 1e6, metrics=metrics or (),
+        window_s=time_us(window, "--window") / 1e6, metrics=metrics or (), ray=ray,
     )  # fmt: skip
     drive(begun, form)
 

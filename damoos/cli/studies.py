@@ -213,7 +213,10 @@ def resume(
         return
     check_format(form)
     if study in rollout_names(results):
-        rollouts.drive(load_rollout(results, study), form)
+        rolled = load_rollout(results, study)
+        if ray is not None:
+            rolled.move(ray)
+        rollouts.drive(rolled, form)
         return
     with Watching() as watcher:
         resumed = api.resume(study, results=results, storage=storage, watcher=watcher)

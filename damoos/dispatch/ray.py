@@ -1,4 +1,4 @@
-"""Jobs done on a Ray cluster. The only file that knows Ray; it is imported when a sweep asks for a cluster.
+"""Jobs done on a Ray cluster; imported when a sweep asks for one.
 
 Each machine is a custom resource of 1 under its own name, offered by the node that can reach it. A job is a stateless
 task that takes the resource, so a machine does one at a time, whoever drives. A worker that has opened a machine keeps
@@ -8,26 +8,22 @@ it for a moment, since the next job of the same study mostly comes at once and a
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
-import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from damoos.dispatch import cluster
 from damoos.dispatch.base import Dispatcher, Order, Outcome, Slot
 from damoos.dispatch.lease import KeptOpen, Lease
-from damoos.errors import ConfigError, DamoosError, MachineLost, UnsupportedError, nearest
+from damoos.dispatch.ray_connection import Connection, as_ours
+from damoos.errors import DamoosError, UnsupportedError, nearest
 
 # A worker closes a machine that nobody has asked for in this time, so that another worker of its node can have it.
 IDLE_S = 15.0
 # A cluster that grows by itself has this long to bring a machine up.
 APPEAR_S = 1800.0
-KNOCK_S = 5.0
 _POLL_S = 5.0
 
 
@@ -57,29 +53,23 @@ class RayDispatcher(Dispatcher):
     """
 
     def __init__(self, address: str, say: Callable[[str], None] = lambda _: None) -> None:
-        address = _address(address)
-        self._ray = _ray(address)
+        self._connection = Connection(address)
+        self._ray = self._connection.ray
         self._say = say
         # Filled by Ray's threads; everything else belongs to the one that submits and waits.
         self._ended: queue.SimpleQueue[tuple[_Pending, Any]] = queue.SimpleQueue()
         self._nodes: dict[Slot, str] = {}
         self._pending: dict[Slot, _Pending] = {}
-        self._stdout, sys.stdout = sys.stdout, _Quiet(sys.stdout)
-        try:
-            _connect(self._ray, address)
-        except BaseException:
-            sys.stdout = self._stdout
-            raise
         # Retries are damoos's own, by error class: Ray would repeat what must not be repeated.
         self._task = self._ray.remote(num_cpus=0, max_retries=0)(_work)
 
     def capacity(self, machine: str) -> int:
         """How many nodes offer it; 1 while none does, as the cluster may grow."""
-        offers = self._offers()
+        offers = self._connection.offers()
         if machine not in offers:
             known = ", ".join(sorted(offers)) or "none"
             self._say(f"no node of the cluster offers machine '{machine}' yet (there are: {known}); waiting for one")
-        return int(offers.get(machine, 1))
+        return int(sum(offers[machine].values())) if machine in offers else 1
 
     def submit(self, order: Order) -> None:
         """Start a task; on the node where the slot's last one ran, if that is still there."""
@@ -113,24 +103,14 @@ class RayDispatcher(Dispatcher):
         for pending in self._pending.values():
             with contextlib.suppress(Exception):
                 self._ray.cancel(pending.reference, force=True)
-        self._ray.shutdown()
-        sys.stdout = self._stdout
+        self._connection.close()
 
     def _outcome(self, order: Order, future: Any) -> Outcome:
         if error := future.exception():
             self._nodes.pop(order.slot, None)
-            return Outcome(order, error=_as_ours(error))
+            return Outcome(order, error=as_ours(error))
         self._nodes[order.slot], value, failed = future.result()
         return Outcome(order, value, failed)
-
-    def _offers(self) -> dict[str, float]:
-        """Machines that the cluster has now, and how many of each."""
-        offers: dict[str, float] = {}
-        for node in self._ray.nodes():
-            for name, count in node["Resources"].items() if node["Alive"] else ():
-                if name not in ("CPU", "GPU", "memory", "object_store_memory") and not name.startswith("node:"):
-                    offers[name] = offers.get(name, 0) + count
-        return offers
 
     def _given_up(self) -> Outcome | None:
         """A task whose machine does not appear would wait for ever."""
@@ -138,74 +118,13 @@ class RayDispatcher(Dispatcher):
         for slot, pending in self._pending.items():
             if now - pending.looked <= APPEAR_S:
                 continue
-            pending.looked, offers = now, self._offers()
+            pending.looked, offers = now, self._connection.offers()
             if slot.machine not in offers:
                 del self._pending[slot]
                 self._ray.cancel(pending.reference, force=True)
                 problem = f"no node offers machine '{slot.machine}'{nearest(slot.machine, offers)}"
                 return Outcome(pending.order, error=UnsupportedError(problem))
         return None
-
-
-def _address(words: str) -> str:
-    """``auto`` is damoos's own cluster, if one runs here; else whatever Ray finds."""
-    running = cluster.state() if words == "auto" else None
-    return running["address"] if running else words
-
-
-def _ray(address: str) -> Any:
-    # Repeated lines are else held back and printed at the end, by a thread that does not look like Ray's.
-    os.environ["RAY_DEDUP_LOGS"] = "0"
-    if address.startswith(("127.0.0.1:", "localhost:")):
-        os.environ.update(cluster.ONLY_HERE)  # before Ray is imported: it looks only then
-    try:
-        import ray
-    except ImportError:
-        raise UnsupportedError("Ray is not installed; pip install 'damoos[ray]'") from None
-    return ray
-
-
-def _connect(ray: Any, address: str) -> None:
-    import logging
-
-    hint = "'damoos cluster up --local i3' starts one here"
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), KNOCK_S).close()  # Ray itself would knock for minutes
-        except OSError as error:
-            raise ConfigError(f"--ray {address}: {error.strerror or error}; {hint}") from None
-    try:
-        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, configure_logging=True)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ConfigError(f"--ray {address}: {reason}; {hint}") from None
-
-
-def _as_ours(error: BaseException) -> Exception:
-    """What Ray says of a task that did not come back: its worker, its node or its cluster is gone."""
-    import ray.exceptions
-
-    if isinstance(error, ray.exceptions.RayTaskError):
-        return error  # a defect of ours: every other error of a job is an answer
-    return MachineLost(f"its Ray worker is gone: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
-
-
-class _Quiet:
-    """Standard output without what Ray's own threads would write into it; no option of Ray's stops them."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        """Write what is ours."""
-        if threading.current_thread().name.startswith("ray_"):
-            return len(text)
-        count: int = self._stream.write(text)
-        return count
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 class _Held(KeptOpen):

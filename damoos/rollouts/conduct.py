@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from damoos.errors import ConfigError, StoreError
 from damoos.machines import catalog as machines
-from damoos.rollouts.driver import POLL_S, Driver, Part, drive
-from damoos.rollouts.kept_fleet import KeptFleet, name_of
+from damoos.rollouts.driver import POLL_S, Driver, drive
+from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.rollouts.plan import Plan, checked, parse_steps
+from damoos.rollouts.ray_fleet import RayFleet
 from damoos.rollouts.rollout import Rollout, State
 from damoos.service import guard
-from damoos.service.journal import Journal
 from damoos.service.specification import specification
 
 
@@ -35,6 +36,7 @@ def begin(
     tolerance: float = 0.1,
     least_saving: float = 0.0,
     seed: int = 0,
+    ray: str | None = None,
 ) -> Rollout:
     """A new rollout, which nobody drives yet; parameters are those of `Plan` and of `specification`.
 
@@ -53,18 +55,26 @@ def begin(
     )  # fmt: skip
     if spec["on"]["kind"] == "pid":
         raise ConfigError(f"--on '{on}': a process id is one machine's own; use unit:, cgroup:, pid-file:, match:")
-    plan = checked(Plan(spec, list(hosts), parse_steps(steps, len(hosts)), bake_s, tolerance, least_saving, seed))
-    for host in hosts:
-        _check_free(Journal.of(results, host), [name_of(spec["name"], host, part) for part in Part])
+    plan = checked(Plan(spec, list(hosts), parse_steps(steps, len(hosts)), bake_s, tolerance, least_saving, seed, ray))
+    with fleet(plan) as found:
+        found.begin()
     return Rollout.create(results, plan)
 
 
-def _check_free(journal: Journal, names: Sequence[str]) -> None:
-    """Nothing of these names is in service; what failed under them once is forgotten."""
-    for name in names:
-        if name in journal.wanted():
-            raise ConfigError(f"'{name}' is in service already; end that with 'damoos stop {name}', or give --name")
-        journal.tell(name, None)
+@contextmanager
+def fleet(plan: Plan, event: Callable[[str], Any] = lambda _: None) -> Iterator[KeptFleet | RayFleet]:
+    """The machines of a plan, whose keepers are here, or on the nodes of its cluster.
+
+    Raises
+    ------
+    UnsupportedError : Ray is not installed
+    ConfigError : there is no such cluster
+    """
+    found = RayFleet(plan, event) if plan.ray else KeptFleet(plan)
+    try:
+        yield found
+    finally:
+        found.close()
 
 
 def run(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], Any] = time.sleep) -> State:
@@ -74,8 +84,8 @@ def run(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], A
     ------
     StoreError : another process drives it
     """
-    with rollout.driving():
-        drive(Driver(rollout, KeptFleet(rollout.plan), event), wait)
+    with rollout.driving(), fleet(rollout.plan, event) as machines_of_it:
+        drive(Driver(rollout, machines_of_it, event), wait)
     return rollout.progress.state
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -57,8 +57,8 @@ class Trouble:
 class Fleet(Protocol):
     """The machines of a rollout."""
 
-    def want(self, machine: str, part: Part | None) -> None:
-        """Have this on a machine, and nothing else of the rollout; what is so already stays as it is."""
+    def settle(self, wanted: Mapping[str, Part | None]) -> None:
+        """Have this on the machines, and nothing else of the rollout; what is so already stays as it is."""
 
     def troubles(self) -> Iterable[Trouble]:
         """What has ended on its own, of all that was wanted and not yet taken back."""
@@ -66,8 +66,8 @@ class Fleet(Protocol):
     def remaining(self) -> list[str]:
         """Machines on which there is still something of it."""
 
-    def track(self, machine: str, part: Part, begun_s: float, baking_s: float) -> Track:
-        """Windows of a machine: watched ones since ``begun_s``, and from ``baking_s`` on those of the part."""
+    def tracks(self, machines: Iterable[str], part: Part, begun_s: float, baking_s: float) -> list[Track]:
+        """Windows of machines: watched ones since ``begun_s``, and from ``baking_s`` on those of the part."""
 
 
 class Driver:
@@ -131,11 +131,13 @@ class Driver:
     def _settle(self) -> None:
         """Have each machine be as the progress says."""
         with_policy, watched = set(self._rollout.machines_with_policy()), set(self._rollout.machines_watched())
-        for machine in self._plan.order:
-            if machine in self._progress.left:
-                continue
-            part = Part.POLICY if machine in with_policy else Part.WATCHED if machine in watched else None
-            self._fleet.want(machine, part)
+        self._fleet.settle(
+            {
+                machine: Part.POLICY if machine in with_policy else Part.WATCHED if machine in watched else None
+                for machine in self._plan.order
+                if machine not in self._progress.left
+            }
+        )
 
     def _begin_step(self, step: int) -> None:
         progress, plan = self._progress, self._plan
@@ -171,7 +173,8 @@ class Driver:
         if remaining and self._now() < self._progress.until_s:
             return True
         self._progress.state = State.UNDONE
-        silent = f"; {_some(remaining)} did not confirm it, and undo it when they hear nothing" if remaining else ""
+        again = f"they undo it when they hear nothing from their keepers; 'damoos stop {self._rollout.name}' asks again"
+        silent = f"; {_some(remaining)} did not confirm it: {again}" if remaining else ""
         self._decide(f"the policy is off all machines{silent}")
         return False
 
@@ -191,7 +194,7 @@ class Driver:
     def _tracks(self, machines: Iterable[str], part: Part) -> list[Track]:
         progress = self._progress
         compared = [one for one in machines if one not in progress.left][:MOST_COMPARED]
-        return [self._fleet.track(one, part, progress.begun_s, progress.baking_s) for one in compared]
+        return self._fleet.tracks(compared, part, progress.begun_s, progress.baking_s)
 
     def _before(self) -> None:
         progress, plan = self._progress, self._plan

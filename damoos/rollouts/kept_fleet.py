@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from damoos.errors import ConfigError
 from damoos.rollouts.driver import Part, Trouble
 from damoos.rollouts.effect import Track
 from damoos.rollouts.plan import Plan
@@ -21,21 +22,43 @@ def name_of(label: str, machine: str, part: Part = Part.POLICY) -> str:
 
 
 class KeptFleet:
-    """Through the journals of a results folder.
+    """Through the journals of a results folder of this computer.
 
     Parameters
     ----------
     plan : Plan
+    machines : sequence of str or None
+        Those whose keepers are to be on this computer; None for all.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, machines: Sequence[str] | None = None) -> None:
         self._plan = plan
         results = Path(plan.spec["results"])
-        self._journals = {machine: Journal.of(results, machine) for machine in plan.machines}
+        self._journals = {machine: Journal.of(results, machine) for machine in machines or plan.machines}
         self._windows: dict[tuple[str, Part], Windows] = {}
 
-    def want(self, machine: str, part: Part | None) -> None:
-        """Have this on a machine, and nothing else of the rollout; what has ended by itself is not begun again."""
+    def begin(self) -> None:
+        """See that nothing of the rollout's names is in service; what failed under them once is forgotten.
+
+        Raises
+        ------
+        ConfigError : something is
+        """
+        for machine, journal in self._journals.items():
+            for part in Part:
+                name = self._name(machine, part)
+                if name in journal.wanted():
+                    raise ConfigError(
+                        f"'{name}' is in service already; end that with 'damoos stop {name}', or give --name"
+                    )
+                journal.tell(name, None)
+
+    def settle(self, wanted: Mapping[str, Part | None]) -> None:
+        """Have this on the machines, and nothing else of the rollout; what has ended by itself is not begun again."""
+        for machine, part in wanted.items():
+            self._settle(machine, part)
+
+    def _settle(self, machine: str, part: Part | None) -> None:
         journal = self._journals[machine]
         with journal.changing():
             wanted, states = journal.wanted(), journal.states()
@@ -62,27 +85,32 @@ class KeptFleet:
         where = {"machine": machine, "run": {**spec["run"], "machine": machine}}
         return {**spec, **where, "name": self._name(machine, part), "confirmed": True}
 
-    def troubles(self) -> Iterator[Trouble]:
+    def troubles(self) -> list[Trouble]:
         """What has ended by itself; a keeper that was killed is started again."""
-        for machine, part, state in self._states():
+        found = []
+        for (machine, part), state in self.states().items():
             journal = self._journals[machine]
             if not journal.keeper_pid and self._name(machine, part) in journal.wanted():
                 with journal.changing():
                     keeper.wake(journal)
             if "failed" in state:
-                yield Trouble(machine, part, state["failed"], state.get("stood_down", False))
+                found.append(Trouble(machine, part, state["failed"], state.get("stood_down", False)))
+        return found
 
-    def _states(self) -> Iterator[tuple[str, Part, Mapping[str, Any]]]:
+    def states(self) -> dict[tuple[str, Part], dict[str, Any]]:
+        """How all that there is of it is."""
+        found = {}
         for machine, journal in self._journals.items():
             states = journal.states()
             for part in Part:
                 if (name := self._name(machine, part)) in states:
-                    yield machine, part, states[name]
+                    found[machine, part] = states[name]
+        return found
 
     def remaining(self) -> list[str]:
         """Machines on which there is still something of it; where no keeper runs any more, there is nothing."""
         found = []
-        for machine, part, state in self._states():
+        for (machine, part), state in self.states().items():
             journal = self._journals[machine]
             if "failed" not in state and not journal.keeper_pid:
                 journal.tell(self._name(machine, part), None)
@@ -90,16 +118,46 @@ class KeptFleet:
                 found.append(machine)
         return found
 
-    def track(self, machine: str, part: Part, begun_s: float, baking_s: float) -> Track:
-        """Windows of a machine."""
-        watched = self._windows_of(machine, Part.WATCHED)
-        own = watched if part is Part.WATCHED else self._windows_of(machine, part)
-        return Track(
-            [one for one in watched if begun_s < one["at_s"] and (not baking_s or one["at_s"] <= baking_s)],
-            [one for one in own if baking_s and one["at_s"] > baking_s],
-        )
+    def tracks(self, machines: Iterable[str], part: Part, begun_s: float, baking_s: float) -> list[Track]:
+        """Windows of machines in a step."""
+        return tracks(self.windows, machines, part, begun_s, baking_s)
 
-    def _windows_of(self, machine: str, part: Part) -> list[dict[str, Any]]:
+    def windows(self, of: Iterable[tuple[str, Part]]) -> dict[tuple[str, Part], list[dict[str, Any]]]:
+        """All windows of some, the oldest first."""
+        return {key: self._reader(*key).read() for key in of}
+
+    def windows_since(self, since_s: Mapping[tuple[str, Part], float]) -> dict[tuple[str, Part], list[dict[str, Any]]]:
+        """Windows later than some time each, for somebody who has the others already."""
+        found = self.windows(since_s)
+        return {key: [one for one in windows if one["at_s"] > since_s[key]] for key, windows in found.items()}
+
+    def _reader(self, machine: str, part: Part) -> Windows:
         if (machine, part) not in self._windows:
             self._windows[machine, part] = Windows(self._journals[machine], self._name(machine, part))
-        return self._windows[machine, part].read()
+        return self._windows[machine, part]
+
+    def close(self) -> None:
+        """Nothing to do: the keepers go on by themselves."""
+
+
+def tracks(windows: Any, machines: Iterable[str], part: Part, begun_s: float, baking_s: float) -> list[Track]:
+    """Watched windows since ``begun_s``, and from ``baking_s`` on those of the part, for each machine.
+
+    Parameters
+    ----------
+    windows : callable
+        All windows of some parts of machines.
+    """
+    machines = list(machines)
+    found = windows([(machine, one) for machine in machines for one in {Part.WATCHED, part}])
+    return [
+        Track(
+            [
+                one
+                for one in found[machine, Part.WATCHED]
+                if begun_s < one["at_s"] and (not baking_s or one["at_s"] <= baking_s)
+            ],
+            [one for one in found[machine, part] if baking_s and one["at_s"] > baking_s],
+        )
+        for machine in machines
+    ]

@@ -1,17 +1,15 @@
-"""What each host of a rollout has, since when, and what it saves: read from the journals, as they are now."""
+"""What each host of a rollout has, since when, and what it saves, as it is now."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from damoos.rollouts.conduct import fleet
 from damoos.rollouts.driver import Part
-from damoos.rollouts.kept_fleet import name_of
 from damoos.rollouts.rollout import Rollout
-from damoos.service.journal import Journal
 from damoos.statistics.sequential import LEAST_VALUES
 
 # A host is unlike the others if its change is further from their median than this many times their usual distance from
@@ -64,23 +62,36 @@ class Host:
 
 
 def hosts(rollout: Rollout) -> list[Host]:
-    """All hosts, in the order in which they get the policy."""
+    """All hosts, in the order in which they get the policy.
+
+    Raises
+    ------
+    ConfigError : the cluster whose nodes keep them is not there
+    """
     with_policy, watched = set(rollout.machines_with_policy()), set(rollout.machines_watched())
+    order = rollout.plan.order
+    with fleet(rollout.plan) as machines:
+        states = machines.states()
+        windows = machines.windows([(machine, part) for machine in order for part in Part])
     found = []
-    for machine in rollout.plan.order:
+    for machine in order:
         part = Part.POLICY if machine in with_policy else Part.WATCHED if machine in watched else None
-        found.append(_host(rollout, machine, part))
+        before, under = (
+            [window for window in windows[machine, one] if window["net_bytes"]] for one in (Part.WATCHED, Part.POLICY)
+        )
+        state = states.get((machine, part), {}) if part else {}
+        found.append(_host(rollout, machine, part, state, before, under))
     return _compared(found)
 
 
-def _host(rollout: Rollout, machine: str, part: Part | None) -> Host:
-    spec = rollout.plan.spec
-    journal = Journal.of(Path(spec["results"]), machine)
-    names = {one: name_of(spec["name"], machine, one) for one in Part}
-    before, under = (
-        [window for window in journal.windows(names[one]) if window["net_bytes"]] for one in (Part.WATCHED, Part.POLICY)
-    )
-    state = journal.states().get(names[part], {}) if part else {}
+def _host(
+    rollout: Rollout,
+    machine: str,
+    part: Part | None,
+    state: dict[str, Any],
+    before: Sequence[dict[str, Any]],
+    under: Sequence[dict[str, Any]],
+) -> Host:
     return Host(
         machine, part, rollout.progress.left.get(machine) or _words(state, part), state.get("since", ""),
         _mean(before), _mean(under[-LEAST_VALUES:]) if part is Part.POLICY else None, state.get("watched", {}),

@@ -44,6 +44,8 @@ class Plan:
         Share of the memory that it must be shown to save more than.
     seed : int
         Of the order in which machines get the policy.
+    ray : str or None
+        Address of the Ray cluster whose nodes keep the machines; None for keepers on this computer.
     """
 
     spec: Mapping[str, Any]
@@ -53,6 +55,7 @@ class Plan:
     tolerance: float = 0.1
     least_saving: float = 0.0
     seed: int = 0
+    ray: str | None = None
 
     @cached_property
     def order(self) -> list[str]:

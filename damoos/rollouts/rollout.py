@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -92,8 +92,12 @@ class Rollout:
     def create(cls, results: Path, plan: Plan) -> Rollout:
         """A new rollout with the next free number."""
         name = next_name(results, PREFIX, FILE)
-        Artifacts(results / name).write_json(FILE, {"schema": SCHEMA, "plan": asdict(plan)})
+        cls._write_plan(Artifacts(results / name), plan)
         return cls(results, name)
+
+    @staticmethod
+    def _write_plan(artifacts: Artifacts, plan: Plan) -> None:
+        artifacts.write_json(FILE, {"schema": SCHEMA, "plan": asdict(plan)})
 
     def _progress(self) -> Progress:
         found = Progress(**self.artifacts.read_json(PROGRESS) or {})
@@ -111,6 +115,18 @@ class Rollout:
         with self.artifacts.held(f"'{self.name}' is being driven by another damoos process"):
             self.progress = self._progress()
             yield
+
+    def move(self, ray: str) -> None:
+        """Have another address of the cluster whose nodes keep its machines.
+
+        Raises
+        ------
+        ConfigError : its machines are kept on this computer
+        """
+        if self.plan.ray is None:
+            raise ConfigError(f"'{self.name}' was begun without --ray, so the keepers of its machines are here")
+        self.plan = replace(self.plan, ray=ray)
+        self._write_plan(self.artifacts, self.plan)
 
     def driven(self) -> bool:
         """Whether a process of this computer drives it now."""

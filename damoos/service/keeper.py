@@ -40,6 +40,8 @@ _UNDONE = "no keeper runs, so the machine is as it was before"
 _LEFT = "no keeper runs, so it has no guard; what was in force stays until damoos has the machine again, or it reboots"
 POLL_S = 2.0
 STOP_S = 60.0
+# Be nobody's child: some parents end all of theirs when they end, as workers of Ray do.
+_DETACHED = "--detached"
 # How often a machine is tried again that does not answer, or that somebody else uses.
 RETRY_S = 10.0
 
@@ -101,18 +103,17 @@ def wake(journal: Journal, start: bool = True) -> None:
 def _started(journal: Journal) -> int:
     """Start a keeper; returns its process id once it has the machine's journal."""
     with open(journal.log_file, "w") as log:
-        keeper = subprocess.Popen(
-            [sys.executable, "-m", "damoos.service.keeper", str(journal.folder)],
+        subprocess.run(
+            [sys.executable, "-m", "damoos.service.keeper", str(journal.folder), _DETACHED],
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=subprocess.PIPE,
             stderr=log,
             start_new_session=True,
-        )
-    while journal.keeper_pid != keeper.pid:
-        if keeper.poll() is not None:
-            raise MachineError(f"the keeper process died; {journal.log_file} shows why")
-        time.sleep(0.02)
-    return keeper.pid
+            check=False,
+        )  # fmt: skip - until nobody can write into the pipe: the keeper has closed it, or has died
+    if not (pid := journal.keeper_pid):
+        raise MachineError(f"the keeper process died; {journal.log_file} shows why")
+    return pid
 
 
 def listed(results: Path) -> dict[str, dict[str, Any]]:
@@ -357,7 +358,9 @@ def describe(name: str, state: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    """The keeper process: ``python -m damoos.service.keeper FOLDER [--stay]``."""
+    """The keeper process: ``python -m damoos.service.keeper FOLDER [--stay] [--detached]``."""
+    if _DETACHED in sys.argv[2:] and os.fork():
+        os._exit(0)
     woken = threading.Event()
 
     def on_end(signum: int, frame: FrameType | None) -> None:
@@ -372,6 +375,7 @@ def main() -> int:
             if not stay:
                 return 0
             woken.wait(POLL_S)
+        os.dup2(2, 1)  # whoever started it waits for the end of its output
         Keeper(journal, woken).run(stay)
     except _Stopped:
         return 0

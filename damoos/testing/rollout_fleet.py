@@ -90,8 +90,12 @@ class FakeFleet:
         self.silent: set[str] = set()
         self.messages = 0
 
-    def want(self, machine: str, part: Part | None) -> None:
-        """Have this on a machine, and nothing else."""
+    def settle(self, wanted: Mapping[str, Part | None]) -> None:
+        """Have this on the machines, and nothing else."""
+        for machine, part in wanted.items():
+            self._settle(machine, part)
+
+    def _settle(self, machine: str, part: Part | None) -> None:
         own = self.has.setdefault(machine, {})
         for one in [one for one in own if one is not part]:
             self.past[machine, one] = (own.pop(one), self.now_s)
@@ -108,8 +112,11 @@ class FakeFleet:
         """Machines that have something of it."""
         return [machine for machine, own in self.has.items() if own and machine not in self.ended]
 
-    def track(self, machine: str, part: Part, begun_s: float, baking_s: float) -> Track:
-        """Windows of a machine, the same ones however often they are asked for."""
+    def tracks(self, machines: Iterable[str], part: Part, begun_s: float, baking_s: float) -> list[Track]:
+        """Windows of machines, the same ones however often they are asked for."""
+        return [self._track(machine, part, begun_s, baking_s) for machine in machines]
+
+    def _track(self, machine: str, part: Part, begun_s: float, baking_s: float) -> Track:
         self.messages += 1
         end_s = baking_s or self.now_s
         before = self._windows(machine, Part.WATCHED, begun_s, end_s)

@@ -1,0 +1,118 @@
+"""A process as a part of a Ray cluster; Ray is imported when somebody asks for one."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from typing import Any
+
+from damoos.dispatch import cluster
+from damoos.errors import ConfigError, MachineLost, UnsupportedError
+
+KNOCK_S = 5.0
+
+
+class Connection:
+    """To a cluster; a process has one at a time.
+
+    Parameters
+    ----------
+    address : str
+        ``auto`` for the cluster that runs on this computer, or ``HOST:PORT`` of its head.
+
+    Attributes
+    ----------
+    ray : module
+
+    Raises
+    ------
+    UnsupportedError : Ray is not installed
+    ConfigError : no cluster at that address
+    """
+
+    def __init__(self, address: str) -> None:
+        address = _address(address)
+        self.ray = _ray(address)
+        self._stdout, sys.stdout = sys.stdout, _Quiet(sys.stdout)
+        try:
+            _connect(self.ray, address)
+        except BaseException:
+            sys.stdout = self._stdout
+            raise
+
+    def offers(self) -> dict[str, dict[str, float]]:
+        """Machines that the cluster has now: how many of each there are on which node, by the node's id."""
+        found: dict[str, dict[str, float]] = {}
+        for node in self.ray.nodes():
+            for name, count in node["Resources"].items() if node["Alive"] else ():
+                if name not in ("CPU", "GPU", "memory", "object_store_memory") and not name.startswith("node:"):
+                    found.setdefault(name, {})[node["NodeID"]] = count
+        return found
+
+    def close(self) -> None:
+        """Leave the cluster as it is."""
+        self.ray.shutdown()
+        sys.stdout = self._stdout
+
+
+def _address(words: str) -> str:
+    """``auto`` is damoos's own cluster, if one runs here; else whatever Ray finds."""
+    running = cluster.state() if words == "auto" else None
+    return running["address"] if running else words
+
+
+def _ray(address: str) -> Any:
+    # Repeated lines are else held back and printed at the end, by a thread that does not look like Ray's.
+    os.environ["RAY_DEDUP_LOGS"] = "0"
+    if address.startswith(("127.0.0.1:", "localhost:")):
+        os.environ.update(cluster.ONLY_HERE)  # before Ray is imported: it looks only then
+    try:
+        import ray
+    except ImportError:
+        raise UnsupportedError("Ray is not installed; pip install 'damoos[ray]'") from None
+    return ray
+
+
+def _connect(ray: Any, address: str) -> None:
+    import logging
+
+    hint = "'damoos cluster up --local i3' starts one here"
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), KNOCK_S).close()  # Ray itself would knock for minutes
+        except OSError as error:
+            raise ConfigError(f"--ray {address}: {error.strerror or error}; {hint}") from None
+    try:
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, configure_logging=True)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"--ray {address}: {reason}; {hint}") from None
+
+
+def as_ours(error: BaseException) -> Exception:
+    """What Ray says of a task that did not come back: its worker, its node or its cluster is gone."""
+    import ray.exceptions
+
+    if isinstance(error, ray.exceptions.RayTaskError):
+        return error  # a defect of ours: every other error of a job is an answer
+    return MachineLost(f"its Ray worker is gone: {type(error).__name__}: {str(error).strip().splitlines()[0]}")
+
+
+class _Quiet:
+    """Standard output without what Ray's own threads would write into it; no option of Ray's stops them."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what is ours."""
+        if threading.current_thread().name.startswith("ray_"):
+            return len(text)
+        count: int = self._stream.write(text)
+        return count
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
