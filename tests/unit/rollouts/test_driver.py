@@ -184,7 +184,7 @@ def test_a_driver_may_be_killed_at_any_point(tmp_path: Path) -> None:
 
 def patched(story: Story, countdown: list[int]) -> None:
     """Kill the driver in place of the next of what it does to the world, once so many have been done."""
-    want, create = story.fleet.want, Rollout.decide
+    settle, create = story.fleet._settle, Rollout.decide
 
     def counted(do: Any) -> Any:
         def done(*words: Any) -> Any:
@@ -196,7 +196,7 @@ def patched(story: Story, countdown: list[int]) -> None:
 
         return done
 
-    story.fleet.want = counted(want)  # type: ignore[method-assign]
+    story.fleet._settle = counted(settle)  # type: ignore[method-assign]
     former = story.driver
 
     def driver() -> Driver:

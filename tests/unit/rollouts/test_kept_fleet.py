@@ -29,38 +29,38 @@ def fleet(tmp_path: Path, woken: Any) -> KeptFleet:
 
 def test_a_machine_has_one_part_at_a_time(fleet: KeptFleet, tmp_path: Path, woken: list[tuple[str, bool]]) -> None:
     journal = Journal.of(tmp_path, "m0")
-    fleet.want("m0", Part.WATCHED)
+    fleet.settle({"m0": Part.WATCHED})
     watched = journal.wanted()["redis-m0-watched"]
     assert (watched["arm"], watched["machine"], watched["confirmed"]) == ("none", "m0", True)
-    fleet.want("m0", Part.POLICY)
+    fleet.settle({"m0": Part.POLICY})
     assert journal.wanted().keys() == {"redis-m0"}
     assert journal.wanted()["redis-m0"]["arm"] == "tuned"
     since_s = journal.wanted()["redis-m0"]["wanted_s"]
-    fleet.want("m0", Part.POLICY)
+    fleet.settle({"m0": Part.POLICY})
     assert journal.wanted()["redis-m0"]["wanted_s"] == since_s
-    fleet.want("m0", None)
+    fleet.settle({"m0": None})
     assert journal.wanted() == {}
     assert woken == [("m0", True)] * 3 + [("m0", False)]
 
 
 def test_what_has_failed_is_told_and_not_begun_again(fleet: KeptFleet, tmp_path: Path) -> None:
-    fleet.want("m0", Part.POLICY)
+    fleet.settle({"m0": Part.POLICY})
     journal = Journal.of(tmp_path, "m0")
     journal.forget("redis-m0")
     journal.tell("redis-m0", {"failed": "somebody else has changed it", "stood_down": True})
     (trouble,) = fleet.troubles()
     assert (trouble.machine, trouble.part, trouble.stood_down) == ("m0", Part.POLICY, True)
-    fleet.want("m0", Part.POLICY)
+    fleet.settle({"m0": Part.POLICY})
     assert journal.wanted() == {}
     assert fleet.remaining() == []
-    fleet.want("m0", None)
+    fleet.settle({"m0": None})
     assert list(fleet.troubles()) == []
 
 
 def test_a_keeper_that_was_killed_is_started_again(
     fleet: KeptFleet, tmp_path: Path, woken: list[tuple[str, bool]]
 ) -> None:
-    fleet.want("m0", Part.POLICY)
+    fleet.settle({"m0": Part.POLICY})
     Journal.of(tmp_path, "m0").tell("redis-m0", {"in_force": True})
     woken.clear()
     assert list(fleet.troubles()) == []
@@ -83,7 +83,7 @@ def test_windows_before_are_those_without_the_policy(fleet: KeptFleet, tmp_path:
         file.write('{"at_s": 22')  # half a line, of a keeper that is writing
 
     def times(part: Part, baking_s: float) -> tuple[list[float], list[float]]:
-        track = fleet.track("m0", part, 100, baking_s)
+        (track,) = fleet.tracks(["m0"], part, 100, baking_s)
         return [one["at_s"] for one in track.before], [one["at_s"] for one in track.after]
 
     assert times(Part.WATCHED, 0) == ([110, 190, 210], [])
