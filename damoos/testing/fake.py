@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import os
 import struct
+import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -144,6 +145,7 @@ _STATE = {
 }  # fmt: skip
 
 
+_REFAULTS = ("workingset_refault_anon", "workingset_refault_file")
 _STEADY = {
     "a_s": [0.1, 0.1001, 0.1, 0.1001], "b_s": [0.1001, 0.1, 0.1, 0.1001], "elapsed_s": 1.0, "steal_s": 0.0,
     "others_cpu_s": 0.0,
@@ -201,6 +203,10 @@ class FakeAgent:
             "state": _STATE,
             "steadiness": _STEADY,
             "swap_cost": {"pageout_us": PAGEOUT_US, "fault_us": FAULT_US, "rounds": []},
+            "apply": {"pid": 1, "started": 1, "swap_bytes": 1 << 28},
+            "status": _in_service(),
+            "stop": {},
+            "leave": {},
         }
         return answers[name]
 
@@ -269,6 +275,20 @@ class FakeAgent:
         }
         roles = [container["role"] for container in args.get("containers", ())]
         return answer | ({"roles": {role: _share(answer, 1 / len(roles)) for role in roles}} if roles else {})
+
+
+def _in_service() -> dict[str, Any]:
+    """A policy in service, that does nothing to processes which do nothing; of this computer's clock."""
+    counters = dict.fromkeys(("pswpin", "pgmajfault", "swap_written_bytes", *_REFAULTS), 0)
+    reading = {
+        "at_s": time.monotonic(), "is_group": True, "psi_us": dict.fromkeys(("some", "full", "io_some", "cpu_some"), 0),
+        "counters": counters, "memory_bytes": RSS_BYTES, "swap_bytes": 0, "compressed_bytes": 0, "metrics": {},
+        "missing": {},
+    }  # fmt: skip
+    return {
+        "in_service": True, "alive": True, "in_force": True, "paused": False, "changed": [], "restarts": 0, "for_s": 1.0,
+        "pid": 1, "nr_processes": 1, "rss_bytes": RSS_BYTES, "damos": [], "reading": reading,
+    }  # fmt: skip
 
 
 def _share(answer: dict[str, Any], part: float) -> dict[str, Any]:

@@ -31,7 +31,9 @@ GROUP = "/sys/fs/cgroup/servers/phases"
 PERIODS_S, PHASE_S = (60, 12, 30), 1200
 PARTS, PART_MIB, RATE = 8, 2, 100
 # An emulated CPU wakes up late, so the program and DAMON do so less often than they usually do.
-BURST_MS, SCHEME = 16, "attrs  sample=20ms  aggr=200ms\n4K max  min min  MIN_AGE max  pageout"
+# With few regions, what was idle for long is soon taken for as young as its neighbours: ages are averaged when regions
+# are merged.
+BURST_MS, SCHEME = 16, "attrs  sample=20ms  aggr=200ms  nr_regions.min=200\n4K max  min min  MIN_AGE max  pageout"
 AGE_S = 4
 METRIC, BOUND = "swap_ins_per_s", 250
 WINDOW_S = 5

@@ -1,0 +1,96 @@
+"""A rollout over a real Ray cluster, on machines that are not there: what the keepers of its nodes outlive."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from damoos.service.journal import Journal
+from damoos.testing.fleet import plugin
+from tests.conftest import DAMOOS, proven_study, until
+
+MACHINES = ("fake:a", "fake:b")
+WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "1s", "--bake", "60s"]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {**plugin(tmp_path / "plugin"), "DAMOOS_CACHE": str(tmp_path / "cache")}
+
+
+@pytest.fixture
+def cluster(env: dict[str, str]) -> Iterator[None]:
+    """Nodes that come and go; none is left."""
+    yield
+    damoos(env, "cluster", "down")
+
+
+def damoos(env: dict[str, str], *words: object) -> subprocess.CompletedProcess[str]:
+    argv = [DAMOOS, *map(str, words)]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=600, check=False)
+
+
+def keepers(results: Path) -> list[int]:
+    return [Journal.of(results, machine).keeper_pid for machine in MACHINES]
+
+
+def actors(env: dict[str, str]) -> list[int]:
+    """Ray's workers that have the keepers' journals of this test's cluster."""
+    cache = f"DAMOOS_CACHE={env['DAMOOS_CACHE']}".encode()
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            is_actor = (process / "cmdline").read_bytes().startswith(b"ray::_Room")
+            if is_actor and cache in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_keepers_outlive_their_worker_their_driver_and_ray(env: dict[str, str], cluster: None, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    study = proven_study(results, scheme="4K max  min min  MIN_AGE max  pageout", tune=["min_age=1s:2s"])
+    begin = ["rollout", study, "--machines", ",".join(MACHINES), *WORDS, "--ray", "auto", "--results", results]
+    up = ["cluster", "up", "--local", ",".join(MACHINES)]
+    refused = damoos(env, *begin)
+    assert refused.returncode == 2
+    assert "'damoos cluster up --local i3' starts one here" in refused.stderr
+    assert damoos(env, *up).returncode == 0
+    refused = damoos(env, *begin, "--machines", "fake:a,fake:c")
+    assert (refused.returncode, refused.stderr) == (
+        2, "damoos: no node of the cluster offers machine 'fake:c'; did you mean 'fake:a'? (--ray)\n"
+    )  # fmt: skip
+
+    driver = subprocess.Popen([DAMOOS, *map(str, begin)], env=env, stderr=subprocess.PIPE, text=True)
+    assert driver.stderr
+    try:
+        assert "watched, beside" in driver.stderr.readline()
+        until(lambda: all(state for machine in MACHINES for state in [Journal.of(results, machine).states()]))
+        former = keepers(results)
+        assert all(former)
+        for pid in actors(env):
+            os.kill(pid, signal.SIGKILL)
+        said = [driver.stderr.readline(), driver.stderr.readline()]
+        assert ["no node answers for" in said[0], "again" in said[1]] == [True, True], said
+    finally:
+        driver.kill()
+        driver.wait()
+    assert keepers(results) == former
+    assert damoos(env, "cluster", "down").returncode == 0
+    assert keepers(results) == former
+
+    refused = damoos(env, "stop", "rollout-1", "--results", results)
+    assert refused.returncode == 2, "nobody can be told while there is no cluster"
+    assert damoos(env, *up).returncode == 0
+    stopped = damoos(env, "stop", "rollout-1", "--results", results, "--format", "json")
+    assert stopped.returncode == 0, stopped.stderr
+    assert json.loads(stopped.stdout)["state"] == "undone"
+    assert "damoos: the policy is off all machines\n" in stopped.stderr
+    until(lambda: keepers(results) == [0, 0])
