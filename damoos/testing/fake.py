@@ -286,8 +286,8 @@ def _in_service() -> dict[str, Any]:
         "missing": {},
     }  # fmt: skip
     return {
-        "in_service": True, "alive": True, "in_force": True, "paused": False, "changed": [], "restarts": 0, "for_s": 1.0,
-        "pid": 1, "nr_processes": 1, "rss_bytes": RSS_BYTES, "damos": [], "reading": reading,
+        "in_service": True, "alive": True, "in_force": True, "paused": False, "changed": [], "restarts": 0,
+        "for_s": 1.0, "pid": 1, "nr_processes": 1, "rss_bytes": RSS_BYTES, "damos": [], "reading": reading,
     }  # fmt: skip
 
 
