@@ -61,6 +61,8 @@ class RayNodes:
         self._ray = self._connection.ray
         self._class = self._ray.remote(num_cpus=0, max_restarts=0)(_Room)
         self._handles: dict[tuple[str, tuple[str, ...]], Any] = {}
+        # What has not been answered in time, by the handle; nobody waits for it any more.
+        self._owed: dict[Any, Any] = {}
 
     def check_offered(self) -> None:
         """See that there is a node for each machine.
@@ -83,7 +85,6 @@ class RayNodes:
         for machine in self._machines:
             nodes = offers.get(machine, {})
             if len(nodes) > 1:
-                self._connection.close()
                 raise ConfigError(
                     f"{len(nodes)} nodes offer machine '{machine}'; only one can keep it in service (--ray)"
                 )
@@ -103,6 +104,13 @@ class RayNodes:
         where = NodeAffinitySchedulingStrategy(node, soft=False)
         return self._class.options(scheduling_strategy=where).remote(self._make, machines)
 
+    def tell(self, questions: Mapping[Remote, tuple[str, tuple[Any, ...]]]) -> dict[Remote, Any]:
+        """As `ask`, but one that has still not answered another question is told, too, and does it when it can."""
+        for one in questions:
+            if one.handle in self._owed:
+                one.handle.call.remote(*questions[one])
+        return self.ask(questions)
+
     def ask(self, questions: Mapping[Remote, tuple[str, tuple[Any, ...]]]) -> dict[Remote, Any]:
         """Call a method of each object, all at the same time; those that are lost, or silent, are left out.
 
@@ -117,8 +125,14 @@ class RayNodes:
         """
         import ray.exceptions
 
-        asked = {one.handle.call.remote(*question): one for one, question in questions.items()}
-        ready, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER_S) if asked else ([], [])
+        self._owed = {handle: ref for handle, ref in self._owed.items() if not self._ray.wait([ref], timeout=0)[0]}
+        asked = {
+            one.handle.call.remote(*question): one
+            for one, question in questions.items()
+            if one.handle not in self._owed
+        }
+        ready, late = self._ray.wait(list(asked), num_returns=len(asked), timeout=ANSWER_S) if asked else ([], [])
+        self._owed |= {asked[reference].handle: reference for reference in late}
         found: dict[Remote, Any] = {}
         for reference in ready:
             try:

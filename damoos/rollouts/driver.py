@@ -147,9 +147,9 @@ class Driver:
         progress.findings.append([])
         cohort, control = plan.cohort(step), plan.control(step)
         beside = (
-            f"beside {_some(control)}" if control else "each to be compared with itself before, as no others are left"
+            f"beside {some(control)}" if control else "each to be compared with itself before, as no others are left"
         )
-        self._decide(f"step {step + 1} of {len(plan.steps)}: {_some(cohort)} watched, {beside}")
+        self._decide(f"step {step + 1} of {len(plan.steps)}: {some(cohort)} watched, {beside}")
 
     def _go_on(self) -> None:
         """After it was held: as long again, if the machines have the policy by now."""
@@ -174,7 +174,7 @@ class Driver:
             return True
         self._progress.state = State.UNDONE
         again = f"they undo it when they hear nothing from their keepers; 'damoos stop {self._rollout.name}' asks again"
-        silent = f"; {_some(remaining)} did not confirm it: {again}" if remaining else ""
+        silent = f"; {some(remaining)} did not confirm it: {again}" if remaining else ""
         self._decide(f"the policy is off all machines{silent}")
         return False
 
@@ -204,7 +204,7 @@ class Driver:
         if all(map(self._can_be_compared, filter(None, sides))):
             progress.phase, progress.baking_s = Phase.BAKE, self._now()
             progress.until_s = progress.baking_s + plan.bake_s
-            self._decide(f"step {progress.step + 1}: the policy goes on {_some(plan.cohort(progress.step))}")
+            self._decide(f"step {progress.step + 1}: the policy goes on {some(plan.cohort(progress.step))}")
         elif self._is_overdue(BEFORE_SHARE * plan.bake_s):
             self._hold("no data: half of its machines could not be watched for long enough before they get the policy")
 
@@ -241,7 +241,7 @@ class Driver:
         return self._now() > self._progress.until_s + (PATIENCE - 1) * length_s
 
 
-def _some(machines: list[str]) -> str:
+def some(machines: list[str]) -> str:
     """Machines in words, not all of many."""
     return ", ".join(machines) if len(machines) <= 4 else f"{', '.join(machines[:3])} and {len(machines) - 3} more"
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from damoos.dispatch.ray_nodes import RayNodes, Remote
-from damoos.rollouts.driver import Part, Trouble
+from damoos.rollouts.driver import Part, Trouble, some
 from damoos.rollouts.effect import Track
 from damoos.rollouts.kept_fleet import KeptFleet, tracks
 from damoos.rollouts.plan import Plan
@@ -56,7 +56,7 @@ class RayFleet:
     def settle(self, wanted: Mapping[str, Part | None]) -> None:
         """Have this on the machines; a node that is away is told when it is back."""
         self._wanted = dict(wanted)
-        self._ask("settle", lambda machines: (_of(machines, wanted),))
+        self._hear(self._settled(self._nodes.objects()))
 
     def troubles(self) -> list[Trouble]:
         """What has ended by itself, as far as nodes answer."""
@@ -93,24 +93,28 @@ class RayFleet:
     def _ask(self, method: str, args: Callable[[tuple[str, ...]], tuple[Any, ...]]) -> dict[Remote, Any]:
         """What each node answers; one that was away hears first what is wanted of its machines by now."""
         objects = self._nodes.objects()
-        if self._wanted and method != "settle":
-            self._nodes.ask({one: ("settle", (_of(one.machines, self._wanted),)) for one in objects if one.is_new})
+        if self._wanted:
+            self._settled([one for one in objects if one.is_new])
         answers = self._nodes.ask({one: (method, args(one.machines)) for one in objects})
-        self._tell_silent({machine for one in answers for machine in one.machines})
+        self._hear(answers)
         return answers
 
-    def _tell_silent(self, heard: set[str]) -> None:
+    def _settled(self, objects: Iterable[Remote]) -> dict[Remote, Any]:
+        """Tell nodes what is wanted of their machines; returns those that have done it."""
+        wanted = self._wanted
+        parts = {one: {name: wanted[name] for name in one.machines if name in wanted} for one in objects}
+        return self._nodes.tell({one: ("settle", (own,)) for one, own in parts.items()})
+
+    def _hear(self, answers: Mapping[Remote, Any]) -> None:
+        """Note whose node has answered, and tell what is new of that."""
+        heard = {machine for one in answers for machine in one.machines}
         silent = {machine for machine in self._plan.machines if machine not in heard}
         if gone := silent - self._silent:
-            self._event(f"no node answers for {', '.join(sorted(gone))}; its keeper goes on by itself if it lives")
+            self._event(f"no node answers for {some(sorted(gone))}; what they have stays while their keepers live")
         if back := self._silent - silent:
-            self._event(f"a node answers for {', '.join(sorted(back))} again")
+            self._event(f"a node answers for {some(sorted(back))} again")
         self._silent = silent
 
     def close(self) -> None:
         """Leave the cluster; the keepers go on by themselves."""
         self._nodes.close()
-
-
-def _of(machines: Iterable[str], wanted: Mapping[str, Part | None]) -> dict[str, Part | None]:
-    return {machine: wanted[machine] for machine in machines if machine in wanted}
