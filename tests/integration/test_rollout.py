@@ -13,7 +13,7 @@ import pytest
 
 from damoos.service.journal import Journal
 from damoos.testing.fleet import plugin
-from tests.conftest import DAMOOS, proven_study, until
+from tests.conftest import DAMOOS, damoos, proven_study, until
 from tests.integration.test_fleet import named, state
 
 MACHINES = ("fake:a", "fake:b")
@@ -29,12 +29,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 def cluster(env: dict[str, str]) -> Iterator[None]:
     """Nodes that come and go; none is left."""
     yield
-    damoos(env, "cluster", "down")
-
-
-def damoos(env: dict[str, str], *words: object) -> subprocess.CompletedProcess[str]:
-    argv = [DAMOOS, *map(str, words)]
-    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=600, check=False)
+    damoos("cluster", "down", env=env)
 
 
 def keepers(results: Path) -> list[int]:
@@ -46,11 +41,11 @@ def test_keepers_outlive_their_worker_their_driver_and_ray(env: dict[str, str], 
     study = proven_study(results, scheme="4K max  min min  MIN_AGE max  pageout", tune=["min_age=1s:2s"])
     begin = ["rollout", study, "--machines", ",".join(MACHINES), *WORDS, "--ray", "auto", "--results", results]
     up = ["cluster", "up", "--local", ",".join(MACHINES)]
-    refused = damoos(env, *begin)
+    refused = damoos(*begin, env=env)
     assert refused.returncode == 2
     assert "'damoos cluster up --local i3' starts one here" in refused.stderr
-    assert damoos(env, *up).returncode == 0
-    refused = damoos(env, *begin, "--machines", "fake:a,fake:c")
+    assert damoos(*up, env=env).returncode == 0
+    refused = damoos(*begin, "--machines", "fake:a,fake:c", env=env)
     assert refused.returncode == 2
     assert refused.stderr.startswith("damoos: no node of the cluster offers machine 'fake:c'; did you mean 'fake:")
 
@@ -71,13 +66,13 @@ def test_keepers_outlive_their_worker_their_driver_and_ray(env: dict[str, str], 
         driver.kill()
         driver.wait()
     assert keepers(results) == former
-    assert damoos(env, "cluster", "down").returncode == 0
+    assert damoos("cluster", "down", env=env).returncode == 0
     assert keepers(results) == former
 
-    refused = damoos(env, "stop", "rollout-1", "--results", results)
+    refused = damoos("stop", "rollout-1", "--results", results, env=env)
     assert refused.returncode == 2, "nobody can be told while there is no cluster"
-    assert damoos(env, *up).returncode == 0
-    stopped = damoos(env, "stop", "rollout-1", "--results", results, "--format", "json")
+    assert damoos(*up, env=env).returncode == 0
+    stopped = damoos("stop", "rollout-1", "--results", results, "--format", "json", env=env)
     assert stopped.returncode == 0, stopped.stderr
     assert json.loads(stopped.stdout)["state"] == "undone"
     assert "damoos: the policy is off all machines\n" in stopped.stderr

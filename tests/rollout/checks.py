@@ -199,6 +199,31 @@ def test_a_host_that_is_rebooted_in_the_middle_gets_back_what_it_had(
     assert {shell(guest, ACTION) for guest in hosts.values()} == {"pageout"}
 
 
+@pytest.fixture
+def cluster(hosts: dict[str, GuestSession], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The words that start a cluster with a node for each host; none is left in the end."""
+    monkeypatch.setenv("DAMOOS_CACHE", str(tmp_path / "cache"))
+    yield ["cluster", "up", "--local", ",".join(hosts)]
+    damoos("cluster", "down")
+
+
+def test_a_cluster_s_nodes_keep_their_hosts_while_it_is_away(
+    hosts: dict[str, GuestSession], cluster: list[str], rollout: Callable[..., list[str]]
+) -> None:
+    words = rollout(GOOD, "2s:3s")
+    assert damoos(*cluster).returncode == 0
+    with first_has_it([*words, "--ray", "auto"], hosts) as (_, first):
+        pass
+    assert damoos("cluster", "down").returncode == 0
+    assert shell(hosts[first], ACTION) == "pageout"
+    assert damoos(*cluster).returncode == 0
+    resumed = damoos("resume", "rollout-1", "--results", words[-1], timeout=3000)
+    print(audit(words))
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(told(words)["machines"]) == 4
+    assert {shell(guest, ACTION) for guest in hosts.values()} == {"pageout"}
+
+
 def test_an_admin_s_change_makes_it_stand_down(
     hosts: dict[str, GuestSession], rollout: Callable[..., list[str]]
 ) -> None:
