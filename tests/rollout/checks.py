@@ -212,7 +212,7 @@ def test_a_cluster_s_nodes_keep_their_hosts_while_it_is_away(
 ) -> None:
     words = rollout(GOOD, "2s:3s")
     assert damoos(*cluster).returncode == 0
-    with first_has_it([*words, "--ray", "auto"], hosts) as (_, first):
+    with first_has_it([words[0], "--ray", "auto", *words[1:]], hosts) as (_, first):
         pass
     assert damoos("cluster", "down").returncode == 0
     assert shell(hosts[first], ACTION) == "pageout"
