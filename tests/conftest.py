@@ -251,19 +251,6 @@ def proven_study(results: Path, **words: Any) -> str:
         return api.tune(command="true", machine="fake", results=results, **options).name
 
 
-def host_file(
-    folder: Path, name: str, guest: GuestSession, swap: str = 'kind = "zram"\nsize = "128M"\nalgorithm = "lz4"'
-) -> Path:
-    """A machine file that has a guest as any other host, with a swap device of its own."""
-    file = folder / f"{name}.toml"
-    file.write_text(
-        f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
-        f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
-        f"[swap]\n{swap}\n"
-    )
-    return file
-
-
 def shell(session: GuestSession, command: str) -> str:
     """What a person who logs in beside the agent would see."""
     return session.connection.run(command, hide=True, in_stream=False).stdout.strip()

@@ -1,1 +1,1 @@
-"""For authors of plugins and for damoos's own tests: contract suites, and a machine that is not there."""
+"""For authors of plugins and damoos's own tests: contract suites, machines that are not there, guests as hosts."""

@@ -22,7 +22,8 @@ from damoos.report.charts import Axis, Chart, Level, Line, Panel
 from damoos.service import keeper
 from damoos.service.journal import Journal
 from damoos.service.specification import specification
-from tests.conftest import host_file, proven_study, shell
+from damoos.testing.hosts import host_file
+from tests.conftest import proven_study, shell
 
 KEPT = CURATED / "serverless-hour.json"
 PAGE = TOP / "docs/published.md"

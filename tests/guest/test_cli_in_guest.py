@@ -18,7 +18,8 @@ from damoos.api import service as api
 from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestSession, kernels
 from damoos.service.keeper import listed
-from tests.conftest import DAMOOS, damoos, host_file, shell, short_workload, until
+from damoos.testing.hosts import host_file
+from tests.conftest import DAMOOS, damoos, shell, short_workload, until
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 HOST_KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")

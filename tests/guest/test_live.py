@@ -10,6 +10,7 @@ import pytest
 
 from damoos.machines import catalog as machines
 from damoos.machines.guest import GuestSession
+from damoos.testing.hosts import host_file
 from damoos.workloads.base import tool
 from tests.conftest import damoos, shell
 
@@ -41,12 +42,7 @@ def test_an_idle_heavy_server_loses_half_of_its_memory_within_its_latency_limit(
         f"{kvload} -P redis -p 7001 -r {KEYS} -h {KEYS // 10} -n 200 -i 500 | sed 's/.*\"p99_ms\": //; s/,.*//'\n"
     )
     probe.chmod(0o755)
-    machine = tmp_path / "there.toml"
-    end = host.endpoint
-    machine.write_text(
-        f'description = "there"\n[ssh]\nhost = "{end.host}"\nport = {end.port}\nkey = "{end.key}"\n'
-        f'known_hosts = "{end.known_hosts}"\n[swap]\nsize = "128M"\n'
-    )
+    machine = host_file(tmp_path, "there", host)
     before_kib = int(shell(host, f"awk '/VmRSS/ {{print $2}}' /proc/{pid}/status"))
     started = shell(host, f"awk '{{print $22}}' /proc/{pid}/stat")
     done = damoos(

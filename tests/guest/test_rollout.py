@@ -11,7 +11,8 @@ import pytest
 
 from damoos.api.service import load_rollout
 from damoos.machines.guest import GuestSession
-from tests.conftest import DAMOOS, damoos, host_file, hot_cold, open_guest, proven_study, shell, until
+from damoos.testing.hosts import guest_hosts
+from tests.conftest import DAMOOS, damoos, hot_cold, proven_study, shell, until
 
 GROUP = "/sys/fs/cgroup/servers/redis"
 IN_FORCE = "cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
@@ -28,21 +29,13 @@ def study(tmp_path: Path) -> str:
 @pytest.fixture
 def hosts(guest_image: None, tmp_path: Path) -> Iterator[dict[str, GuestSession]]:
     """Two guests with the same server, reached as any host is."""
-    opened = {}
-    try:
-        for name in ("web1", "web2"):
-            guest = open_guest()
-            opened[str(tmp_path / f"{name}.toml")] = guest
+    with guest_hosts(["web1", "web2"], tmp_path) as opened:
+        for guest in opened.values():
             argv = " ".join(hot_cold(guest, repeats=1000))
-            guest.agent.close()
             made = f"mkdir -p {GROUP}; echo +memory > /sys/fs/cgroup/servers/cgroup.subtree_control"
             shell(guest, f"echo +memory > /sys/fs/cgroup/cgroup.subtree_control; {made}")
             shell(guest, f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec {argv}' > /dev/null 2>&1 &")
-            host_file(tmp_path, name, guest)
         yield opened
-    finally:
-        for guest in opened.values():
-            guest.close()
 
 
 def test_a_rollout_survives_its_driver_and_is_undone(

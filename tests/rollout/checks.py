@@ -15,11 +15,11 @@ import pytest
 from invoke.exceptions import UnexpectedExit
 from paramiko import SSHException
 
-from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
 from damoos.machines.guest.qemu import QemuProcess
+from damoos.testing.hosts import guest_hosts
 from damoos.workloads.tools import tool
-from tests.conftest import DAMOOS, damoos, host_file, proven_study, shell, until
+from tests.conftest import DAMOOS, damoos, proven_study, shell, until
 
 GROUP = "/sys/fs/cgroup/servers/redis"
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
@@ -66,30 +66,21 @@ def reboot(guest: GuestSession) -> None:
 @pytest.fixture(scope="module")
 def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, GuestSession]]:
     """Four guests by their machine files, reached as any host is; each has a redis in a group of its own."""
-    folder = tmp_path_factory.mktemp("hosts")
     start = QemuProcess._started
     patch = pytest.MonkeyPatch()
     patch.setattr(
         QemuProcess, "_started", lambda self, argv: start(self, [word for word in argv if word != "-no-reboot"])
     )
-    opened: dict[str, GuestSession] = {}
+    folder, packages = tmp_path_factory.mktemp("hosts"), ("redis-server", "redis-tools")
     try:
-        for name in HOSTS:
-            machine = catalog.machine("guest", "damoos")
-            machine.provide(("redis-server", "redis-tools"), ())
-            guest = machine.open()
-            assert isinstance(guest, GuestSession)
-            opened[str(folder / f"{name}.toml")] = guest
-            load = guest.copy(tool("kvload", guest.facts.get("arch", "")))
-            shell(guest, f"mkdir -p /srv && cp {load} /srv/kvload")
-            guest.agent.close()
-            serve(guest)
-            host_file(folder, name, guest)
-        yield opened
+        with guest_hosts(HOSTS, folder, packages, "damoos") as opened:
+            for guest in opened.values():
+                load = guest.copy(tool("kvload", guest.facts.get("arch", "")))
+                shell(guest, f"mkdir -p /srv && cp {load} /srv/kvload")
+                serve(guest)
+            yield opened
     finally:
         patch.undo()
-        for guest in opened.values():
-            guest.close()
 
 
 @pytest.fixture

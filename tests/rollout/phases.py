@@ -20,12 +20,12 @@ from typing import Any
 
 import pytest
 
-from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
 from damoos.service.journal import Journal
 from damoos.service.min_age import ages_around
+from damoos.testing.hosts import guest_hosts
 from damoos.workloads.tools import tool
-from tests.conftest import MIB, damoos, host_file, proven_study, shell
+from tests.conftest import MIB, damoos, proven_study, shell
 
 GROUP = "/sys/fs/cgroup/servers/phases"
 PERIODS_S, PHASE_S = (60, 12, 30), 1200
@@ -85,19 +85,10 @@ class Host:
 @pytest.fixture(scope="module")
 def hosts(guest_image: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Host]]:
     """Three guests."""
-    folder = tmp_path_factory.mktemp("hosts")
-    opened: list[Host] = []
-    try:
-        for nth in range(3):
-            guest = catalog.machine("guest", "damoos").open()
-            assert isinstance(guest, GuestSession)
-            opened.append(Host(guest, host_file(folder, f"web{nth}", guest)))
-            guest.agent.close()
+    with guest_hosts(["web0", "web1", "web2"], tmp_path_factory.mktemp("hosts"), kernel="damoos") as opened:
+        for guest in opened.values():
             shell(guest, "mkdir -p /sys/fs/cgroup/servers; echo +memory > /sys/fs/cgroup/cgroup.subtree_control")
-        yield opened
-    finally:
-        for host in opened:
-            host.guest.close()
+        yield [Host(guest, Path(file)) for file, guest in opened.items()]
 
 
 def study(results: Path, age_us: int) -> str:
