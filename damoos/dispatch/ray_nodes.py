@@ -51,7 +51,7 @@ class RayNodes:
     Raises
     ------
     UnsupportedError : Ray is not installed
-    ConfigError : no cluster at that address, or several nodes offer one machine
+    ConfigError : no cluster at that address
     """
 
     def __init__(self, address: str, make: Callable[[tuple[str, ...]], Any], machines: Iterable[str]) -> None:
@@ -59,7 +59,7 @@ class RayNodes:
         self._machines = tuple(machines)
         self._connection = Connection(address)
         self._ray = self._connection.ray
-        self._class = self._ray.remote(num_cpus=0, max_restarts=0)(_Room)
+        self._class = self._ray.remote(num_cpus=0, max_restarts=0)(_Actor)
         self._handles: dict[tuple[str, tuple[str, ...]], Any] = {}
         # What has not been answered in time, by the handle; nobody waits for it any more.
         self._owed: dict[Any, Any] = {}
@@ -79,7 +79,12 @@ class RayNodes:
                 )
 
     def objects(self) -> list[Remote]:
-        """Those of all nodes that there are now."""
+        """One on each node that offers some of the machines now; made where there is none yet.
+
+        Raises
+        ------
+        ConfigError : several nodes offer one machine
+        """
         places: dict[str, list[str]] = {}
         offers = self._connection.offers()
         for machine in self._machines:
@@ -157,7 +162,7 @@ class RayNodes:
         self._connection.close()
 
 
-class _Room:
+class _Actor:
     """What Ray has on a node; errors of damoos's are answers, so that they keep their class on the way."""
 
     def __init__(self, make: Callable[[tuple[str, ...]], Any], machines: tuple[str, ...]) -> None:

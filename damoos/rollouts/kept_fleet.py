@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,9 @@ from damoos.service import keeper
 from damoos.service.journal import Journal, Windows
 from damoos.service.specification import watched_only
 from damoos.store.studies import slug
+
+# A part of a rollout on a machine.
+Key = tuple[str, Part]
 
 
 def name_of(label: str, machine: str, part: Part = Part.POLICY) -> str:
@@ -35,7 +38,7 @@ class KeptFleet:
         self._plan = plan
         results = Path(plan.spec["results"])
         self._journals = {machine: Journal.of(results, machine) for machine in machines or plan.machines}
-        self._windows: dict[tuple[str, Part], Windows] = {}
+        self._windows: dict[Key, Windows] = {}
 
     def begin(self) -> None:
         """See that nothing of the rollout's names is in service; what failed under them once is forgotten.
@@ -97,7 +100,7 @@ class KeptFleet:
                 found.append(Trouble(machine, part, state["failed"], state.get("stood_down", False)))
         return found
 
-    def states(self) -> dict[tuple[str, Part], dict[str, Any]]:
+    def states(self) -> dict[Key, dict[str, Any]]:
         """How all that there is of it is."""
         found = {}
         for machine, journal in self._journals.items():
@@ -122,11 +125,11 @@ class KeptFleet:
         """Windows of machines in a step."""
         return tracks(self.windows, machines, part, begun_s, baking_s)
 
-    def windows(self, of: Iterable[tuple[str, Part]]) -> dict[tuple[str, Part], list[dict[str, Any]]]:
+    def windows(self, of: Iterable[Key]) -> dict[Key, list[dict[str, Any]]]:
         """All windows of some, the oldest first."""
         return {key: self._reader(*key).read() for key in of}
 
-    def windows_since(self, since_s: Mapping[tuple[str, Part], float]) -> dict[tuple[str, Part], list[dict[str, Any]]]:
+    def windows_since(self, since_s: Mapping[Key, float]) -> dict[Key, list[dict[str, Any]]]:
         """Windows later than some time each, for somebody who has the others already."""
         found = self.windows(since_s)
         return {key: [one for one in windows if one["at_s"] > since_s[key]] for key, windows in found.items()}
@@ -140,7 +143,13 @@ class KeptFleet:
         """Nothing to do: the keepers go on by themselves."""
 
 
-def tracks(windows: Any, machines: Iterable[str], part: Part, begun_s: float, baking_s: float) -> list[Track]:
+def tracks(
+    windows: Callable[[Iterable[Key]], Mapping[Key, Sequence[Mapping[str, Any]]]],
+    machines: Iterable[str],
+    part: Part,
+    begun_s: float,
+    baking_s: float,
+) -> list[Track]:
     """Watched windows since ``begun_s``, and from ``baking_s`` on those of the part, for each machine.
 
     Parameters

@@ -13,10 +13,8 @@ from typing import Any
 from damoos.dispatch.ray_nodes import RayNodes, Remote
 from damoos.rollouts.driver import Part, Trouble, some
 from damoos.rollouts.effect import Track
-from damoos.rollouts.kept_fleet import KeptFleet, tracks
+from damoos.rollouts.kept_fleet import Key, KeptFleet, tracks
 from damoos.rollouts.plan import Plan
-
-Key = tuple[str, Part]
 
 
 class RayFleet:
@@ -32,7 +30,7 @@ class RayFleet:
     Raises
     ------
     UnsupportedError : Ray is not installed
-    ConfigError : no cluster there, or several nodes offer one machine
+    ConfigError : no cluster there
     """
 
     def __init__(self, plan: Plan, event: Callable[[str], Any] = lambda _: None) -> None:
@@ -44,11 +42,11 @@ class RayFleet:
         self._silent: set[str] = set()
 
     def begin(self) -> None:
-        """See that a node offers each machine, and that nothing of the rollout's names is in service.
+        """See that one node offers each machine, and that nothing of the rollout's names is in service.
 
         Raises
         ------
-        ConfigError : no, or something is
+        ConfigError : none or several do, or something is
         """
         self._nodes.check_offered()
         self._ask("begin", lambda machines: ())

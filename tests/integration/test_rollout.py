@@ -56,7 +56,7 @@ def test_keepers_outlive_their_worker_their_driver_and_ray(env: dict[str, str], 
         until(lambda: all(Journal.of(results, machine).states() for machine in MACHINES))
         former = keepers(results)
         assert all(former)
-        workers = named(state(env)["pid"], "_Room")
+        workers = named(state(env)["pid"], "_Actor")
         assert len(workers) == 2
         for pid in workers:
             os.kill(pid, signal.SIGKILL)
