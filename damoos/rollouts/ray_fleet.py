@@ -13,7 +13,7 @@ from typing import Any
 from damoos.dispatch.ray_nodes import RayNodes, Remote
 from damoos.rollouts.driver import Part, Trouble, some
 from damoos.rollouts.effect import Track
-from damoos.rollouts.kept_fleet import Key, KeptFleet, tracks
+from damoos.rollouts.kept_fleet import KeptFleet, Key, tracks
 from damoos.rollouts.plan import Plan
 
 
