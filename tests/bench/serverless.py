@@ -25,7 +25,7 @@ from damoos.service.specification import specification
 from damoos.testing.hosts import host_file
 from tests.conftest import proven_study, shell
 
-KEPT = CURATED / "serverless-hour.json"
+KEPT = CURATED / "service/serverless-hour.json"
 PAGE = TOP / "docs/published.md"
 GROUP = "/sys/fs/cgroup/servers/functions"
 SWAPS = {"zram": 'kind = "zram"\nsize = "256M"\nalgorithm = "lz4"', "file": 'kind = "file"\nsize = "256M"'}
