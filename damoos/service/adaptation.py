@@ -14,26 +14,26 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from damoos.scorers.terms import Limit
 from damoos.service.guard import beyond
-from damoos.service.min_age import FACTOR
 from damoos.service.turns import MIB, Turns
 from damoos.statistics.drift import Drift
 from damoos.units import format_us
 
 # Share of the windows in which a lower age is tried, in the long run, and how many may be saved up.
 EXPLORED_SHARE, MOST_SAVED = 0.25, 64.0
-# After a window that a trial broke, so many pass without one: trials break at most 1 % of the windows. An age that
-# broke a limit is tried again after so many windows, and after twice as many each time that it breaks one again.
+# After a window that a trial broke, and at first, so many pass without one: trials break at most 1 % of the windows. An
+# age that broke a limit is tried again after so many windows, and after twice as many each time that it breaks one
+# again. How far below its limit a workload is tells nothing: memory that is used again at regular times costs the same
+# at all ages below that time, and nothing above it.
 QUIET_WINDOWS = 100
 # How many turns two ages have at most, together.
 MOST_TURNS = 12
-# Windows that tell whether there is room for a lower age.
+# Windows without a broken limit before a lower age is tried.
 CALM_WINDOWS = 12
 # What a workload is known by, and what is too little to matter. Pressure is not among it: it is what limits are for.
 SIGNATURE: Mapping[str, float] = {
@@ -80,7 +80,7 @@ class Adaptation:
         self._refused: dict[int, float] = {}  # until which window
         self._breaks: Counter[int] = Counter()
         self._is_search_due = False
-        self._saved_up, self._quiet = MOST_SAVED, 0
+        self._saved_up, self._quiet = MOST_SAVED, QUIET_WINDOWS
         self._begin()
 
     @property
@@ -104,7 +104,7 @@ class Adaptation:
     def _begin(self) -> None:
         """Another age is in force, or the workload is another: what it is like has to be learned anew."""
         self._drifts = {name: Drift(least) for name, least in SIGNATURE.items()}
-        self._recent: deque[Mapping[str, float]] = deque(maxlen=CALM_WINDOWS)
+        self._nr_calm = 0
         self._settling = self._settle_windows(self._at)
 
     def _settle_windows(self, at: int) -> int:
@@ -150,7 +150,7 @@ class Adaptation:
             return self._up(f"{broken.name} was {watched[broken.name]:.4g} in a window, limit {broken.text}")
         if self._settling:
             return None
-        self._recent.append(watched)
+        self._nr_calm += 1
         changed = [name for name, value in signature.items() if self._drifts[name].add(value)]
         if changed:
             name = changed[0]
@@ -160,30 +160,16 @@ class Adaptation:
             self._is_search_due = True
             self._begin()
             return Change(self.age_us, f"the workload has changed: {why}", is_kept=False)
-        return self._compare() if self._is_search_due and len(self._recent) == CALM_WINDOWS else None
+        return self._compare() if self._is_search_due and self._nr_calm >= CALM_WINDOWS else None
 
     def _compare(self) -> Change | None:
         """Begin a comparison with the next lower age, if that is safe."""
         until = self._refused.get(self._at - 1, 0.0) if self._at else math.inf
         self._is_search_due = until < math.inf
-        if self._quiet or self._nr_windows < until or not self._has_room():
+        if self._quiet or self._nr_windows < until:
             return None
         self._turns = Turns(self._limits, self._settle_windows(self._at), self._chance)
         return Change(self.age_us, self.doing, is_kept=False)
-
-    def _has_room(self) -> bool:
-        """Whether limits would be kept at the next lower age, as far as can be told before it is tried.
-
-        If memory is used again after times that follow a power law not steeper than 1, a factor of two lower makes
-        harm twice as frequent at most: the mean is added once more to the worst window.
-        """
-        for limit in self._limits:
-            values = [one[limit.name] for one in self._recent]
-            more = (FACTOR - 1) * fmean(values)
-            worst = max(values) + more if limit.is_upper else min(values) / FACTOR
-            if beyond(limit, worst) > 1:
-                return False
-        return True
 
     def _compared(self, net_bytes: float, watched: Mapping[str, float], broken: Limit | None) -> Change | None:
         comparison = self._turns

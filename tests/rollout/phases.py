@@ -160,23 +160,27 @@ def oracle(folder: Path, host: Host, period_s: int, ages_us: Sequence[int]) -> t
 
     From the age with which the others begin, lower ones are tried as long as they keep it, else higher ones.
     """
-    nth, best = ages_us.index(AGE_S * 1_000_000), None
-    step = -1
-    while 0 <= nth < len(ages_us):
-        run = alone(folder, host, period_s, ages_us[nth])
+    kept: list[tuple[float, int]] = []
+
+    def keeps(age_us: int) -> bool:
+        run = alone(folder, host, period_s, age_us)
         told = f"{run.net_bytes / MIB:.2f} MiB, {run.broken:.1%} broken"
-        print(f"period {period_s} s, age {ages_us[nth] / 1e6:g} s: {told}", flush=True)
+        print(f"period {period_s} s, age {age_us / 1e6:g} s: {told}", flush=True)
         if run.broken <= 0.01:
-            best = min([(run.net_bytes, ages_us[nth]), *([best] if best else [])])
-            if step == 1:
-                break
-        elif best:
+            kept.append((run.net_bytes, age_us))
+        return run.broken <= 0.01
+
+    first = ages_us.index(AGE_S * 1_000_000)
+    for age_us in reversed(ages_us[: first + 1]):
+        if not keeps(age_us):
             break
-        else:
-            step = 1
-        nth += step
-    assert best, "no age keeps the limit"
-    return best[1], best[0]
+    if not kept:
+        for age_us in ages_us[first + 1 :]:
+            if keeps(age_us):
+                break
+    assert kept, "no age keeps the limit"
+    net_bytes, age_us = min(kept)
+    return age_us, net_bytes
 
 
 @contextmanager

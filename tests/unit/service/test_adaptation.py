@@ -51,6 +51,13 @@ def test_a_workload_that_stays_as_it_is_keeps_its_age(seed: int) -> None:
     assert served(lambda now_s: 60.0, hours=10, seed=seed).said == []
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_trials_break_no_more_than_theirs_if_the_workload_never_stays(seed: int) -> None:
+    restless = served(lambda now_s: (60.0, 8.0, 30.0)[int(now_s // 300) % 3], hours=10, seed=seed)
+    assert restless.broken <= 0.01
+    assert any("saves more" in line for line in restless.said)
+
+
 def test_trials_take_their_share_and_break_no_more_than_theirs() -> None:
     """The period comes and goes within two hours; for most of the time a lower age is worth a try."""
     swinging = served(lambda now_s: 35 + 25 * math.sin(now_s / 7200 * 2 * math.pi), hours=20)
@@ -89,19 +96,19 @@ def test_a_window_far_beyond_in_a_trial_is_the_trial_s() -> None:
     assert fed(adaptation, QUIET_WINDOWS - 1) == []
 
 
-def test_nothing_is_compared_without_room_below_the_limit() -> None:
+def test_nothing_is_tried_in_the_first_hundred_windows() -> None:
     adaptation = Adaptation([LIMIT], 5.0, AGES_US, 4 * S)
-    fed(adaptation, 20, pressure=0.02)
-    said = fed(adaptation, 100, net_mib=50.0, pressure=0.02)
-    assert len(said) == 1
-    assert said[0].startswith("the workload has changed: net_bytes was")
+    fed(adaptation, 20)
+    (said,) = fed(adaptation, QUIET_WINDOWS - 21, net_mib=50.0)
+    assert said.startswith("the workload has changed: net_bytes was")
+    assert fed(adaptation, 1, net_mib=50.0) == ["compares min_age 2s with 4s"]
 
 
 def test_a_comparison_ends_when_its_processes_do() -> None:
     adaptation = Adaptation([LIMIT], 5.0, AGES_US, 4 * S)
     assert adaptation.interrupted() is None
     fed(adaptation, 20)
-    fed(adaptation, 40, net_mib=50.0)
+    fed(adaptation, QUIET_WINDOWS, net_mib=50.0)
     assert adaptation.doing == "compares min_age 2s with 4s"
     change = adaptation.interrupted()
     assert change
