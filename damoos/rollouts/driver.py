@@ -10,13 +10,12 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Protocol
 
 from damoos.rollouts.effect import Track
 from damoos.rollouts.judge import Finding, Standing, judge
 from damoos.rollouts.plan import BEFORE_SHARE, LEAST_BEFORE, MOST_COMPARED, Plan
-from damoos.rollouts.rollout import Phase, Rollout, State
+from damoos.rollouts.rollout import Part, Phase, Rollout, State
 from damoos.statistics.sequential import LEAST_VALUES
 
 # A phase that has too little to judge by after so many times its length will not get more.
@@ -26,13 +25,6 @@ UNDO_S = 60.0
 POLL_S = 2.0
 ASKED = "somebody has asked for it"
 GOING_ON = (State.RUNNING, State.UNDOING)
-
-
-class Part(StrEnum):
-    """What a machine has of a rollout."""
-
-    POLICY = "policy"
-    WATCHED = "watched"
 
 
 @dataclass(frozen=True)
@@ -130,14 +122,8 @@ class Driver:
 
     def _settle(self) -> None:
         """Have each machine be as the progress says."""
-        with_policy, watched = set(self._rollout.machines_with_policy()), set(self._rollout.machines_watched())
-        self._fleet.settle(
-            {
-                machine: Part.POLICY if machine in with_policy else Part.WATCHED if machine in watched else None
-                for machine in self._plan.order
-                if machine not in self._progress.left
-            }
-        )
+        parts = self._rollout.parts()
+        self._fleet.settle({machine: part for machine, part in parts.items() if machine not in self._progress.left})
 
     def _begin_step(self, step: int) -> None:
         progress, plan = self._progress, self._plan

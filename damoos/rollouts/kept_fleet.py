@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from damoos.errors import ConfigError
-from damoos.rollouts.driver import Part, Trouble
+from damoos.rollouts.driver import Trouble
 from damoos.rollouts.effect import Track
 from damoos.rollouts.plan import Plan
+from damoos.rollouts.rollout import Part
 from damoos.service import keeper
 from damoos.service.journal import Journal, Windows
 from damoos.service.specification import watched_only

@@ -8,8 +8,7 @@ from statistics import fmean, median
 from typing import Any
 
 from damoos.rollouts.conduct import fleet
-from damoos.rollouts.driver import Part
-from damoos.rollouts.rollout import Rollout
+from damoos.rollouts.rollout import Part, Rollout
 from damoos.statistics.sequential import LEAST_VALUES
 
 # A host is unlike the others if its change is further from their median than this many times their usual distance from
@@ -68,14 +67,12 @@ def hosts(rollout: Rollout) -> list[Host]:
     ------
     ConfigError : the cluster whose nodes keep them is not there
     """
-    with_policy, watched = set(rollout.machines_with_policy()), set(rollout.machines_watched())
-    order = rollout.plan.order
+    parts = rollout.parts()
     with fleet(rollout.plan) as machines:
         states = machines.states()
-        windows = machines.windows([(machine, part) for machine in order for part in Part])
+        windows = machines.windows([(machine, part) for machine in parts for part in Part])
     found = []
-    for machine in order:
-        part = Part.POLICY if machine in with_policy else Part.WATCHED if machine in watched else None
+    for machine, part in parts.items():
         before, under = (
             [window for window in windows[machine, one] if window["net_bytes"]] for one in (Part.WATCHED, Part.POLICY)
         )

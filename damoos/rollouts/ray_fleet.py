@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from damoos.dispatch.ray_nodes import RayNodes, Remote
-from damoos.rollouts.driver import Part, Trouble, some
+from damoos.rollouts.driver import Trouble, some
 from damoos.rollouts.effect import Track
 from damoos.rollouts.kept_fleet import KeptFleet, Key, tracks
 from damoos.rollouts.plan import Plan
+from damoos.rollouts.rollout import Part
 
 
 class RayFleet:

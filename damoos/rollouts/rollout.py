@@ -36,6 +36,13 @@ class Phase(StrEnum):
     BAKE = "bake"  # they have it
 
 
+class Part(StrEnum):
+    """What a machine has of a rollout."""
+
+    POLICY = "policy"
+    WATCHED = "watched"
+
+
 @dataclass
 class Progress:
     """How far it has come. Written down before anything is done about it, so that whoever goes on does the same.
@@ -165,6 +172,12 @@ class Rollout:
             return []
         cohort = self.plan.cohort(progress.step)[:MOST_COMPARED] if progress.phase is Phase.BEFORE else []
         return [one for one in [*cohort, *self.plan.control(progress.step)] if one not in progress.left]
+
+    def parts(self) -> dict[str, Part | None]:
+        """What each machine is to have by now, in the order in which they get the policy; None for nothing."""
+        found: dict[str, Part | None] = dict.fromkeys(self.plan.order)
+        found |= dict.fromkeys(self.machines_watched(), Part.WATCHED)
+        return found | dict.fromkeys(self.machines_with_policy(), Part.POLICY)
 
 
 def names(results: Path) -> list[str]:

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from damoos.rollouts.driver import Part, Trouble
+from damoos.rollouts.driver import Trouble
 from damoos.rollouts.effect import Track
 from damoos.rollouts.plan import Plan
+from damoos.rollouts.rollout import Part
 
 WINDOW_S = 10.0
 BEGIN_S = 1e9

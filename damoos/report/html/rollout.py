@@ -12,10 +12,9 @@ from damoos.report.charts.page import Figure
 from damoos.report.charts.style import BLUE, GREY
 from damoos.report.html import document, shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
-from damoos.rollouts.driver import Part
 from damoos.rollouts.judge import SAVING
 from damoos.rollouts.overview import Host, hosts
-from damoos.rollouts.rollout import Rollout, describe
+from damoos.rollouts.rollout import Part, Rollout, describe
 from damoos.scorers.cost import Prices
 from damoos.units import show_bytes, show_count
 

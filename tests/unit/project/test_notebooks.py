@@ -13,7 +13,8 @@ import pytest
 import damoos
 from notebooks.render import HERE, PAGES, linked, notebooks
 
-# Beside `damoos` itself: what packages import that `damoos plugin new` writes, and what docs/searchers.md races with.
+# Beside `damoos` itself: what packages import that `damoos plugin new` writes, what docs/searchers.md races with, and
+# guests that stand for hosts, with a client for their servers.
 PUBLIC = {
     "damoos",
     "damoos.bench.curves",
@@ -24,6 +25,8 @@ PUBLIC = {
     "damoos.scorers.base",
     "damoos.searchers.base",
     "damoos.testing.contracts",
+    "damoos.testing.hosts",
+    "damoos.workloads.tools",
 }
 each = pytest.mark.parametrize("notebook", notebooks(), ids=lambda one: one.stem)
 
@@ -45,8 +48,8 @@ def names_of_damoos(tree: ast.AST) -> Iterator[tuple[str, str | None]]:
             yield "damoos", node.attr
 
 
-def test_there_are_six() -> None:
-    assert [one.stem[0] for one in notebooks()] == list("123456")
+def test_there_are_seven() -> None:
+    assert [one.stem[0] for one in notebooks()] == list("1234567")
 
 
 @each

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from damoos.rollouts.driver import POLL_S, Driver, Part, Trouble
+from damoos.rollouts.driver import POLL_S, Driver, Trouble
 from damoos.rollouts.plan import Plan
-from damoos.rollouts.rollout import Rollout, State, describe
+from damoos.rollouts.rollout import Part, Rollout, State, describe
 from damoos.testing.rollout_fleet import FakeFleet, Nature, fake_plan
 
 LOOKS_S = 60.0  # nobody has to be as impatient as a driver of real machines

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from damoos.rollouts.driver import Part
 from damoos.rollouts.kept_fleet import KeptFleet
+from damoos.rollouts.rollout import Part
 from damoos.service import keeper
 from damoos.service.journal import Journal, Windows
 from damoos.testing.rollout_fleet import fake_plan, spec

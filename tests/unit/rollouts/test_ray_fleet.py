@@ -10,9 +10,9 @@ import pytest
 
 from damoos.dispatch.ray_nodes import Remote
 from damoos.rollouts import ray_fleet
-from damoos.rollouts.driver import Part
 from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.rollouts.ray_fleet import RayFleet
+from damoos.rollouts.rollout import Part
 from damoos.service import keeper
 from damoos.service.journal import Journal
 from damoos.testing.rollout_fleet import fake_plan, spec
