@@ -92,6 +92,7 @@ def render(notebook: Path) -> float:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         text, pictures = page(execute(read(notebook), Path(folder)), notebook.stem)
+        text = text.replace(f"{folder}/", "").replace(str(Path.home()), "~")  # where it ran is nobody's business
     PAGES.mkdir(parents=True, exist_ok=True)
     for old in (PAGES / "pictures").glob(f"{notebook.stem}_*"):
         old.unlink()
