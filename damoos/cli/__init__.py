@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -37,6 +38,8 @@ from damoos.errors import DamoosError
 INTERRUPTED = 130
 # As sysexits.h has it: an error inside of the program.
 INTERNAL = 70
+# After how long an interrupt that was lost comes again.
+AGAIN_S = 0.1
 
 app = typer.Typer(
     help="Find the best DAMON-based scheme for a workload on a machine, prove it, put it into service.",
@@ -81,9 +84,25 @@ def _on_sigterm(signum: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _on_unraisable(what: sys.UnraisableHookArgs) -> None:
+    """An interrupt that arrives in a finalizer or in a callback of an import, out of which nothing can be raised."""
+    if what.exc_type is KeyboardInterrupt:
+        again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGTERM))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(what)
+
+
+def take_interrupts() -> None:
+    """Have SIGTERM do what Ctrl-C does, and lose neither of them."""
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    sys.unraisablehook = _on_unraisable
+
+
 def main() -> NoReturn:
     """Run a command; errors become one line and an exit code."""
-    signal.signal(signal.SIGTERM, _on_sigterm)
+    take_interrupts()
     loudness.set(Loudness.NORMAL)
     if sys.argv[1:2] == ["help"]:  # as other tools have it: damoos help tune
         sys.argv[1:] = [*sys.argv[2:], "--help"]

@@ -98,8 +98,9 @@ def test_tune_survives_everything_and_its_result_holds_together(short: Path, tmp
     wait_for_line(interrupted, "trial-001")
     (qemu,) = qemus_of(interrupted.pid)
     interrupted.send_signal(signal.SIGTERM)
-    assert interrupted.wait(300) == 130
-    assert "resume" in interrupted.stderr.read()  # type: ignore[union-attr]
+    _, stderr = interrupted.communicate(timeout=300)
+    assert interrupted.returncode == 130, stderr
+    assert "resume" in stderr
     assert gone(qemu)
 
     (study,) = json.loads(damoos("studies", "--results", results, "--format", "json").stdout)

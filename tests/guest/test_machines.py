@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,10 @@ from damoos.doctor import examine, fit, why_unfit
 from damoos.errors import MachineLost
 from damoos.machines.base import Machine
 from damoos.machines.catalog import machine as named
-from damoos.machines.guest import GuestSession
+from damoos.machines.guest import GuestSession, qemu
 from damoos.machines.ssh import SshMachine
 from damoos.testing.contracts import MachineContract
-from tests.conftest import open_guest
+from tests.conftest import open_guest, shell
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
 
@@ -124,3 +125,18 @@ def test_guests_at_work_have_a_cpu_each_and_one_too_many_waits(guest_image: None
     finally:
         for session in sessions:
             session.close()
+
+
+def test_a_port_that_somebody_takes_before_qemu_does_is_given_up(
+    guest_image: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = iter([taken.getsockname()[1], qemu._free_port()])
+        monkeypatch.setattr(qemu, "_free_port", lambda: next(ports))
+        session = open_guest()
+    try:
+        assert shell(session, "echo here") == "here"
+    finally:
+        session.close()

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -35,6 +36,8 @@ READY = "Server listening on"
 USER_SPACE = "damoos: user space"
 _PR_SET_PDEATHSIG = 1
 _KVM_STOPPED = "KVM internal error"
+# What QEMU ends with if somebody else has its port by then, and how many ports are tried.
+_PORT_TAKEN, _MOST_PORTS = "Could not set up host forwarding rule", 5
 _PREFIX = "damoos-guest-"
 # A kernel without an initial RAM disk mounts the root disk and makes devices of zram and null_blk by itself, by these
 # words.
@@ -129,18 +132,18 @@ class QemuProcess:
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         sweep()
-        self.reserved = Reservation(mem_bytes, vcpus, say)
+        self._reserve = partial(Reservation, mem_bytes, vcpus, say)
+        self.reserved = self._reserve()
         self.place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._console = self.place / "console"
         self._console.touch()
+        architecture = ALL[kernel.architecture]
+        cmdline = f"console={architecture.console} {' '.join(architecture.cmdline)} {_CMDLINE}"
+        cmdline += f" {accelerator.cmdline(kernel, vcpus)} {extra_cmdline}"
+        cmdline += f" damoos.overlays={','.join(overlays)}{f' {COUNTED}' if counter else ''}"
+        self._nr_ports = 0
         try:
-            self.reserved.take()
-            self.port = _free_port()
-            architecture = ALL[kernel.architecture]
-            cmdline = f"console={architecture.console} {' '.join(architecture.cmdline)} {_CMDLINE}"
-            cmdline += f" {accelerator.cmdline(kernel, vcpus)} {extra_cmdline}"
-            cmdline += f" damoos.overlays={','.join(overlays)}{f' {COUNTED}' if counter else ''}"
-            argv = [
+            self._argv = [
                 architecture.qemu,
                 *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
                 *architecture.board,
@@ -153,15 +156,28 @@ class QemuProcess:
                 *(("-initrd", str(kernel.initrd)) if kernel.initrd else ()),
                 *("-drive", f"file={image.disk},if=virtio,format=raw,snapshot=on"),
                 *(word for disk in overlays.values() for word in _readonly(disk)),
-                *("-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:22"),
-                *("-device", "virtio-net-pci,netdev=net,romfile="),
                 *("-serial", f"file:{self._console}"),
+                *("-device", "virtio-net-pci,netdev=net,romfile="),
             ]
-            self._process = self._started(argv)
+            self._start()
         except BaseException:
             self._clear_up()
             raise
+
+    def _start(self) -> None:
+        """Start QEMU on CPUs of its own, with a port of this host that is free now."""
+        self.reserved.take()
+        self.port = _free_port()
+        self._nr_ports += 1
+        forward = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:22"
+        self._process = self._started([*self._argv, "-netdev", forward])
         self.reserved.handed_to(self.pid)
+
+    def _start_again(self) -> None:
+        """Somebody else has taken the port between its choice and QEMU's start: take another."""
+        self.reserved.end()
+        self.reserved = self._reserve()
+        self._start()
 
     def _started(self, argv: list[str]) -> subprocess.Popen[bytes]:
         parent, cpus = os.getpid(), self.reserved.cpus
@@ -199,6 +215,9 @@ class QemuProcess:
         seen, end = "", time.monotonic() + silence_s
         while text not in (console := self.console()):
             if self._process.poll() is not None:
+                if _PORT_TAKEN in self._errors() and self._nr_ports < _MOST_PORTS:
+                    self._start_again()
+                    continue
                 raise MachineLost(f"QEMU ended with {self._process.returncode} while booting: {self.last_words()}")
             if _KVM_STOPPED in self._errors():  # QEMU then waits for a debugger
                 raise MachineLost(f"KVM cannot run this guest: {self.last_words()}")
