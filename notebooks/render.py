@@ -92,7 +92,7 @@ def render(notebook: Path) -> float:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         text, pictures = page(execute(read(notebook), Path(folder)), notebook.stem)
-        text = text.replace(f"{folder}/", "").replace(str(Path.home()), "~")  # where it ran is nobody's business
+        text = text.replace(f"{folder}/", "").replace(f"{Path.home()}/", "~/")  # no paths of the computer it ran on
     PAGES.mkdir(parents=True, exist_ok=True)
     for old in (PAGES / "pictures").glob(f"{notebook.stem}_*"):
         old.unlink()

@@ -163,7 +163,7 @@ class Adaptation:
         return self._compare() if self._is_search_due and self._nr_calm >= CALM_WINDOWS else None
 
     def _compare(self) -> Change | None:
-        """Begin a comparison with the next lower age, if that is safe."""
+        """Begin a comparison with the next lower age, unless one has broken a limit too recently."""
         until = self._refused.get(self._at - 1, 0.0) if self._at else math.inf
         self._is_search_due = until < math.inf
         if self._quiet or self._nr_windows < until:

@@ -23,7 +23,7 @@ from damoos.policies.base import NonePolicy
 from damoos.workloads.base import LiveWorkload, Load, Program, ProgramWorkload, Tuning
 from damoos.workloads.catalog import reading
 from damoos.workloads.metrics import Metric
-from tests.conftest import the_only_agent, until
+from tests.conftest import the_only_agent
 
 PLACE = machine("local")
 
@@ -79,7 +79,9 @@ def test_what_a_machine_says_it_measures_is_measured(session) -> None:
 
 def test_nothing_is_left_running(session, tmp_path: Path) -> None:
     run_once(session, PLACE, program("sh", "-c", "sleep 27.1828 & exit 0"), NonePolicy(), 10)
-    until(lambda: subprocess.run(["pgrep", "-f", "sleep 27.1828"], capture_output=True, check=False).returncode == 1)
+    time.sleep(0.2)
+    left = subprocess.run(["pgrep", "-f", "sleep 27.1828"], capture_output=True, check=False)
+    assert left.returncode == 1
 
 
 def server(load: list[str], setup: tuple = (), ready: tuple = (), warm_up: tuple = ()) -> ProgramWorkload:
