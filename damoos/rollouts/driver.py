@@ -18,8 +18,10 @@ from damoos.rollouts.plan import BEFORE_SHARE, LEAST_BEFORE, MOST_COMPARED, Plan
 from damoos.rollouts.rollout import Part, Phase, Rollout, State
 from damoos.statistics.sequential import LEAST_VALUES
 
-# A phase that has too little to judge by after so many times its length will not get more.
+# A phase that has too little to judge by after so many times its length will not get more. Short phases are waited for
+# longer: keepers have to reach their machines first, and a busy machine takes longer for a window.
 PATIENCE = 3.0
+LEAST_PATIENCE_S = 600.0
 # How long an undo waits for machines to say that they have done it.
 UNDO_S = 60.0
 POLL_S = 2.0
@@ -177,27 +179,33 @@ class Driver:
             return False
         return True
 
+    def _compared(self, machines: Iterable[str]) -> list[str]:
+        return [one for one in machines if one not in self._progress.left][:MOST_COMPARED]
+
     def _tracks(self, machines: Iterable[str], part: Part) -> list[Track]:
-        progress = self._progress
-        compared = [one for one in machines if one not in progress.left][:MOST_COMPARED]
-        return self._fleet.tracks(compared, part, progress.begun_s, progress.baking_s)
+        return self._fleet.tracks(self._compared(machines), part, self._progress.begun_s, self._progress.baking_s)
 
     def _before(self) -> None:
         progress, plan = self._progress, self._plan
         if self._now() < progress.until_s:
             return
-        sides = [plan.cohort(progress.step), plan.control(progress.step)]
-        if all(map(self._can_be_compared, filter(None, sides))):
+        sides = [self._nr_before(side) for side in (plan.cohort(progress.step), plan.control(progress.step)) if side]
+        if all(map(_can_be_compared, sides)):
             progress.phase, progress.baking_s = Phase.BAKE, self._now()
             progress.until_s = progress.baking_s + plan.bake_s
             self._decide(f"step {progress.step + 1}: the policy goes on {some(plan.cohort(progress.step))}")
         elif self._is_overdue(BEFORE_SHARE * plan.bake_s):
-            self._hold("no data: half of its machines could not be watched for long enough before they get the policy")
+            least = f"of {LEAST_BEFORE} windows"
+            few = [f"{one} has {nr} {least}" for side in sides for one, nr in side.items() if nr < LEAST_BEFORE]
+            self._hold(
+                "no data: half of its machines could not be watched for long enough before they get the policy"
+                f" ({some(few) or 'all are left to others'})"
+            )
 
-    def _can_be_compared(self, machines: list[str]) -> bool:
-        """Whether there are windows before of half of them; the others get the policy all the same, under its guard."""
+    def _nr_before(self, machines: list[str]) -> dict[str, int]:
+        """Windows of each machine before it may get the policy."""
         tracks = self._tracks(machines, Part.WATCHED)
-        return 2 * sum(len(track.before) >= LEAST_BEFORE for track in tracks) >= max(len(tracks), 1)
+        return {one: len(track.before) for one, track in zip(self._compared(machines), tracks, strict=True)}
 
     def _bake(self) -> None:
         progress, plan = self._progress, self._plan
@@ -224,7 +232,12 @@ class Driver:
 
     def _is_overdue(self, length_s: float) -> bool:
         """Whether the phase is over for so long that waiting does not help; one that was held gets as long again."""
-        return self._now() > self._progress.until_s + (PATIENCE - 1) * length_s
+        return self._now() > self._progress.until_s + max((PATIENCE - 1) * length_s, LEAST_PATIENCE_S)
+
+
+def _can_be_compared(nr_before: Mapping[str, int]) -> bool:
+    """Whether there are windows before of half of them; the others get the policy all the same, under its guard."""
+    return 2 * sum(nr >= LEAST_BEFORE for nr in nr_before.values()) >= max(len(nr_before), 1)
 
 
 def some(machines: list[str]) -> str:

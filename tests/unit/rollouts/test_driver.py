@@ -10,7 +10,7 @@ import pytest
 from damoos.rollouts.driver import POLL_S, Driver, Trouble
 from damoos.rollouts.plan import Plan
 from damoos.rollouts.rollout import Part, Rollout, State, describe
-from damoos.testing.rollout_fleet import FakeFleet, Nature, fake_plan
+from damoos.testing.rollout_fleet import BEGIN_S, FakeFleet, Nature, fake_plan
 
 LOOKS_S = 60.0  # nobody has to be as impatient as a driver of real machines
 
@@ -106,7 +106,9 @@ def test_without_data_nothing_goes_on(tmp_path: Path) -> None:
     first, second, third = story.rollout.plan.control(0)
     story.fleet.silent = {first, second}
     assert story.drive() is State.HELD
-    assert story.rollout.progress.why.startswith("no data")
+    why = story.rollout.progress.why
+    assert why.startswith("no data")
+    assert why.endswith(f"({first} has 0 of 14 windows, {second} has 0 of 14 windows)")
     assert story.on() == []
     story.fleet.silent = {first}
     story.drive_until("the policy goes on")
@@ -126,6 +128,19 @@ def test_a_machine_that_falls_silent_for_a_while_is_waited_for(tmp_path: Path) -
         story.fleet.now_s += LOOKS_S
     story.fleet.silent = set()
     assert story.drive(driver) is State.DONE
+
+
+def test_in_short_phases_keepers_are_given_the_time_to_reach_their_machines(tmp_path: Path) -> None:
+    story = Story(tmp_path, plan=fake_plan(8, [1, 8], bake_s=280.0))
+    first = story.rollout.plan.order[0]
+    story.fleet.silent = {first}
+    driver = story.driver()
+    while story.fleet.now_s < BEGIN_S + 10 * 60:  # more than three times the 140 s of the phase
+        assert driver.advance()
+        story.fleet.now_s += LOOKS_S
+    assert story.on() == []
+    story.fleet.silent = set()
+    story.drive_until(f"the policy goes on {first}")
 
 
 def test_a_guard_that_takes_it_off_one_machine_takes_it_off_all(tmp_path: Path) -> None:
