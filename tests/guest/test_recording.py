@@ -179,8 +179,8 @@ def test_the_kernels_objects_live_as_long_as_a_program_lets_them(guest_image: No
 
 def test_a_recording_tells_the_search_what_to_expect(guest_image: None, tmp_path: Path) -> None:
     """Predicted beside measured, on real runs: the first trial is where the recording says, and is no surprise."""
-    # Of 3 s the first, until DAMON's regions have found their place, are too large a part for predictions.
-    workload = short_workload(tmp_path, manual_min_age="1s", work_ms=7000)
+    # DAMON's regions take up to 2 s to find their place, which is too large a part of a shorter run for predictions.
+    workload = short_workload(tmp_path, manual_min_age="1s", work_ms=20_000)
     words = ["--trials", "4", "--repeats", "2", "--candidates", "1", "--prior", "record", "--format", "json"]
     words += ["--score", "sla", "--minimize", "rss_avg_bytes", "--limit", "slowdown<=0.5"]
     done = damoos("tune", "--workload", workload, *words, cwd=tmp_path)
