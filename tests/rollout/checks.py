@@ -21,6 +21,9 @@ from damoos.testing.hosts import guest_hosts
 from damoos.workloads.tools import tool
 from tests.conftest import DAMOOS, damoos, proven_study, shell, until
 
+# Each command below has a limit of its own.
+pytestmark = pytest.mark.timeout(0)
+
 GROUP = "/sys/fs/cgroup/servers/redis"
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 ACTION = f"cat {KDAMONDS}/0/contexts/0/schemes/0/action 2>/dev/null || true"

@@ -217,7 +217,6 @@ def test_a_scheme_that_adapts_keeps_up_with_one_who_knows_the_phases(tmp_path: P
     }
     print(json.dumps({"oracle": best, "without": without, **found}))
     assert "taken it off" not in adapted.audit
-    # Not reached on 2026-11-28 under another rule: docs/operate.md says what was, and why.
     assert found["adapted"]["saved"] >= 0.9
     assert adapted.broken <= 0.01
     assert frozen.broken > 0.01
