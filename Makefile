@@ -188,7 +188,7 @@ test-big: setup image ## Spark, fetched from PyPI (450 MB), installed and run on
 test-arm64: setup image build/.arm64-packages ## a guest of arm64: contracts, a recording, a study; 5 minutes
 	$(BIN)/pytest tests/arm64/checks.py
 
-test-rollout: setup build image kernel ## rollouts on four guests with redis under load, also over Ray, notebook 7, and an hour under --adapt; three hours
+test-rollout: setup build image kernel ## rollouts on four guests with redis under load, also over Ray, notebook 7, and an hour under --adapt; two hours
 	$(BIN)/pytest -s tests/rollout/checks.py tests/rollout/notebook.py tests/rollout/phases.py
 
 clean: ## remove what was built here; the cache and results stay
