@@ -179,39 +179,35 @@ class Driver:
             return False
         return True
 
-    def _compared(self, machines: Iterable[str]) -> list[str]:
-        return [one for one in machines if one not in self._progress.left][:MOST_COMPARED]
-
-    def _tracks(self, machines: Iterable[str], part: Part) -> list[Track]:
-        return self._fleet.tracks(self._compared(machines), part, self._progress.begun_s, self._progress.baking_s)
+    def _tracks(self, machines: Iterable[str], part: Part) -> dict[str, Track]:
+        progress = self._progress
+        compared = [one for one in machines if one not in progress.left][:MOST_COMPARED]
+        tracks = self._fleet.tracks(compared, part, progress.begun_s, progress.baking_s)
+        return dict(zip(compared, tracks, strict=True))
 
     def _before(self) -> None:
         progress, plan = self._progress, self._plan
         if self._now() < progress.until_s:
             return
-        sides = [self._nr_before(side) for side in (plan.cohort(progress.step), plan.control(progress.step)) if side]
+        both = plan.cohort(progress.step), plan.control(progress.step)
+        sides = [self._tracks(machines, Part.WATCHED) for machines in both if machines]
         if all(map(_can_be_compared, sides)):
             progress.phase, progress.baking_s = Phase.BAKE, self._now()
             progress.until_s = progress.baking_s + plan.bake_s
             self._decide(f"step {progress.step + 1}: the policy goes on {some(plan.cohort(progress.step))}")
         elif self._is_overdue(BEFORE_SHARE * plan.bake_s):
-            least = f"of {LEAST_BEFORE} windows"
-            few = [f"{one} has {nr} {least}" for side in sides for one, nr in side.items() if nr < LEAST_BEFORE]
+            nr_windows = {one: len(track.before) for side in sides for one, track in side.items()}
+            few = [f"{one} has {nr} of {LEAST_BEFORE} windows" for one, nr in nr_windows.items() if nr < LEAST_BEFORE]
             self._hold(
                 "no data: half of its machines could not be watched for long enough before they get the policy"
                 f" ({some(few) or 'all are left to others'})"
             )
 
-    def _nr_before(self, machines: list[str]) -> dict[str, int]:
-        """Windows of each machine before it may get the policy."""
-        tracks = self._tracks(machines, Part.WATCHED)
-        return {one: len(track.before) for one, track in zip(self._compared(machines), tracks, strict=True)}
-
     def _bake(self) -> None:
         progress, plan = self._progress, self._plan
         policy = self._tracks(plan.cohort(progress.step), Part.POLICY)
         control = self._tracks(plan.control(progress.step), Part.WATCHED)
-        findings = judge(plan, policy, control)
+        findings = judge(plan, list(policy.values()), list(control.values()))
         progress.findings[progress.step] = [_plain(finding) for finding in findings]
         self._rollout.save()
         if broken := [finding for finding in findings if finding.standing is Standing.BROKEN]:
@@ -235,9 +231,9 @@ class Driver:
         return self._now() > self._progress.until_s + max((PATIENCE - 1) * length_s, LEAST_PATIENCE_S)
 
 
-def _can_be_compared(nr_before: Mapping[str, int]) -> bool:
+def _can_be_compared(tracks: Mapping[str, Track]) -> bool:
     """Whether there are windows before of half of them; the others get the policy all the same, under its guard."""
-    return 2 * sum(nr >= LEAST_BEFORE for nr in nr_before.values()) >= max(len(nr_before), 1)
+    return 2 * sum(len(track.before) >= LEAST_BEFORE for track in tracks.values()) >= max(len(tracks), 1)
 
 
 def some(machines: list[str]) -> str:

@@ -21,7 +21,7 @@ from damoos.testing.hosts import guest_hosts
 from damoos.workloads.tools import tool
 from tests.conftest import DAMOOS, damoos, proven_study, shell, until
 
-# Each command below has a limit of its own.
+# Each command below has a time limit of its own.
 pytestmark = pytest.mark.timeout(0)
 
 GROUP = "/sys/fs/cgroup/servers/redis"
