@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from damoos.policies.goals import TUNER, tuned_by
 from damoos.policies.parameter import Parameter, Parameters
 from damoos.policies.rule import RulePolicy
 from damoos.units import format_bytes, format_us
@@ -21,18 +22,14 @@ class DamosPsiPolicy(RulePolicy):
         ),
         "min_age": Parameter("us", "5s", "500ms", "60s", 100_000, "what was not accessed for so long can be paged out"),
         "quota_sz": Parameter("bytes", "128M", "1M", "1G", 1 << 20, "memory that it may page out a second at most"),
-        "tuner": Parameter(
-            "choice", "consist", choices=("consist", "temporal"),
-            help="temporal does nothing once the goal is met (since Linux 7.1)",
-        ),
+        "tuner": TUNER,
     }  # fmt: skip
     tuned = ("target", "min_age")
 
     def scheme(self) -> str:
         """The scheme."""
-        tuner = "" if self.word("tuner") == "consist" else f"  quotas.goal_tuner={self.word('tuner')}"
         return (
             f"4K max  min min  {format_us(self['min_age'])} max  pageout  quotas.reset_interval=1s"
             f"  quotas.sz={format_bytes(self['quota_sz'])}  quotas.weights.age=1000"
-            f"  quotas.goals[0].metric=some_mem_psi_us  quotas.goals[0].target={self['target']}{tuner}"
+            f"  quotas.goals[0].metric=some_mem_psi_us  quotas.goals[0].target={self['target']}{tuned_by(self.word('tuner'))}"
         )

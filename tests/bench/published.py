@@ -23,6 +23,8 @@ from generate.results import CURATED, TOP, between
 from damoos.api.comparisons import Evaluated, evaluate
 from damoos.errors import DamoosError
 from damoos.machines.catalog import KERNEL
+from damoos.report.charts import Axis, Chart, Panel, Points
+from damoos.report.charts.style import nth
 from damoos.report.comparison import over_time
 from damoos.statistics.summary import told
 from damoos.study.study import EvaluationStudy
@@ -98,6 +100,14 @@ FIGURES |= {
     )
     for workload in ("redis/snapshots", "rocksdb/mixed", "fio/filebench:tiers")
 }
+
+# Capacity: fio's file is 320 MiB, and the machines have from 512 to 192 MiB of fast memory.
+FIGURES["klocs-6"] = Figure(
+    ["fio/filebench:tiers"],
+    [f"tiers-1-{ratio}" for ratio in (1, 2, 4, 8)],
+    {"naive": "", "tpp": "tpp", "kloc-files": "kloc-files"},
+    TIER_COLUMNS,
+)
 
 Metrics = Mapping[str, float]
 # Of a run, and of the baseline of its block.
@@ -204,6 +214,36 @@ def table(figure: Figure, kept: Mapping[str, Any]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
+def capacity(figure: Figure, kept: Mapping[str, Any]) -> Chart:
+    """Fast hits and modelled time, by how much slow memory a machine has for its fast memory."""
+    panels = []
+    ratios = [machine.removeprefix("tiers-").replace("-", ":") for machine in figure.machines]
+    for column, metric in (("fast hits", "fast_hits"), ("modelled time [s]", "modelled_s")):
+        layers = []
+        for number, (name, words) in enumerate(figure.configs.items()):
+            quantities = [
+                told(
+                    [
+                        one["metrics"][metric]
+                        for one in kept["runs"]
+                        if (one["machine"], one["config"]) == (machine, words or "baseline")
+                    ]
+                )
+                for machine in figure.machines
+            ]
+            low, high = zip(*(one["ci95"] or [one["mean"]] * 2 for one in quantities), strict=True)
+            colour, marker, _ = nth(number)
+            means = [one["mean"] for one in quantities]
+            # Beside each other, so that intervals are told apart.
+            places = [place + (number - 1) * 0.12 for place in range(len(ratios))]
+            layers.append(Points(name, places, means, low, high, colour, marker))
+        ratio = Axis("fast to slow memory", "ratio", words=ratios)
+        panels.append(
+            Panel(ratio, Axis(column, metric, is_share=metric == "fast_hits"), layers, column.partition(" [")[0])
+        )
+    return Chart(f"{figure.workloads[0]} with less and less fast memory", panels, columns=2)
+
+
 def _cell(column: str, runs: Sequence[tuple[Metrics, Metrics]]) -> str:
     """A mean and its interval; empty for what a workload does not report."""
     of, form = CELLS[column]
@@ -244,7 +284,12 @@ def main() -> None:
     text = PAGE.read_text()
     for name, figure in FIGURES.items():
         file = KEPT / f"{name}.json"
-        content = table(figure, json.loads(file.read_text())) if file.exists() else "*Not measured yet.*"
+        content = "*Not measured yet.*"
+        if file.exists():
+            kept = json.loads(file.read_text())
+            content = table(figure, kept)
+            if name == "klocs-6":
+                capacity(figure, kept).save(PAGE.parent / "published-klocs-6.svg")
         text = between(text, name, f"\n{content}\n")
     PAGE.write_text(text)
 

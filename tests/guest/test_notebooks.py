@@ -30,6 +30,11 @@ SMALLER = {
         "= 4, 2, 3": "= 3, 2, 3",
     },
     "6-fleet": {**PACED, **ONE_MACHINE, "len(sweep.studies) == 4": "len(sweep.studies) == 2"},
+    "8-tiers": {
+        "20000\n": "8000\n",
+        '["tiers-1-1", "tiers-1-2", "tiers-1-4", "tiers-1-8"]': '["tiers-1-8"]',
+        '    "tpp": "tpp:scan_period=200ms:watermarks=100:hot=500ms",\n': "",
+    },
 }
 
 

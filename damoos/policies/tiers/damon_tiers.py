@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from damoos.policies.goals import TUNER, tuned_by
 from damoos.policies.parameter import Parameter, Parameters
 from damoos.policies.rule import RulePolicy
 from damoos.policies.tiers.naive import STILL
@@ -27,13 +28,14 @@ class DamonTiersPolicy(RulePolicy):
         "free": Parameter("ppm", "0.5%", "0.1%", "10%", 1_000, "free share of the fast node that demotion is to reach"),
         "used": Parameter("ppm", "99.7%", "90%", "99.9%", 1_000, "used share of it that promotion is to reach"),
         "quota_sz": Parameter("bytes", "200M", "1M", "1G", 1 << 20, "memory that each may move a second at most"),
+        "tuner": TUNER,
         "intervals": Parameter(
             "choice", "goal", choices=("goal", "fixed"), help="DAMON's: tuned by the kernel, or 5 and 100 ms"
         ),
         "fast": Parameter("count", "0", "0", "7", 1, "number of the fast node", zero=True),
         "slow": Parameter("count", "1", "0", "7", 1, "number of the slow node", zero=True),
     }  # fmt: skip
-    tuned = ("hot", "cold_age", "intervals")
+    tuned = ("hot", "cold_age", "intervals", "tuner")
     of_tiers = True
 
     def settings(self) -> dict[str, str]:
@@ -43,7 +45,8 @@ class DamonTiersPolicy(RulePolicy):
     def scheme(self) -> str:
         """The two schemes."""
         fast, slow = self["fast"], self["slow"]
-        quotas = f"quotas.sz={format_bytes(self['quota_sz'])}  quotas.reset_interval=1s"
+        tuner = tuned_by(self.word("tuner"))
+        quotas = f"quotas.sz={format_bytes(self['quota_sz'])}  quotas.reset_interval=1s{tuner}"
         # A page of a region was accessed since the last look ("young") or not; of a region's pages only these move.
         cold = self._scheme("min min", self["cold_age"], "migrate_cold", fast, slow, "Y")
         hot = self._scheme(f"{self.word('hot')} max", 0, "migrate_hot", slow, fast, "N")
