@@ -140,7 +140,7 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 bench-real: setup build image ## real programs, those of installed suites too: time and memory by kind; goes on where it stopped
 	PYTHONPATH=docs $(BIN)/python tests/bench/real.py results/bench-real
 
-bench-published: setup build image kernel ## figures of the TMO, DAOS and KLOCs papers, measured again; goes on where it stopped (four hours)
+bench-published: setup build image kernel ## figures of the TMO, DAOS and KLOCs papers, measured again; goes on where it stopped (five hours)
 	PYTHONPATH=docs $(BIN)/python tests/bench/published.py results/bench-published $(FIGURES)
 
 bench-serverless: setup build image kernel ## an hour of a serverless host in service, with swap in zram and in a file (two hours)

@@ -24,7 +24,7 @@ from PIL import Image
 
 HERE = Path(__file__).resolve().parent
 PAGES = HERE.parent / "docs/notebooks"
-CELL_LIMIT_S = 1500
+CELL_LIMIT_S = 3000
 NR_AT_A_TIME = 2
 MAX_WIDTH, NR_COLOURS = 900, 64
 
