@@ -28,8 +28,9 @@ class DamosPsiPolicy(RulePolicy):
 
     def scheme(self) -> str:
         """The scheme."""
+        tuner = tuned_by(self.word("tuner"))
         return (
             f"4K max  min min  {format_us(self['min_age'])} max  pageout  quotas.reset_interval=1s"
             f"  quotas.sz={format_bytes(self['quota_sz'])}  quotas.weights.age=1000"
-            f"  quotas.goals[0].metric=some_mem_psi_us  quotas.goals[0].target={self['target']}{tuned_by(self.word('tuner'))}"
+            f"  quotas.goals[0].metric=some_mem_psi_us  quotas.goals[0].target={self['target']}{tuner}"
         )

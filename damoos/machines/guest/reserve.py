@@ -57,7 +57,7 @@ class Reservation:
         self._pid = 0
         self._cpus: dict[int, int] = {}
         # It has the same CPU each time if that is free, so that its runs compare. Which one is left to chance: guests
-        # whose reservations lie in other folders are not seen here, and would all have the first CPU and leave the rest.
+        # whose reservations lie in other folders are not seen here, and all of them would have the first CPU.
         self._preferred = random.randrange(1 << 16)
         self._record = memory.claim(self._folder, mem_bytes, say, host_bytes)
 
