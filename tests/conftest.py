@@ -161,10 +161,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(group))
 
 
+# They start Ray clusters, and "--ray auto" finds any cluster of this computer: only one of them runs at a time.
+WITH_CLUSTERS = ("guest/test_fleet.py", "integration/test_fleet.py", "integration/test_rollout.py")
+
+
 def _group(item: pytest.Item) -> str:
     """A file's tests are a group; of tests on guests only those that share one, each kernel's for itself."""
     assert isinstance(item, pytest.Function)
     file = str(item.path.relative_to(HERE))
+    if file in WITH_CLUSTERS:
+        return "clusters"
     if item.path.parent.name not in ("guest", "kernel"):
         return file
     fixtures = item._fixtureinfo.name2fixturedefs.values()
