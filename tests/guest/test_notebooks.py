@@ -32,8 +32,6 @@ SMALLER = {
     "6-fleet": {**PACED, **ONE_MACHINE, "len(sweep.studies) == 4": "len(sweep.studies) == 2"},
     "8-tiers": {
         "20000\n": "8000\n",
-        "rate = 1500": "rate = 512",
-        "hot, 0, 64, 100": "hot, 0, 4096, 100",
         '["tiers-1-1", "tiers-1-2", "tiers-1-4", "tiers-1-8"]': '["tiers-1-8"]',
         '    "tpp": "tpp:scan_period=200ms:watermarks=100:hot=500ms",\n': "",
     },
