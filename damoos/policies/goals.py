@@ -6,7 +6,10 @@ from damoos.damon.quotas import TUNERS
 from damoos.policies.parameter import Parameter
 
 TUNER = Parameter(
-    "choice", TUNERS[0], choices=TUNERS, help="temporal does nothing once the goal is met (since Linux 7.1)"
+    "choice",
+    TUNERS[0],
+    choices=TUNERS,
+    help="temporal does all that the quota allows until the goal is met, then nothing (since Linux 7.1)",
 )
 
 

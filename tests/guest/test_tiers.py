@@ -131,7 +131,7 @@ def test_nobody_counts_between_runs(session: GuestSession) -> None:
 def test_damos_moves_cold_memory_to_the_slow_node(session: GuestSession) -> None:
     """Until nine tenths of the fast node are free, which they never are."""
     before = state(session)
-    # The kernel's other tuner begins with a quota of a byte, and needs 12 s until it is a page.
+    # With the kernel's usual tuner the quota begins at a byte, and it is 12 s before a page can move.
     words = "damon-tiers:free=90%:cold_age=500ms:intervals=fixed:tuner=temporal"
     argv = workload("synthetic/idle", NO_PROGRAMS).argv(session.copy, arch=session.facts["arch"])
     session.agent.call("apply", argv=[*argv[:-1], "-n", "60", argv[-1]], env={}, **spec(words))
