@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
-from scipy.stats import norm
 
+from damoos.common.normal import log_density
 from damoos.damon.scheme import parse_schemes
 from damoos.damon.text import fill_template
 from damoos.errors import SchemeError
@@ -127,7 +127,7 @@ class RecordedPrior(Prior):
         self._scorer = scorer
         self._accounts = list(product(COSTS, STRETCHES, RESIDENT))
         chances = [
-            norm.logpdf(np.log([cost, stretch, resident]) / _DEVIATIONS).sum()
+            log_density(np.log([cost, stretch, resident]) / _DEVIATIONS).sum()
             for cost, stretch, resident in self._accounts
         ]
         self._before = np.array(chances)

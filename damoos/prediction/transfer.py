@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
-from scipy.stats import norm
 
+from damoos.common.normal import log_density
 from damoos.model.space import Params, Space
 from damoos.model.trial import History
 from damoos.searchers.base import Expectation, Prior
@@ -120,8 +120,8 @@ class TransferPrior(Prior):
         self._space, self._usual = space, usual
         self._models = [_models(experience, space) for experience in experiences]
         factors = np.array(list(product(np.log(COSTS), np.log(GAINS))))
-        prior = norm.logpdf(factors / (COST_DEVIATION, GAIN_DEVIATION)).sum(axis=1)
-        stretch = norm.logpdf(np.log(STRETCHES) / STRETCH_DEVIATION)
+        prior = log_density(factors / (COST_DEVIATION, GAIN_DEVIATION)).sum(axis=1)
+        stretch = log_density(np.log(STRETCHES) / STRETCH_DEVIATION)
         # Accounts are ordered by study, stretch, and the two factors.
         self._before = np.tile((stretch[:, None] + prior[None, :]).ravel(), len(experiences))
         self._costs, self._gains = np.exp(factors).T

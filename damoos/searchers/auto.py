@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from damoos.model.space import Params
 from damoos.model.trial import History, Trial
@@ -169,7 +169,7 @@ class AutoSearcher(BorderSearcher):
         x = self.places([trial.params for trial in known])
         belief = believe(x, use - before[: len(known)], self.places(points), self.columns)
         means = belief.means + before[len(known) :]
-        return np.asarray(belief.weights @ norm.cdf((used(0.0) - means) / belief.deviations))
+        return np.asarray(belief.weights @ ndtr((used(0.0) - means) / belief.deviations))
 
     def _prudent(self, history: History, points: Sequence[Params], count: int) -> list[Params]:
         """Points by what they are worth if the validation accepts them, and the next safe one if it does not."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, qmc
 
+from damoos.common.normal import expected_improvement
 from damoos.model.space import Params
 from damoos.model.trial import History
 from damoos.searchers.base import Searcher, feasible, value
@@ -48,8 +48,7 @@ class BayesSearcher(Searcher):
         kept = self._places([trial.params for trial in feasible(history)])
         mean, deviation = model.predict(at, return_std=True)
         gain = mean - model.predict(kept).max()
-        z = gain / np.maximum(deviation, 1e-12)
-        improvement = deviation * norm.pdf(z) + gain * norm.cdf(z)
+        improvement = expected_improvement(gain, np.maximum(deviation, 1e-12))
         return bets[int(np.argmax(improvement * self._chances(history, at)))]
 
     def recommend(self, history: History) -> Params:
@@ -71,6 +70,8 @@ class BayesSearcher(Searcher):
         return [float(deviation) for deviation in deviations]
 
     def _candidates(self) -> list[Params]:
+        from scipy.stats import qmc  # takes half a second to import, which other commands are spared
+
         drawn = qmc.Sobol(len(self.space.params), scramble=False).random_base2(round(math.log2(NR_CANDIDATES)))
         return self.space.distinct(drawn[1:])  # the first one is the corner where every parameter is lowest
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
-from scipy.stats import norm, qmc
 
+from damoos.common.normal import expected_improvement
 from damoos.model.space import Params
 from damoos.model.trial import History
 from damoos.searchers.base import Searcher, best, feasible, infeasible, value
@@ -135,8 +135,7 @@ class BorderSearcher(Searcher):
             return None
         if feasible(history):
             gain = expectation.scores - value(best(history))
-            z = gain / expectation.deviation
-            gain = expectation.deviation * norm.pdf(z) + gain * norm.cdf(z)
+            gain = expected_improvement(gain, expectation.deviation)
         elif len(history) < PATIENCE:
             # A point that breaks the limits is worth as little as any.
             gain = expectation.scores - expectation.scores.min()
@@ -224,5 +223,7 @@ class BorderSearcher(Searcher):
 
 def _sobol(dimensions: int, count: int) -> Array:
     """The first points of the Sobol sequence."""
+    from scipy.stats import qmc  # takes half a second to import, which other commands are spared
+
     drawn = qmc.Sobol(dimensions, scramble=False).random_base2(max(1, math.ceil(math.log2(count))))
     return np.asarray(drawn[:count])

@@ -19,8 +19,8 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
 
+from damoos.common.normal import expected_improvement
 from damoos.model.space import Space
 
 Array = NDArray[np.float64]
@@ -112,9 +112,7 @@ class Belief:
 
     def expected_improvement(self, over: float) -> Array:
         """By how much each point is expected to be better than a score."""
-        gain = self.means - over
-        z = gain / self.deviations
-        return np.asarray(self.weights @ (self.deviations * norm.pdf(z) + gain * norm.cdf(z)))
+        return np.asarray(self.weights @ expected_improvement(self.means - over, self.deviations))
 
 
 @dataclass(frozen=True)
