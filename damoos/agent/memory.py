@@ -49,6 +49,30 @@ def _count(pagemap: int, start: int, end: int, pages_of: dict[int, int]) -> None
                 pages_of[at] = pages_of.get(at, 0) + count
 
 
+def page_entries(pid: int) -> list[tuple[int, bytes]]:
+    """What the kernel says of each page of a process: where a range begins, and 64 bits for each of its pages.
+
+    Ranges without any page are left out, and so is everything of a process that has ended.
+
+    References
+    ----------
+    Documentation/admin-guide/mm/pagemap.rst
+    """
+    found = []
+    try:
+        with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+            for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+                start, end = (int(word, 16) for word in line.split()[0].split("-"))
+                for at in range(start, end, _ENTRIES * PAGE):
+                    with contextlib.suppress(OSError, OverflowError):  # [vsyscall]
+                        entries = os.pread(pagemap.fileno(), 8 * min(_ENTRIES, (end - at) // PAGE), at // PAGE * 8)
+                        if any(entries[7::8]):
+                            found.append((at, entries))
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return found
+
+
 def swapped_ranges(pid: int) -> Ranges:
     """Where a process has swapped pages, in order; nothing of one that has ended."""
     ranges: Ranges = []

@@ -23,7 +23,7 @@ from typing import Any
 
 from damoos.agent.access_counts import access_counts
 from damoos.agent.kernel_objects import KernelObjects
-from damoos.agent.memory import resident_blocks
+from damoos.agent.memory import page_entries, resident_blocks
 from damoos.agent.messages import Send, packed
 from damoos.agent.proc import PAGE
 from damoos.agent.undo import UndoLog
@@ -71,7 +71,8 @@ class Recorder:
     spec : dict
         ``sz_bytes``: no more is sent than that, before compression. ``source``: ``trace``, ``tried_regions``, or None
         for the first of these that there is. ``pages``: whether accesses to each page are sent as well, where an
-        emulator counts them: the time, and `damoos.agent.access_counts.AccessCounts.pages` since the last one.
+        emulator counts them: the time, and `damoos.agent.access_counts.AccessCounts.pages` since the last one. Where
+        the targets are processes, ``entries`` come with it: `damoos.agent.memory.page_entries` of each.
         ``objects``: whether `damoos.agent.kernel_objects.KernelObjects` are watched as well.
     send : callable
         Sends a message to the controller.
@@ -155,7 +156,9 @@ class Recorder:
             self._objects.look(now)
         if self._pages and now >= self._next_pages:
             self._next_pages = now + LOOK_S
-            self._send({"event": "record", "pages": packed(struct.pack("=d", now) + self._pages.pages())})
+            entries = [[[at, packed(words)] for at, words in page_entries(pid)] for pid in pids]
+            pages = packed(struct.pack("=d", now) + self._pages.pages())
+            self._send({"event": "record", "pages": pages, "entries": entries})
         if pids and now >= self._next_count:
             counts = [resident_blocks(pid) for pid in pids]
             self._send({"event": "record", "resident": packed(json.dumps([now, counts]).encode())})

@@ -24,7 +24,7 @@ from damoos.cli.common import (
     positive,
     say,
 )
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, nearest
 from damoos.policies.documents import scheme_text
 from damoos.units import show_count
 
@@ -258,9 +258,16 @@ def bench_truth(
     machine: Annotated[
         str, typer.Option(help="A guest whose accesses are counted.", autocompletion=complete.machines)
     ] = "guest-counted",
+    config: Annotated[
+        str,
+        typer.Option(
+            help="What DAMON watches: rec, the processes; prec, all of the machine's memory.",
+            autocompletion=complete.choices("rec", "prec"),
+        ),
+    ] = "rec",
     form: Format = "text",
 ) -> None:
-    """Measure how well DAMON sees real programs, beside a count of every access.
+    """Measure how well DAMON sees real programs, and what 'damoos predict' makes of it, beside a count of every access.
 
     Example: damoos bench truth --workloads redis/cache,lmdb/read
     """
@@ -270,7 +277,9 @@ def bench_truth(
     check_format(form)
     catalog.machine(machine)
     names = comma_separated(workloads, "--workloads") if workloads else list(truth.WORKLOADS)
-    facts, rows = truth.run(machine, names, say)
+    if config not in truth.CONFIGS:
+        raise ConfigError(f"--config: unknown configuration '{config}'{nearest(config, truth.CONFIGS)}")
+    facts, rows = truth.run(machine, names, config, say)
     _print_measured(machine, facts, [asdict(row) for row in rows], truth.text(rows), form)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from damoos.doctor.finding import NOISE_UNFIT, NOISE_WARN, OK, UNFIT, WARN, Finding, graded
 from damoos.errors import DamoosError, MachineTransientError
@@ -49,7 +49,7 @@ class Noise:
         """Worked out of an agent's `steadiness`."""
         first, second = np.array(measured["a_s"]), np.array(measured["b_s"])
         ratios, elapsed_s = np.log(first / second), measured["elapsed_s"]
-        half = stats.t.ppf(0.975, len(ratios) - 1) * stats.sem(ratios)
+        half = stdtrit(len(ratios) - 1, 0.975) * ratios.std(ddof=1) / math.sqrt(len(ratios))
         nr_blocks = min(len(ratios), max(2, round(elapsed_s / BLOCK_S)))
         seconds = np.array([block.mean() for block in np.array_split(first + second, nr_blocks)])
         return cls(

@@ -217,7 +217,8 @@ class RecordPolicy(Policy):
     sz_bytes : int
         The recording ends when it is this large, as the kernel writes it; the run goes on.
     pages : bool
-        Whether what the machine counts of accesses to each page comes with it (``count_accesses`` of a machine file).
+        Whether what the machine counts of accesses to each page comes with it (``count_accesses`` of a machine file),
+        and on which of them each page of the targets is.
     objects : bool
         Whether the kernel's own objects are watched as well: `damoos.recordings.kernel_objects`.
     """

@@ -302,15 +302,21 @@ def paged_out(status: dict[str, Any]) -> bool:
 
 
 def until(
-    session: Session, fulfilled: Callable[[dict[str, Any]], bool] = lambda _: False, within_s: float = 30.0
+    session: Session,
+    fulfilled: Callable[[dict[str, Any]], bool] = lambda _: False,
+    within_s: float = 30.0,
+    every_s: float = 0.25,
 ) -> dict[str, Any]:
-    """The status of what is in service once it fulfils a condition, or when the machine's time is up."""
+    """The status of what is in service once it fulfils a condition, or when the machine's time is up.
+
+    Each look costs an emulated guest 0.05 s of a CPU, so it is not taken more often than a test needs it.
+    """
     first = session.agent.call("status")
     while True:
         status: dict[str, Any] = session.agent.call("status")
         if fulfilled(status) or status["for_s"] - first["for_s"] > within_s:
             return status
-        time.sleep(0.05)
+        time.sleep(every_s)
 
 
 _STAT = "min max  min max  min max  stat"
@@ -438,7 +444,7 @@ class KernelInterfaceContract:
         *words, pattern = workload("synthetic/hot-cold", NO_PROGRAMS).argv(session.copy, arch=session.facts["arch"])
         argv = [*words, "-n", "100", "-o", "1", pattern]  # its work again and again, until it has been looked at
         with self._served(session, Context((hot,)), argv) as until:
-            looks = [until(within_s=2.0), *(until(within_s=0.1) for _ in range(12))]
+            looks = [until(within_s=2.0), *(until(within_s=0.1, every_s=0.05) for _ in range(12))]
         tried = [look["damos"][0]["sz_tried_bytes"] for look in looks]
         grown = [after - before for before, after in itertools.pairwise(tried) if after > before]
         seen = [increment / max(1, round(increment / hot_bytes)) for increment in grown]
@@ -512,7 +518,7 @@ class KernelInterfaceContract:
             *workload("synthetic/idle", NO_PROGRAMS).argv(session.copy, arch=session.facts["arch"]),
         ]
         with self._served(session, Context((scheme,)), argv) as until:
-            status = until(look)
+            status = until(look, every_s=0.05)
         full_windows = windows[2:]  # in those before them little may have been old enough
         spent = [(after - before) / quota.sz_bytes for (_, before), (_, after) in itertools.pairwise(full_windows)]
         assert len(spent) >= 2, windows
@@ -532,13 +538,13 @@ class KernelInterfaceContract:
         assert asleep["damos"][0]["sz_tried_bytes"] == 0
         assert paged_out(awake), awake
 
-    def test_actions_do_something_or_are_known_to_do_nothing(
-        self, session: Session, offered: dict[str, list[str]]
-    ) -> None:
-        """Each action was tried on each operations set, and the paper's work."""
+    def test_actions_do_something_or_are_known_to_do_nothing(self, session: Session) -> None:
+        """Pageout does on both operations sets; huge pages are made of virtual addresses only.
+
+        `damoos.machines.guest.features` tries all the others.
+        """
         for operations in ("vaddr", "paddr"):
-            applied = session.agent.call("tryout", operations=operations, actions=offered["actions"])
-            assert set(applied) == set(offered["actions"])
+            applied = session.agent.call("tryout", operations=operations, actions=["pageout", "hugepage"])
             assert applied["pageout"] > 0, applied
             assert (applied["hugepage"] > 0) == (operations == "vaddr"), applied
             assert session.agent.call("facts")["damon_in_use"] == ""

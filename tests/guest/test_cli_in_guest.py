@@ -19,7 +19,7 @@ from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestSession, kernels
 from damoos.service.keeper import listed
 from damoos.testing.hosts import host_file
-from tests.conftest import DAMOOS, damoos, shell, short_workload, until
+from tests.conftest import DAMOOS, damoos, proven_study, shell, short_workload, until
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 HOST_KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
@@ -167,15 +167,10 @@ def check_apply_and_stop(result: dict, results: Path) -> None:
     assert damoos("stop", "--results", results).returncode == 2
 
 
-def test_a_scheme_is_kept_on_running_processes_under_a_guard(guest: GuestSession, short: Path, tmp_path: Path) -> None:
+def test_a_scheme_is_kept_on_running_processes_under_a_guard(guest: GuestSession, tmp_path: Path) -> None:
     """``damoos apply --on`` on an SSH host: the guest of another lease, reached as any host is."""
     results = tmp_path / "results"
-    words = ["--trials", "2", "--repeats", "2", "--candidates", "1", "--results", results, "--format", "json"]
-    # So short a run cannot keep the paper's 10 %: a score of its owner's own.
-    score = ["--score", "sla", "--maximize", "net_saving", "--limit", "slowdown<=1"]
-    tuned = damoos("tune", "--workload", short, *score, *words, timeout=900)
-    assert tuned.returncode == 0, tuned.stderr
-    study = json.loads(tuned.stdout)["study"]
+    study = proven_study(results, scheme="4K max  min min  MIN_AGE max  pageout", tune=["min_age=1s:2s"])
 
     guest.agent.close()  # its place is needed by the agent of the SSH machine
     host = host_file(tmp_path, "there", guest)
@@ -268,7 +263,7 @@ def in_force(guest: GuestSession) -> list[str]:
     """
     deadline = time.monotonic() + 300
     while len(words := shell(guest, IN_FORCE).split()) < 3 and time.monotonic() < deadline:
-        time.sleep(0.1)
+        time.sleep(0.4)
     return words
 
 

@@ -17,7 +17,7 @@ from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestSession
 from damoos.machines.login import log_out
 from damoos.machines.ssh import SshSession
-from tests.conftest import open_guest, prcl, shell
+from tests.conftest import open_guest, prcl, shell, until
 
 CONDITIONS = Conditions(swap=Swap(size="64M"), thp="always", swappiness=7, aslr=False)
 RUN = {"argv": ["sleep", "300"], "env": {}, "limit_s": 200, "sample_s": 0.5, "drop_caches": True}
@@ -50,14 +50,17 @@ pgrep -xf 'sleep 300' | wc -l
 """
 
 
-@pytest.fixture(scope="module")
-def host(guest_image: None) -> Iterator[GuestSession]:
+# Of what damoos's own kernel, which costs half as much under emulation, cannot do: measure the lives of objects.
+DEBIANS = {"run with the kernel's objects"}
+
+
+@pytest.fixture(params=["damoos", "debian"])
+def host(request: pytest.FixtureRequest, guest_image: None) -> Iterator[GuestSession]:
     """A host whose own agent has gone, and on which a process runs."""
-    session = open_guest("debian")  # damoos's own kernel cannot measure lives of objects
+    session = open_guest(request.param)
     session.agent.close()
     shell(session, "nohup sleep 3000 >/dev/null 2>&1 &")
-    while agents(session):
-        time.sleep(0.2)
+    until(lambda: not agents(session))
     yield session
     session.close()
 
@@ -70,7 +73,10 @@ def agents(host: GuestSession) -> int:
 def test_whenever_the_connection_is_cut_the_machine_is_as_before(host: GuestSession) -> None:
     before = shell(host, LOOK)
     pid = int(shell(host, "pgrep -xf 'sleep 3000'"))
+    calls = {name for name in CALLS if (name in DEBIANS) == (host.facts["kernel_name"] == "debian")}
     for number, (name, args) in enumerate(CALLS.items()):
+        if name not in calls:
+            continue
         session = SshSession(host.endpoint)
         if name != "prepare":
             session.agent.call("prepare", **CONDITIONS.wanted())
@@ -80,8 +86,7 @@ def test_whenever_the_connection_is_cut_the_machine_is_as_before(host: GuestSess
         time.sleep(0.15 * (number % 4))  # at different points of what it does
         log_out(session.connection)
         call.join()
-        while agents(host):
-            time.sleep(0.2)
+        until(lambda: not agents(host))
         after = shell(host, LOOK)
         assert after == before, json.dumps({"after": name, "before": before, "now": after}, indent=1)
 

@@ -37,13 +37,13 @@ def test_a_synthetic_workload_is_run_with_and_without_a_scheme(
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [
-            installed / "damoos", "workloads", "measure", "--workloads", "synthetic/phases", "--format", "json",
+            installed / "damoos", "workloads", "measure", "--workloads", "synthetic/idle", "--format", "json",
         ],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
-    assert (row["workload"], row["variant"]) == ("`synthetic/phases`", "real")
+    assert (row["workload"], row["variant"]) == ("`synthetic/idle`", "real")
     where = subprocess.run(
         [installed / "python", "-c", "import damoos; print(damoos.__file__)"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,

@@ -35,7 +35,7 @@ from damoos.machines.nodes import equal
 from damoos.policies.base import DamosPolicy
 from damoos.testing.contracts import until
 from damoos.workloads.catalog import NO_PROGRAMS, workload
-from tests.conftest import KERNELS, open_guest, prcl, shell
+from tests.conftest import KERNELS, hot_cold_workload, open_guest, prcl, shell
 
 MIB = 1 << 20
 COLD_MIB, HOT_MIB = 60, 4  # of synthetic/idle
@@ -348,7 +348,7 @@ def test_a_goal_that_nothing_feeds_is_told(sysfs_guest: GuestSession) -> None:
 def test_a_filter_of_the_workloads_own_group(sysfs_guest: GuestSession) -> None:
     """Its name is known only once the run has made it."""
     machine = GuestMachine("test", "", 1, 512 * MIB, Conditions(), kernel="debian")
-    program = workload("synthetic/hot-cold", NO_PROGRAMS)
+    program = hot_cold_workload()
     text = "filters[0].type=memcg filters[0].memcg_path=@workload filters[0].matching=N"
     policy = DamosPolicy(Context.parse(f"attrs operations=paddr\n4K max  min min  500ms max  pageout  {text}"))
     measured, _ = run_once(sysfs_guest, machine, program, policy, 120)
@@ -362,7 +362,7 @@ def test_intervals_that_the_kernel_tunes_are_in_the_provenance(guest_image: None
     try:
         text = "attrs  intervals_goal.aggrs=3  intervals_goal.max_sample=1s\nmin max  min max  min max  stat"
         machine = GuestMachine("test", "", 1, 512 * MIB, Conditions(), kernel="damoos")
-        program = workload("synthetic/hot-cold", NO_PROGRAMS)
+        program = hot_cold_workload()
         measured, _ = run_once(session, machine, program, DamosPolicy(Context.parse(text)), 120)
     finally:
         session.close()
