@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from damoos.damon.attrs import Attrs
 from damoos.dispatch.lease import Lease
 from damoos.errors import UnsupportedError
 from damoos.policies.base import RecordPolicy
@@ -207,10 +208,12 @@ def expected(recording: Recording, windows: Sequence[Window]) -> tuple[Expected,
     }
     found = reclaim(replace(recording, about=about), np.array(ages) * 1e6, Cost(0.0, 0.0))
     lengths = np.array([one.end_s - one.begin_s for one in windows])
+    true = [_true(accessed, born, lengths, age_s) for age_s in ages]
     return tuple(
-        Expected(age_s, float(saving), true[0], float(faults), true[1])
-        for age_s, saving, faults in zip(ages, found.saving, found.in_pages, strict=True)
-        if (true := _true(accessed, born, lengths, age_s))
+        Expected(age_s, float(saving), true_saving, float(faults), true_faults)
+        for age_s, saving, faults, (true_saving, true_faults) in zip(
+            ages, found.saving, found.in_pages, true, strict=True
+        )
     )
 
 
@@ -264,13 +267,17 @@ def _called(recording: Recording, window: Window) -> tuple[NDArray[np.bool_], fl
     return np.cumsum(edges[:-1]) > 0, regions / len(within) if within else 0.0
 
 
-def run(machine: str, workloads: Sequence[str], config: str, say: Say) -> tuple[dict[str, Any], list[Truth]]:
+def run(
+    machine: str, workloads: Sequence[str], config: str, attrs: Attrs, say: Say
+) -> tuple[dict[str, Any], list[Truth]]:
     """Record each workload once, and count.
 
     Parameters
     ----------
     config : {"rec", "prec"}
         What DAMON watches: the workload's processes, or all of the machine's memory.
+    attrs : Attrs
+        Its intervals and numbers of regions.
 
     Returns
     -------
@@ -283,13 +290,14 @@ def run(machine: str, workloads: Sequence[str], config: str, say: Say) -> tuple[
         run_config = RunConfig(workload=name, machine=machine, require_real=True)
         with Lease(run_config.machine_for(), say) as lease:
             facts = dict(lease.facts)
-            found.append(_recorded(lease, run_config.workload_on(lease.place), CONFIGS[config]))
+            found.append(
+                _recorded(lease, run_config.workload_on(lease.place), RecordPolicy(CONFIGS[config], attrs, pages=True))
+            )
         say(text(found[-1:])[2])
     return facts, found
 
 
-def _recorded(lease: Lease, workload: Workload, operations: str) -> Truth:
-    policy = RecordPolicy(operations, pages=True)
+def _recorded(lease: Lease, workload: Workload, policy: RecordPolicy) -> Truth:
     journal = Journal(policy.operations, policy.attrs)
     sink = Sink(journal)
     lease.run(workload, policy, _LIMIT_S, sink=sink)

@@ -265,6 +265,7 @@ def bench_truth(
             autocompletion=complete.choices("rec", "prec"),
         ),
     ] = "rec",
+    min_regions: Annotated[int, typer.Option(help="Least number of regions.")] = 10,
     form: Format = "text",
 ) -> None:
     """Measure how well DAMON sees real programs, and what 'damoos predict' makes of it, beside a count of every access.
@@ -272,6 +273,7 @@ def bench_truth(
     Example: damoos bench truth --workloads redis/cache,lmdb/read
     """
     from damoos.bench import truth
+    from damoos.damon.attrs import Attrs
     from damoos.machines import catalog
 
     check_format(form)
@@ -279,7 +281,8 @@ def bench_truth(
     names = comma_separated(workloads, "--workloads") if workloads else list(truth.WORKLOADS)
     if config not in truth.CONFIGS:
         raise ConfigError(f"--config: unknown configuration '{config}'{nearest(config, truth.CONFIGS)}")
-    facts, rows = truth.run(machine, names, config, say)
+    attrs = Attrs(min_nr_regions=min_regions)
+    facts, rows = truth.run(machine, names, config, attrs, say)
     _print_measured(machine, facts, [asdict(row) for row in rows], truth.text(rows), form)
 
 

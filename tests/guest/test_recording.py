@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from damoos.agent.record import INSTANCE, TRACEFS
+from damoos.bench import truth as accesses
 from damoos.bench.monitor import ToldWorkload, accuracy, truth
+from damoos.damon.attrs import Attrs
 from damoos.dispatch.lease import Lease
 from damoos.machines import catalog as machines
 from damoos.policies.base import NonePolicy, RecordPolicy
@@ -145,6 +147,19 @@ def test_a_recording_that_is_killed_is_there_as_far_as_it_came(guest_image: None
     shown = damoos("report", "wss", folder.name, "--format", "json", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert files.read(files.find(folder.name, tmp_path / "results")).nr_snapshots > 10
+
+
+def test_a_recording_of_a_process_is_set_against_a_count_of_every_access(guest_image: None, tmp_path: Path) -> None:
+    """Most of it is idle from the beginning on: DAMON sees that, and what is predicted of it is what the counts say."""
+    workload = short_workload(tmp_path, manual_min_age="1s", work_ms=8000)
+    _, (found,) = accesses.run("guest-counted", [str(workload)], "rec", Attrs(), print)
+    assert found.windows >= 8
+    assert found.recall > 0.8, found
+    assert found.accesses_seen > 0.9, found
+    (one, *_) = found.expected
+    assert one.true_saving > 0.5, found
+    assert abs(one.saving - one.true_saving) < 0.2, found
+    assert one.true_faults < 300, found  # of 3500 pages
 
 
 # Page cache that lives for longer than a second, twice.

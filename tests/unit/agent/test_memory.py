@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from damoos.agent import memory
-from damoos.agent.memory import BLOCK, bring_back, resident_blocks, room_bytes, without
+from damoos.agent.memory import BLOCK, bring_back, page_entries, resident_blocks, room_bytes, without
 from damoos.agent.proc import PAGE
 
 SIZE = 8 << 20
@@ -78,6 +79,19 @@ def test_however_much_is_read_at_once(mapping: Mapping, monkeypatch: pytest.Monk
     assert mapping.counted() == {at: sum(at <= one < at + BLOCK for one in touched) for at in mapping.blocks}
 
 
+def test_each_page_has_an_entry_which_says_whether_it_is_there(mapping: Mapping) -> None:
+    touched = [mapping.first, mapping.first + 3 * PAGE]
+    for at in touched:
+        mapping.touch(at)
+    there = [
+        start + nth * PAGE
+        for start, words in page_entries(OWN)
+        for nth, (entry,) in enumerate(struct.iter_unpack("=Q", words))
+        if entry >> 63
+    ]
+    assert [at for at in there if mapping.first <= at < mapping.begin + SIZE] == touched
+
+
 def test_the_blocks_of_a_process_are_in_order() -> None:
     found = resident_blocks(OWN)
     assert found == sorted(found)
@@ -88,7 +102,7 @@ def test_the_blocks_of_a_process_are_in_order() -> None:
 def test_a_process_that_has_ended_has_nothing() -> None:
     done = subprocess.Popen(["true"])
     done.wait()
-    assert resident_blocks(done.pid) == []
+    assert resident_blocks(done.pid) == page_entries(done.pid) == []
 
 
 def test_ranges_without_others() -> None:
