@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+pytest_plugins = ["tests.cpu_time"]
 
 # An example that takes long on a busy host is no failure.
 settings.register_profile("damoos", deadline=None)
@@ -182,30 +183,6 @@ def _group(item: pytest.Item) -> str:
         return ""
     params = item.callspec.params.values() if hasattr(item, "callspec") else ()
     return "-".join([file, *(value for value in params if value in KERNELS)])
-
-
-# Seconds of tests that each folder may cost, of four processes on two cores (docs/testing.md). Shown after a run.
-BUDGET_S = {
-    "kvm": 900, "arm64": 300, "rollout": 7000, "guest": 4150, "integration": 1750, "kernel": 1720, "adversary": 60,
-    "contract": 25, "unit": 430,
-}  # fmt: skip
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What each folder took, set-up and tear-down included, and its three dearest files."""
-    spent: dict[str, Counter[str]] = {folder: Counter() for folder in FOLDERS}
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if isinstance(report, pytest.TestReport):
-                folder, *file = (
-                    (Path(terminalreporter.config.rootpath) / report.nodeid.split("::")[0]).relative_to(HERE).parts
-                )
-                spent.get(folder, Counter())["/".join(file)] += report.duration
-    terminalreporter.section("seconds of tests by folder")
-    for folder, files in spent.items():
-        if files:
-            dearest = ", ".join(f"{file} {seconds:.0f}" for file, seconds in files.most_common(3))
-            terminalreporter.line(f"{folder:<12} {files.total():5.0f} of {BUDGET_S[folder]:5.0f}   {dearest}")
 
 
 KERNELS = ("debian", "debian-newest", "damoos", "damoos-6.1")
