@@ -1,5 +1,8 @@
 # Everything that people and CI do with damoos. `make help` lists it.
 SHELL := /bin/bash
+# Bytecode is kept, also where the environment forbids it: the tests start hundreds of Pythons, and each would compile all
+# that it imports anew.
+export PYTHONDONTWRITEBYTECODE :=
 # Debian's own where it is new enough: it is what a fresh machine has, so it is what is tried.
 PYTHON ?= $(shell for python in /usr/bin/python3 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -27,7 +30,7 @@ THREE_FOR_A_CPU := $(shell echo $$((3 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
-	bench-published bench-serverless bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup test-kvm test-arm64 test-big \
+	bench-published bench-serverless bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup collected test-kvm test-arm64 test-big \
 	test-rollout
 .DEFAULT_GOAL := help
 
@@ -41,13 +44,17 @@ tune: setup image ## tune a scheme on a real kernel: make tune WORKLOAD=parsec3/
 test: ## lint, types, and all tests, those on four real kernels included
 	$(call phase,set-up)
 	@$(MAKE) --no-print-directory --jobs 2 setup build/.test-packages
-	$(call phase,image; beside it lint and types)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync image lint types
+	$(call phase,image; beside it lint, types and what pytest makes of the tests)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync image lint types collected
 	$(call phase,kernels; beside them the set-up of a bare Debian 12)
 	@$(MAKE) --no-print-directory --jobs 2 kernels bare-setup
 	$(call phase,tests)
 	$(PYTEST) $(THREE_FOR_A_CPU) -m "not kernel_test"
 	$(call phase,done)
+
+# The processes of the tests find the modules compiled that each of them reads.
+collected: setup
+	@$(BIN)/pytest --collect-only --quiet --quiet > build/.collected || { cat build/.collected; exit 1; }
 
 # It wants root; all of make tune on a bare Debian is make test-bare.
 bare-setup:

@@ -34,6 +34,7 @@ SMALLER = {
     },
     "6-fleet": {**PACED, **ONE_MACHINE, "len(sweep.studies) == 4": "len(sweep.studies) == 2"},
     "8-tiers": {
+        "old, 160M": "old, 130M",
         "20000\n": "8000\n",
         '["tiers-1-1", "tiers-1-2", "tiers-1-4", "tiers-1-8"]': '["tiers-1-8"]',
         '    "tpp": "tpp:scan_period=200ms:watermarks=100:hot=500ms",\n': "",
