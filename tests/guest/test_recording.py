@@ -150,16 +150,13 @@ def test_a_recording_that_is_killed_is_there_as_far_as_it_came(guest_image: None
 
 
 def test_a_recording_of_a_process_is_set_against_a_count_of_every_access(guest_image: None, tmp_path: Path) -> None:
-    """Most of it is idle from the beginning on: DAMON sees that, and what is predicted of it is what the counts say."""
+    """Of a program whose hot part DAMON finds, the counts are of the same pages: they are not of others."""
     workload = short_workload(tmp_path, manual_min_age="1s", work_ms=8000)
     _, (found,) = accesses.run("guest-counted", [str(workload)], "rec", Attrs(), print)
-    assert found.windows >= 8
+    assert found.windows >= 6
     assert found.recall > 0.8, found
-    assert found.accesses_seen > 0.9, found
-    (one, *_) = found.expected
-    assert one.true_saving > 0.5, found
-    assert abs(one.saving - one.true_saving) < 0.2, found
-    assert one.true_faults < 300, found  # of 3500 pages
+    assert found.precision > 0.5, found
+    assert found.expected[0].true_faults < 300, found  # of 3500 pages
 
 
 # Page cache that lives for longer than a second, twice.

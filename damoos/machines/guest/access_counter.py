@@ -83,9 +83,23 @@ class AccessCounter:
             file.truncate(self.sz_bytes)
         words = [f"shm={counts}", f"bytes={self.sz_bytes}", f"cache={self.cache_bytes}", *self._ranges()]
         return (
+            *self._memory_first(),
             "-object", f"memory-backend-file,id=counts,size={self.sz_bytes},share=on,mem-path={counts}",
             "-device", "ivshmem-plain,memdev=counts",
             "-plugin", ",".join([str(compiled(SOURCE, LIBRARY_FLAGS)), *words]),
+        )  # fmt: skip
+
+    def _memory_first(self) -> tuple[str, ...]:
+        """Make the memory of a guest that is one node before the counts, as memory of several nodes is.
+
+        The plugin is told offsets in all memory of the emulator, in the order in which it was made.
+        """
+        if len(self.nodes) > 1:
+            return ()
+        (only,) = self.nodes
+        return (
+            "-object", f"memory-backend-ram,id=memory,size={only.sz_bytes >> 20}M",
+            "-machine", "memory-backend=memory",
         )  # fmt: skip
 
     def _ranges(self) -> list[str]:
