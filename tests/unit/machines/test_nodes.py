@@ -124,6 +124,13 @@ def test_accesses_are_counted_where_the_file_says_so(tmp_path: Path) -> None:
     assert "modelled_s" not in AccessCounter(equal(2, GIB, 1), 0).metrics
 
 
+def test_memory_is_made_before_the_counts_of_its_pages(tmp_path: Path) -> None:
+    """The plugin is told offsets in all that the emulator has made, in that order."""
+    options = AccessCounter((MemoryNode(GIB, 1),), 0).options(tmp_path)
+    assert options[:4] == ("-object", "memory-backend-ram,id=memory,size=1024M", "-machine", "memory-backend=memory")
+    assert options[4:6] == ("-object", next(word for word in options if "id=counts" in word))
+
+
 def test_memory_of_a_large_guest_is_in_two_parts(tmp_path: Path) -> None:
     words = AccessCounter((MemoryNode(3 * GIB, 1), MemoryNode(GIB)), 0).options(tmp_path)[-1].split(",")
     low, high = 0x80000, 0x100000
