@@ -44,7 +44,7 @@ tune: setup image ## tune a scheme on a real kernel: make tune WORKLOAD=parsec3/
 test: ## lint, types, and all tests, those on four real kernels included
 	$(call phase,set-up)
 	@$(MAKE) --no-print-directory --jobs 2 setup build/.test-packages
-	$(call phase,image; beside it lint, types and what pytest makes of the tests)
+	$(call phase,image; beside it lint and types and the compilation of the tests)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync image lint types collected
 	$(call phase,kernels; beside them the set-up of a bare Debian 12)
 	@$(MAKE) --no-print-directory --jobs 2 kernels bare-setup
