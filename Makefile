@@ -52,7 +52,7 @@ test: ## lint, types, and all tests, those on four real kernels included
 	$(PYTEST) $(THREE_FOR_A_CPU) -m "not kernel_test"
 	$(call phase,done)
 
-# The processes of the tests find the modules compiled that each of them reads.
+# All test processes read the same modules: they find them compiled.
 collected: setup
 	@$(BIN)/pytest --collect-only --quiet --quiet > build/.collected || { cat build/.collected; exit 1; }
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from damoos.agent.proc import descendants
+
 HERE = Path(__file__).parent
 # Seconds of a CPU that the tests of each folder may take (docs/testing.md). They are shown after a run.
 BUDGET_S = {
@@ -25,17 +27,8 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s() -> float:
-    """Of this process, of those that it has waited for, and of all that run and descend from it."""
-    return sum(os.times()[:4]) + _of_children(os.getpid())
-
-
-def _of_children(pid: int) -> float:
-    seconds = 0.0
-    for threads in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in threads.read_text().split():
-                seconds += _of(int(child)) + _of_children(int(child))
-    return seconds
+    """Of this process, of all that run and descend from it, and of those that these have waited for."""
+    return sum(map(_of, descendants(os.getpid())))
 
 
 def _of(pid: int) -> float:

@@ -58,19 +58,20 @@ def page_entries(pid: int) -> list[tuple[int, bytes]]:
     ----------
     Documentation/admin-guide/mm/pagemap.rst
     """
-    found = []
     try:
-        with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
-            for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-                start, end = (int(word, 16) for word in line.split()[0].split("-"))
-                for at in range(start, end, _ENTRIES * PAGE):
-                    with contextlib.suppress(OSError, OverflowError):  # [vsyscall]
-                        entries = os.pread(pagemap.fileno(), 8 * min(_ENTRIES, (end - at) // PAGE), at // PAGE * 8)
-                        if any(entries[7::8]):
-                            found.append((at, entries))
+        return [(at, entries) for at, entries in _entries(pid) if any(entries[7::8])]
     except (FileNotFoundError, ProcessLookupError):
         return []
-    return found
+
+
+def _entries(pid: int) -> Iterator[tuple[int, bytes]]:
+    """Where each range begins of which the kernel can be asked at once, and what it says of its pages."""
+    with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            start, end = (int(word, 16) for word in line.split()[0].split("-"))
+            for at in range(start, end, _ENTRIES * PAGE):
+                with contextlib.suppress(OSError, OverflowError):  # [vsyscall]
+                    yield at, os.pread(pagemap.fileno(), 8 * min(_ENTRIES, (end - at) // PAGE), at // PAGE * 8)
 
 
 def swapped_ranges(pid: int) -> Ranges:
@@ -159,13 +160,7 @@ def room_bytes(group: Path | None) -> int:
 
 def _swapped(pid: int) -> Iterator[int]:
     """Addresses of swapped pages."""
-    with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
-        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
-            start, end = (int(word, 16) for word in line.split()[0].split("-"))
-            for at in range(start, end, _ENTRIES * PAGE):
-                count = min(_ENTRIES, (end - at) // PAGE)
-                with contextlib.suppress(OSError, OverflowError):
-                    entries = os.pread(pagemap.fileno(), 8 * count, at // PAGE * 8)
-                    for nth, (entry,) in enumerate(struct.iter_unpack("=Q", entries)):
-                        if entry & _SWAPPED:
-                            yield at + nth * PAGE
+    for at, entries in _entries(pid):
+        for nth, (entry,) in enumerate(struct.iter_unpack("=Q", entries)):
+            if entry & _SWAPPED:
+                yield at + nth * PAGE

@@ -31,7 +31,7 @@ from damoos.workloads.base import Workload
 
 Say = Callable[[str], None]
 Places = NDArray[np.int64]
-# What is apart of the addresses of two targets; no program has one that high.
+# Addresses of several targets are told apart: the target's number times this is added. All addresses are lower.
 SPACE = 1 << 56
 _FRAME = (1 << 55) - 1  # Documentation/admin-guide/mm/pagemap.rst
 # A count is of half a second, so a shorter age cannot be told from it.
@@ -57,7 +57,7 @@ class Window:
 
     begin_s: float
     end_s: float
-    places: NDArray[np.int64]
+    places: Places
     counts: NDArray[np.uint32]
 
 
@@ -130,7 +130,7 @@ class Sink:
         data = unpacked(message["pages"])
         (time_s,) = struct.unpack_from("=d", data)
         counts = np.frombuffer(data, "<u4", offset=8)
-        if message["entries"]:
+        if self._journal.operations != "paddr":
             places, frames = _places(message["entries"])
             self._told.append((time_s, places, counts[np.minimum(frames, len(counts) - 1)]))
         else:
@@ -192,8 +192,8 @@ def compared(workload: str, recording: Recording, windows: Sequence[Window]) -> 
 def expected(recording: Recording, windows: Sequence[Window]) -> tuple[Expected, ...]:
     """What reclaim would bring by the recording, and by the counts; of the time that was counted.
 
-    Both are of the pages that have been accessed so far: what was never accessed is idle in any case, and nobody pages
-    it out twice. A run is taken to last as long under the scheme as without it.
+    Both are of the pages that have been accessed so far; what was never accessed is left out. A run is taken to last as
+    long under the scheme as without it.
     """
     begin_s, end_s = windows[0].begin_s, windows[-1].end_s
     ages = [age_s for age_s in AGES_S if age_s <= (end_s - begin_s) / 2]

@@ -43,6 +43,7 @@ class Journal:
         self, operations: str, attrs: Attrs, about: Mapping[str, Any] | None = None, path: Path | None = None
     ) -> None:
         self.path = path
+        self.operations = operations
         self._words = {"operations": operations, "attrs": asdict(attrs), "about": dict(about or {})}
         self._lines: list[dict[str, Any]] = []
         self._file: int | None = None

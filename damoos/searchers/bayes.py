@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from damoos.common.normal import expected_improvement
 from damoos.model.space import Params
 from damoos.model.trial import History
 from damoos.searchers.base import Searcher, feasible, value
+from damoos.searchers.surrogate import sobol
 
 NR_FIRST = 4
 NR_CANDIDATES = 256
@@ -70,9 +70,7 @@ class BayesSearcher(Searcher):
         return [float(deviation) for deviation in deviations]
 
     def _candidates(self) -> list[Params]:
-        from scipy.stats import qmc  # takes half a second to import, which other commands are spared
-
-        drawn = qmc.Sobol(len(self.space.params), scramble=False).random_base2(round(math.log2(NR_CANDIDATES)))
+        drawn = sobol(len(self.space.params), NR_CANDIDATES)
         return self.space.distinct(drawn[1:])  # the first one is the corner where every parameter is lowest
 
     def _places(self, points: Sequence[Params]) -> Array:

@@ -16,7 +16,7 @@ from damoos.common.normal import expected_improvement
 from damoos.model.space import Params
 from damoos.model.trial import History
 from damoos.searchers.base import Searcher, best, feasible, infeasible, value
-from damoos.searchers.surrogate import Array, believe, chance_feasible, columns, distances, places
+from damoos.searchers.surrogate import Array, believe, chance_feasible, columns, distances, places, sobol
 
 # Of a spread-out sequence: the middle first, then the quarters.
 NR_FIRST = 3
@@ -150,7 +150,7 @@ class BorderSearcher(Searcher):
         count = NR_FIRST + len(self.space.params) - 1
         if number >= count:
             return None
-        return self.space.from_unit(_sobol(len(self.space.params), count + 1)[number + 1])
+        return self.space.from_unit(sobol(len(self.space.params), count + 1)[number + 1])
 
     def _bets(self, history: History) -> list[Params]:
         """Points that may be asked: those of a grid that gets finer with the history, without what was tried."""
@@ -170,7 +170,7 @@ class BorderSearcher(Searcher):
         count = 2**level
         if len(self.space.params) == 1:
             return np.linspace(0, 1, count + 1)[:, None]
-        return _sobol(len(self.space.params), 4 * count)
+        return sobol(len(self.space.params), 4 * count)
 
     def _border(self, history: History) -> Params | None:
         """The middle between the best point and the nearest that broke the limits, if nothing was tried between."""
@@ -219,11 +219,3 @@ class BorderSearcher(Searcher):
     def places(self, points: Sequence[Params]) -> Array:
         """Places for distances, see `damoos.searchers.surrogate.places`."""
         return places(self.space, points)
-
-
-def _sobol(dimensions: int, count: int) -> Array:
-    """The first points of the Sobol sequence."""
-    from scipy.stats import qmc  # takes half a second to import, which other commands are spared
-
-    drawn = qmc.Sobol(dimensions, scramble=False).random_base2(max(1, math.ceil(math.log2(count))))
-    return np.asarray(drawn[:count])

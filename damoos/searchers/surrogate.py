@@ -262,3 +262,11 @@ def chance_feasible(x: Array, kept: NDArray[np.bool_], at: Array) -> Array:
     weights = np.linalg.solve(cov, np.where(kept, 1.0, -1.0) - prior)
     expected = prior + np.exp(-distances(at, x) / FEASIBLE_REACH) @ weights
     return np.asarray(np.clip((1 + expected) / 2, 0.01, 1.0))
+
+
+def sobol(dimensions: int, count: int) -> Array:
+    """The first points of the Sobol sequence."""
+    from scipy.stats import qmc  # takes half a second to import, which other commands are spared
+
+    drawn = qmc.Sobol(dimensions, scramble=False).random_base2(max(1, math.ceil(math.log2(count))))
+    return np.asarray(drawn[:count])

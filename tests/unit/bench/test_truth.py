@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import struct
-import zlib
 from typing import Any
 
 import numpy as np
 import pytest
 
+from damoos.agent.messages import packed
 from damoos.bench.truth import SPACE, Sink, Window, compared, expected, text
 from damoos.damon.attrs import Attrs
 from damoos.errors import UnsupportedError
@@ -66,10 +65,6 @@ def test_the_table_has_a_row_for_each_workload() -> None:
 def told(sink: Sink, time_s: float, pages: Any, entries: Any = ()) -> None:
     data = struct.pack("=d", time_s) + pages.tobytes()
     sink({"event": "record", "pages": packed(data), "entries": entries})
-
-
-def packed(data: bytes) -> str:
-    return base64.b64encode(zlib.compress(data)).decode()
 
 
 def test_a_window_is_from_one_count_to_the_next() -> None:
