@@ -166,8 +166,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(group))
 
 
-# They start Ray clusters, and "--ray auto" finds any cluster of this computer: only one of them runs at a time.
-WITH_CLUSTERS = ("guest/test_fleet.py", "integration/test_fleet.py", "integration/test_rollout.py")
+# They start Ray clusters, each of a dozen processes: only one of them runs at a time.
+WITH_CLUSTERS = (
+    "guest/test_fleet.py", "integration/test_fleet.py", "integration/test_rollout.py", "adversary/test_ray.py",
+)  # fmt: skip
 
 
 def _group(item: pytest.Item) -> str:

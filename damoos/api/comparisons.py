@@ -14,6 +14,7 @@ from damoos.comparison import fleet_plan as planning
 from damoos.comparison import league as comparison
 from damoos.comparison import manual_tuned
 from damoos.comparison.configurations import evaluation, rows
+from damoos.dispatch.ray_address import RayCluster
 from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.scorers.cost import Prices
@@ -159,6 +160,7 @@ def evaluate(
     require_real: bool = False,
     kernel: str | None = None,
     ray: str | None = None,
+    insecure_cluster: bool = False,
     results: Path = RESULTS,
     storage: str | None = None,
     event: Event | None = None,
@@ -192,6 +194,8 @@ def evaluate(
         Of guests; None for the one that the machine's file says.
     ray : str or None
         Address of a Ray cluster, or ``auto``; None for this process alone.
+    insecure_cluster : bool
+        Whether that cluster may be one that asks for no token.
     event : callable or None
         Told of each thing that happens, see `damoos.sweeps.driver.drive`.
 
@@ -204,7 +208,7 @@ def evaluate(
         workloads, machines, configs, operations=operations, memory=memory, write_limit=write_limit, repeats=repeats,
         seed=seed, run_limit=run_limit, require_real=require_real, kernel=kernel, results=results,
     )  # fmt: skip
-    return Evaluated(driven(config, ray, results, storage, event))
+    return Evaluated(driven(config, RayCluster.named(ray, insecure_cluster), results, storage, event))
 
 
 class League:
@@ -265,6 +269,7 @@ def league(
     seed: int = 0,
     require_real: bool = False,
     ray: str | None = None,
+    insecure_cluster: bool = False,
     results: Path = RESULTS,
     storage: str | None = None,
     event: Event | None = None,
@@ -287,6 +292,8 @@ def league(
         As for `damoos.tune`.
     ray : str or None
         Address of a Ray cluster, or ``auto``; None for this process alone.
+    insecure_cluster : bool
+        Whether that cluster may be one that asks for no token.
     event : callable or None
         Told of each thing that happens, see `damoos.sweeps.driver.drive`.
 
@@ -298,7 +305,7 @@ def league(
         workloads, policies, machines, limits=limits, trials=trials, repeats=repeats, seed=seed,
         require_real=require_real,
     )  # fmt: skip
-    return League(driven(config, ray, results, storage, event))
+    return League(driven(config, RayCluster.named(ray, insecure_cluster), results, storage, event))
 
 
 def league_config(

@@ -217,6 +217,7 @@ def rollout(
     window: str = WINDOW,
     metrics: Sequence[str] = (),
     ray: str | None = None,
+    insecure_cluster: bool = False,
     event: Callable[[str], Any] = print,
     results: Path = RESULTS,
     storage: str | None = None,
@@ -243,6 +244,8 @@ def rollout(
         Of the order in which the machines get it.
     ray : str or None
         ``auto`` or ``HOST:PORT``: a Ray cluster whose nodes keep the machines that they offer; None for keepers here.
+    insecure_cluster : bool
+        Whether that cluster may be one that asks for no token.
     event : callable
         Told each decision in a line.
 
@@ -256,6 +259,7 @@ def rollout(
         bake_s=words.positive_s(bake, "--bake"), tolerance=words.share(tolerance, "--tolerance"),
         least_saving=words.share(least_saving, "--least-saving"), seed=seed, guards=guards,
         window_s=words.positive_s(window, "--window"), metrics=metrics, ray=ray,
+        insecure_cluster=insecure_cluster,
     )  # fmt: skip
     return RolledOut(begun).resume(event)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from damoos.api import words
 from damoos.api.studies import RESULTS, EvaluatedStudy, TunedStudy, shown
 from damoos.common import html
+from damoos.dispatch.ray_address import RayCluster
 from damoos.errors import ConfigError, nearest
 from damoos.model.trial import orientation
 from damoos.report import notebook
@@ -161,6 +162,7 @@ def sweep(
     run_limit: str | None = None,
     require_real: bool = False,
     ray: str | None = None,
+    insecure_cluster: bool = False,
     results: Path = RESULTS,
     storage: str | None = None,
     event: Event | None = None,
@@ -178,6 +180,8 @@ def sweep(
         The most trials of each study; None for 10.
     ray : str or None
         Address of a Ray cluster, or ``auto``; None for this process alone.
+    insecure_cluster : bool
+        Whether that cluster may be one that asks for no token.
     event : callable or None
         Told of each thing that happens, see `damoos.sweeps.driver.drive`; None for a progress bar in a notebook.
 
@@ -192,10 +196,10 @@ def sweep(
     """
     given = {name: value for name, value in locals().items() if name not in _CONDUCT}
     config = tuning_config(**given)
-    return TunedSweep(driven(config, ray, results, storage, event))
+    return TunedSweep(driven(config, RayCluster.named(ray, insecure_cluster), results, storage, event))
 
 
-_CONDUCT = ("ray", "results", "storage", "event")
+_CONDUCT = ("ray", "insecure_cluster", "results", "storage", "event")
 
 
 @words.checked
@@ -245,7 +249,9 @@ def sweep_config(workloads: Sequence[str], machines: Sequence[str], **settings: 
     )
 
 
-def driven(config: SweepConfig, ray: str | None, results: Path, storage: str | None, event: Event | None) -> Sweep:
+def driven(
+    config: SweepConfig, ray: RayCluster | None, results: Path, storage: str | None, event: Event | None
+) -> Sweep:
     """A new sweep, or the unfinished one of the same words, when all of it is done that can be."""
     config.check()
     found = Sweep.begun(results, config, storage)
@@ -253,7 +259,7 @@ def driven(config: SweepConfig, ray: str | None, results: Path, storage: str | N
     return found
 
 
-def drive_sweep(found: Sweep, ray: str | None = None, event: Event | None = None) -> dict[str, Any]:
+def drive_sweep(found: Sweep, ray: RayCluster | None = None, event: Event | None = None) -> dict[str, Any]:
     """Do what is left of a sweep, here or on a Ray cluster."""
     from damoos.sweeps.driver import drive
 

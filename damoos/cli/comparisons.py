@@ -21,7 +21,7 @@ from damoos.cli.common import (
     check_format,
     comma_separated,
 )
-from damoos.cli.sweeps import RayAddress, SweepDryRun, SweepFormat, begin
+from damoos.cli.sweeps import InsecureCluster, RayAddress, SweepDryRun, SweepFormat, begin, ray_cluster
 from damoos.errors import ConfigError
 
 MACHINE = "guest"
@@ -84,6 +84,7 @@ def evaluate(
     run_limit: options.RunLimit = None,
     require_real: options.RequireReal = False,
     ray: RayAddress = None,
+    insecure_cluster: InsecureCluster = False,
     dry_run: SweepDryRun = False,
     results: Results = RESULTS,
     storage: Storage = None,
@@ -108,7 +109,7 @@ def evaluate(
         write_limit=write_limit, repeats=repeats, run_limit=run_limit,
         results=results, seed=seed, require_real=require_real,
     )  # fmt: skip
-    begin(config, ray, dry_run, results, storage, form)
+    begin(config, ray_cluster(ray, insecure_cluster), dry_run, results, storage, form)
 
 
 @app.command()
@@ -153,6 +154,7 @@ def league(
     seed: options.Seed = 0,
     require_real: options.RequireReal = False,
     ray: RayAddress = None,
+    insecure_cluster: InsecureCluster = False,
     dry_run: SweepDryRun = False,
     results: Results = RESULTS,
     storage: Storage = None,
@@ -172,7 +174,7 @@ def league(
         comma_separated(machine_names, "--machines"), limits=limits or ["slowdown<=0.05"], trials=trials,
         repeats=repeats, seed=seed, require_real=require_real,
     )  # fmt: skip
-    begin(config, ray, dry_run, results, storage, form)
+    begin(config, ray_cluster(ray, insecure_cluster), dry_run, results, storage, form)
 
 
 @app.command()

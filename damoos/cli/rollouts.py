@@ -25,6 +25,7 @@ from damoos.cli.common import (
     progress,
     time_us,
 )
+from damoos.cli.sweeps import InsecureCluster
 from damoos.errors import ConfigError, NothingFeasible
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def rollout(
             rich_help_panel=WHERE,
         ),
     ] = None,
+    insecure_cluster: InsecureCluster = False,
     guards: options.Guards = None,
     window: options.Window = "10s",
     metrics: options.GuardMetrics = None,
@@ -114,6 +116,7 @@ def rollout(
         bake_s=time_us(bake, "--bake") / 1e6, tolerance=share(tolerance, "--tolerance"),
         least_saving=share(least_saving, "--least-saving"), seed=seed, guards=guards or (),
         window_s=time_us(window, "--window") / 1e6, metrics=metrics or (), ray=ray,
+        insecure_cluster=insecure_cluster,
     )  # fmt: skip
     drive(begun, form)
 

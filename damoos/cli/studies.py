@@ -26,7 +26,7 @@ from damoos.cli.common import (
     loudness,
     say,
 )
-from damoos.cli.sweeps import RayAddress, SweepFormat, run
+from damoos.cli.sweeps import InsecureCluster, RayAddress, SweepFormat, ray_cluster, run
 from damoos.errors import NothingFeasible
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ def resume(
         str, typer.Argument(help="Name of a study, a sweep or a rollout.", autocompletion=complete.resumable)
     ],
     ray: RayAddress = None,
+    insecure_cluster: InsecureCluster = False,
     results: Results = RESULTS,
     storage: Storage = None,
     form: SweepFormat = "text",
@@ -209,13 +210,13 @@ def resume(
     from damoos.sweeps import sweep as sweeps
 
     if study in sweeps.names(results):
-        run(sweeps.load(results, study, storage), ray, form)
+        run(sweeps.load(results, study, storage), ray_cluster(ray, insecure_cluster), form)
         return
     check_format(form)
     if study in rollout_names(results):
         rolled = load_rollout(results, study)
         if ray is not None:
-            rolled.move(ray)
+            rolled.move(ray, insecure_cluster)
         rollouts.drive(rolled, form)
         return
     with Watching() as watcher:

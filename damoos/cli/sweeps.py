@@ -31,6 +31,7 @@ from damoos.units import show_count
 
 if TYPE_CHECKING:
     from damoos.api.comparisons import Evaluated, League
+    from damoos.dispatch.ray_address import RayCluster
     from damoos.sweeps.config import SweepConfig
     from damoos.sweeps.sweep import Sweep
 
@@ -44,6 +45,14 @@ RayAddress = Annotated[
     typer.Option(
         "--ray",
         help="Ray cluster: auto, or HOST:PORT; without it, all work is done in this process.",
+        rich_help_panel=WHERE,
+    ),
+]
+InsecureCluster = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-cluster",
+        help="Use a Ray cluster that asks for no token, or is another user's; it can run programs as you.",
         rich_help_panel=WHERE,
     ),
 ]
@@ -106,6 +115,7 @@ def sweep(
     candidates: options.Candidates = 3,
     runs: options.Runs = None,
     ray: RayAddress = None,
+    insecure_cluster: InsecureCluster = False,
     dry_run: SweepDryRun = False,
     results: Results = RESULTS,
     storage: Storage = None,
@@ -125,10 +135,19 @@ def sweep(
         repeats=repeats, candidates=candidates, runs=runs, require_real=require_real, memory=memory,
         write_limit=write_limit,
     )  # fmt: skip
-    begin(config, ray, dry_run, results, storage, form)
+    begin(config, ray_cluster(ray, insecure_cluster), dry_run, results, storage, form)
 
 
-def begin(config: SweepConfig, ray: str | None, dry_run: bool, results: Path, storage: str | None, form: str) -> None:
+def ray_cluster(address: str | None, insecure: bool) -> RayCluster | None:
+    """The cluster that the options name; None for this process alone."""
+    from damoos.dispatch.ray_address import RayCluster
+
+    return RayCluster.named(address, insecure)
+
+
+def begin(
+    config: SweepConfig, ray: RayCluster | None, dry_run: bool, results: Path, storage: str | None, form: str
+) -> None:
     """Drive a new sweep, or an unfinished one of the same words; or say what it would take."""
     from damoos.sweeps.sweep import Sweep
 
@@ -139,7 +158,7 @@ def begin(config: SweepConfig, ray: str | None, dry_run: bool, results: Path, st
     run(Sweep.begun(results, config, storage), ray, form)
 
 
-def run(found: Sweep, ray: str | None, form: str) -> None:
+def run(found: Sweep, ray: RayCluster | None, form: str) -> None:
     """Drive a sweep and print what it has come to."""
     from damoos import api
     from damoos.api import comparisons
@@ -216,7 +235,7 @@ def up(
         ),
     ],
     dashboard: Annotated[
-        bool, typer.Option("--dashboard", help="Start Ray's dashboard; anyone who can reach it can run programs here.")
+        bool, typer.Option("--dashboard", help="Start Ray's dashboard, which asks for the token.")
     ] = False,
 ) -> None:
     """Start a Ray cluster on this computer, on loopback, with a node for each machine.
@@ -224,12 +243,13 @@ def up(
     Example: damoos cluster up --local i3,m5d,z1d
     """
     from damoos.dispatch import cluster as clusters
+    from damoos.dispatch import ray_token
 
     names = [word.strip() for word in local.split(",") if word.strip()]
     started = clusters.up(names, dashboard)
-    print(f"cluster at {started['address']}: {', '.join(names)}; 'damoos sweep --ray auto' uses it")
-    if started["dashboard"]:
-        print(f"Ray's dashboard: {started['dashboard']}")
+    print(f"cluster at {started.address}: {', '.join(names)}; 'damoos sweep --ray auto' uses it")
+    if started.dashboard:
+        print(f"Ray's dashboard: {started.dashboard}; it asks for the token in {ray_token.own_file()}")
 
 
 @cluster.command()
@@ -240,7 +260,20 @@ def down() -> None:
     """
     from damoos.dispatch import cluster as clusters
 
-    print(f"cluster at {clusters.down()['address']} ended")
+    print(f"cluster at {clusters.down().address} ended")
+
+
+@cluster.command()
+def token() -> None:
+    """Print the file of the token that damoos's Ray clusters ask for; it is made if need be.
+
+    Copy it to each host of a cluster of several hosts by SSH; docs/fleet.md shows how.
+
+    Example: damoos cluster token
+    """
+    from damoos.dispatch import ray_token
+
+    print(ray_token.own_file())
 
 
 @contextmanager

@@ -110,11 +110,11 @@ def _as_file(start: Start) -> Start:
 
 def beside() -> list[str]:
     """Where Ray's own dashboard is, if a cluster of damoos's runs."""
-    state = cluster.state()
-    if state is None:
+    running = cluster.state()
+    if running is None:
         return []
-    about = f"Ray's cluster at {state['address']} ({', '.join(state['machines'])})"
-    url = state.get("dashboard")
+    about = f"Ray's cluster at {running.address} ({', '.join(running.machines)})"
+    url = running.dashboard
     return [f"{about}: {url}" if url else f"{about} has no dashboard: it was started without --dashboard"]
 
 

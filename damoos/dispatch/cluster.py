@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from damoos.common import paths
+from damoos.common.atomic_file import fill
+from damoos.dispatch import ray_token
 from damoos.errors import ConfigError, MachineError, UnsupportedError
 from damoos.machines import catalog as machines
 
@@ -28,23 +32,52 @@ _DASHBOARD = "--dashboard"
 _OF_DASHBOARD = ("aiohttp", "aiohttp_cors", "opencensus", "prometheus_client")
 
 
-def _file() -> Path:
-    return paths.cache() / "cluster.json"
+@dataclass(frozen=True)
+class RunningCluster:
+    """A cluster of this computer, as its keeper leaves word of it for other processes of this user.
 
-
-def state() -> dict[str, Any] | None:
-    """The cluster that runs here; None if none does.
-
-    Returns
-    -------
-    dict or None
-        ``address``, ``machines``, the ``pid`` of its keeper, and ``dashboard``: the address of Ray's, empty for none.
+    Parameters
+    ----------
+    address : str
+        ``HOST:PORT`` of its head.
+    dashboard : str
+        Address of Ray's dashboard; empty for none.
+    pid : int
+        Its keeper.
+    machines : list of str
+        One for each node.
+    folder : str
+        Ray's files and sockets; only this user can enter it.
     """
+
+    address: str
+    dashboard: str
+    pid: int
+    machines: list[str]
+    folder: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of Ray for processes that use it."""
+        return {**ONLY_HERE, "RAY_TMPDIR": self.folder}
+
+
+def _file() -> Path:
+    return ray_token.folder() / "cluster.json"
+
+
+def state() -> RunningCluster | None:
+    """The cluster that runs here; None if none does."""
+    found = _left()
+    return found if found and _lives(found.pid) else None
+
+
+def _left() -> RunningCluster | None:
+    """The cluster that was started last and not ended by 'damoos cluster down'."""
     try:
-        cluster: dict[str, Any] = json.loads(_file().read_text())
-    except (OSError, ValueError):
+        return RunningCluster(**json.loads(_file().read_text()))
+    except (OSError, ValueError, TypeError):
         return None
-    return cluster if _lives(cluster["pid"]) else None
 
 
 def _lives(pid: int) -> bool:
@@ -55,14 +88,14 @@ def _lives(pid: int) -> bool:
     return __spec__.name.encode() in words
 
 
-def up(names: Sequence[str], dashboard: bool = False) -> dict[str, Any]:
+def up(names: Sequence[str], dashboard: bool = False) -> RunningCluster:
     """Start one; each machine may be named several times, which makes several nodes that offer it.
 
     Parameters
     ----------
     names : sequence of str
     dashboard : bool
-        With Ray's own dashboard, on loopback. Whoever can reach that can run programs here.
+        With Ray's own dashboard, on loopback. It asks for the token.
 
     Raises
     ------
@@ -70,29 +103,36 @@ def up(names: Sequence[str], dashboard: bool = False) -> dict[str, Any]:
     UnsupportedError : Ray, or what its dashboard needs, is not installed
     """
     if running := state():
-        raise ConfigError(f"a cluster runs here already at {running['address']}; end it with 'damoos cluster down'")
+        raise ConfigError(f"a cluster runs here already at {running.address}; end it with 'damoos cluster down'")
     for name in names:
         machines.machine(name)
     _check_ray(dashboard)
-    _file().parent.mkdir(parents=True, exist_ok=True)
+    if former := _left():
+        shutil.rmtree(former.folder, ignore_errors=True)
+    # Ray makes its own folders writable to all users, so the one around them is closed. Its sockets need a short path.
+    folder = tempfile.mkdtemp(prefix="damoos-ray-")
     log = _file().with_suffix(".log")
     with open(log, "w") as output:
         keeper = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, *([_DASHBOARD] if dashboard else []), *names],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output,
-            env={**os.environ, **ONLY_HERE}, start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output, start_new_session=True,
+            env={
+                **ray_token.without_token(os.environ), **ray_token.demanded(ray_token.own_file()), **ONLY_HERE,
+                "RAY_TMPDIR": folder,
+            },
         )  # fmt: skip
     assert keeper.stdout
     address, _, url = keeper.stdout.readline().decode().strip().partition(" ")
     if not address:
+        shutil.rmtree(folder, ignore_errors=True)
         last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
         raise MachineError(f"the cluster did not start: {last} (the whole log: {log})")
-    cluster = {"address": address, "pid": keeper.pid, "machines": list(names), "dashboard": url}
-    _file().write_text(json.dumps(cluster))
-    return cluster
+    started = RunningCluster(address, url, keeper.pid, list(names), folder)
+    fill(_file(), [json.dumps(asdict(started)).encode()])
+    return started
 
 
-def down() -> dict[str, Any]:
+def down() -> RunningCluster:
     """End the cluster that runs here.
 
     Raises
@@ -102,12 +142,13 @@ def down() -> dict[str, Any]:
     cluster = state()
     if cluster is None:
         raise ConfigError("no damoos cluster runs here; start one with 'damoos cluster up --local i3,m5d'")
-    os.kill(cluster["pid"], signal.SIGTERM)
+    os.kill(cluster.pid, signal.SIGTERM)
     end = time.monotonic() + STOP_S
-    while _lives(cluster["pid"]):
+    while _lives(cluster.pid):
         if time.monotonic() > end:
-            raise MachineError(f"the cluster's keeper process (pid {cluster['pid']}) does not end")
+            raise MachineError(f"the cluster's keeper process (pid {cluster.pid}) does not end")
         time.sleep(0.1)
+    shutil.rmtree(cluster.folder, ignore_errors=True)
     _file().unlink(missing_ok=True)
     return cluster
 
@@ -128,7 +169,8 @@ class _Kept:
         from ray.cluster_utils import Cluster
 
         self._common: dict[str, Any] = {"node_ip_address": "127.0.0.1", "object_store_memory": _STORE_BYTES}
-        head = {"num_cpus": 0, "include_dashboard": dashboard, **self._common}
+        # Nothing grows here, and Ray's monitor would listen on a port of its own without asking for the token.
+        head = {"num_cpus": 0, "include_dashboard": dashboard, "no_monitor": True, **self._common}
         self._has_dashboard = dashboard
         self._cluster: Any = Cluster(initialize_head=True, head_node_args=head)
         self._nodes: list[tuple[str, Any]] = [(name, self._add(name)) for name in names]

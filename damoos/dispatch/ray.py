@@ -17,6 +17,7 @@ from typing import Any
 
 from damoos.dispatch.base import Dispatcher, Order, Outcome, Slot
 from damoos.dispatch.lease import KeptOpen, Lease
+from damoos.dispatch.ray_address import RayCluster
 from damoos.dispatch.ray_connection import Connection, as_ours
 from damoos.errors import DamoosError, UnsupportedError, nearest
 
@@ -41,19 +42,18 @@ class RayDispatcher(Dispatcher):
 
     Parameters
     ----------
-    address : str
-        ``auto`` for the cluster that runs on this computer, or ``HOST:PORT`` of its head.
+    named : RayCluster
     say : callable
         Told what takes time.
 
     Raises
     ------
     UnsupportedError : Ray is not installed
-    ConfigError : no cluster at that address
+    ConfigError : no cluster at that address, or one that is not to be trusted
     """
 
-    def __init__(self, address: str, say: Callable[[str], None] = lambda _: None) -> None:
-        self._connection = Connection(address)
+    def __init__(self, named: RayCluster, say: Callable[[str], None] = lambda _: None) -> None:
+        self._connection = Connection(named)
         self._ray = self._connection.ray
         self._say = say
         # Filled by Ray's threads; everything else belongs to the one that submits and waits.

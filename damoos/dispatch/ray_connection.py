@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import threading
 from typing import Any
 
-from damoos.dispatch import cluster
+from damoos.dispatch.ray_address import HINT, Access, RayCluster, access
 from damoos.errors import ConfigError, MachineLost, UnsupportedError
-
-KNOCK_S = 5.0
 
 
 class Connection:
@@ -19,8 +16,7 @@ class Connection:
 
     Parameters
     ----------
-    address : str
-        ``auto`` for the cluster that runs on this computer, or ``HOST:PORT`` of its head.
+    named : RayCluster
 
     Attributes
     ----------
@@ -29,15 +25,15 @@ class Connection:
     Raises
     ------
     UnsupportedError : Ray is not installed
-    ConfigError : no cluster at that address
+    ConfigError : no cluster at that address, or one that is not to be trusted
     """
 
-    def __init__(self, address: str) -> None:
-        address = _address(address)
-        self.ray = _ray(address)
+    def __init__(self, named: RayCluster) -> None:
+        found = access(named)
+        self.ray = _ray(found)
         self._stdout, sys.stdout = sys.stdout, _Quiet(sys.stdout)
         try:
-            _connect(self.ray, address)
+            _connect(self.ray, found.address)
         except BaseException:
             sys.stdout = self._stdout
             raise
@@ -57,39 +53,27 @@ class Connection:
         sys.stdout = self._stdout
 
 
-def _address(words: str) -> str:
-    """``auto`` is damoos's own cluster, if one runs here; else whatever Ray finds."""
-    running = cluster.state() if words == "auto" else None
-    return running["address"] if running else words
-
-
-def _ray(address: str) -> Any:
+def _ray(found: Access) -> Any:
     # Repeated lines are else held back and printed at the end, by a thread that does not look like Ray's.
-    os.environ["RAY_DEDUP_LOGS"] = "0"
-    if address.startswith(("127.0.0.1:", "localhost:")):
-        os.environ.update(cluster.ONLY_HERE)  # before Ray is imported: it looks only then
+    os.environ.update(found.environment, RAY_DEDUP_LOGS="0")  # before Ray is imported: it looks only then
     try:
         import ray
     except ImportError:
         raise UnsupportedError("Ray is not installed; pip install 'damoos[ray]'") from None
+    core: Any = ray._raylet
+    core.Config.initialize("")  # where a notebook has imported it before
+    core.AuthenticationTokenLoader.instance().reset_cache()
     return ray
 
 
 def _connect(ray: Any, address: str) -> None:
     import logging
 
-    hint = "'damoos cluster up --local i3' starts one here"
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), KNOCK_S).close()  # Ray itself would knock for minutes
-        except OSError as error:
-            raise ConfigError(f"--ray {address}: {error.strerror or error}; {hint}") from None
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, configure_logging=True)
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise ConfigError(f"--ray {address}: {reason}; {hint}") from None
+        raise ConfigError(f"--ray {address}: {reason}; {HINT}") from None
 
 
 def as_ours(error: BaseException) -> Exception:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from damoos.dispatch.ray_address import RayCluster
 from damoos.dispatch.ray_connection import Connection
 from damoos.errors import ConfigError, DamoosError, nearest
 
@@ -42,8 +43,7 @@ class RayNodes:
 
     Parameters
     ----------
-    address : str
-        As of `damoos.dispatch.ray_connection.Connection`.
+    named : RayCluster
     make : callable
         Makes the object of a node, there, from the names of its machines.
     machines : iterable of str
@@ -51,13 +51,13 @@ class RayNodes:
     Raises
     ------
     UnsupportedError : Ray is not installed
-    ConfigError : no cluster at that address
+    ConfigError : no cluster at that address, or one that is not to be trusted
     """
 
-    def __init__(self, address: str, make: Callable[[tuple[str, ...]], Any], machines: Iterable[str]) -> None:
+    def __init__(self, named: RayCluster, make: Callable[[tuple[str, ...]], Any], machines: Iterable[str]) -> None:
         self._make = make
         self._machines = tuple(machines)
-        self._connection = Connection(address)
+        self._connection = Connection(named)
         self._ray = self._connection.ray
         self._class = self._ray.remote(num_cpus=0, max_restarts=0)(_Actor)
         self._handles: dict[tuple[str, tuple[str, ...]], Any] = {}

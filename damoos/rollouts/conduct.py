@@ -37,6 +37,7 @@ def begin(
     least_saving: float = 0.0,
     seed: int = 0,
     ray: str | None = None,
+    insecure_cluster: bool = False,
 ) -> Rollout:
     """A new rollout, which nobody drives yet; parameters are those of `Plan` and of `specification`.
 
@@ -55,7 +56,10 @@ def begin(
     )  # fmt: skip
     if spec["on"]["kind"] == "pid":
         raise ConfigError(f"--on '{on}': a process id is one machine's own; use unit:, cgroup:, pid-file:, match:")
-    plan = checked(Plan(spec, list(hosts), parse_steps(steps, len(hosts)), bake_s, tolerance, least_saving, seed, ray))
+    plan = Plan(
+        spec, list(hosts), parse_steps(steps, len(hosts)), bake_s, tolerance, least_saving, seed, ray, insecure_cluster
+    )
+    checked(plan)
     with fleet(plan) as found:
         found.begin()
     return Rollout.create(results, plan)

@@ -46,6 +46,8 @@ class Plan:
         Of the order in which machines get the policy.
     ray : str or None
         Address of the Ray cluster whose nodes keep the machines; None for keepers on this computer.
+    insecure_cluster : bool
+        Whether that cluster may be one that asks for no token.
     """
 
     spec: Mapping[str, Any]
@@ -56,6 +58,7 @@ class Plan:
     least_saving: float = 0.0
     seed: int = 0
     ray: str | None = None
+    insecure_cluster: bool = False
 
     @cached_property
     def order(self) -> list[str]:

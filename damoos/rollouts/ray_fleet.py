@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from damoos.dispatch.ray_address import RayCluster
 from damoos.dispatch.ray_nodes import RayNodes, Remote
 from damoos.rollouts.driver import Trouble, some
 from damoos.rollouts.effect import Track
@@ -37,7 +38,9 @@ class RayFleet:
     def __init__(self, plan: Plan, event: Callable[[str], Any] = lambda _: None) -> None:
         self._plan = plan
         self._event = event
-        self._nodes = RayNodes(plan.ray or "auto", partial(KeptFleet, plan), plan.order)
+        self._nodes = RayNodes(
+            RayCluster(plan.ray or "auto", plan.insecure_cluster), partial(KeptFleet, plan), plan.order
+        )
         self._wanted: dict[str, Part | None] = {}
         self._windows: dict[Key, list[dict[str, Any]]] = {}
         self._silent: set[str] = set()

@@ -123,7 +123,7 @@ class Rollout:
             self.progress = self._progress()
             yield
 
-    def move(self, ray: str) -> None:
+    def move(self, ray: str, insecure_cluster: bool = False) -> None:
         """Have another address of the cluster whose nodes keep its machines.
 
         Raises
@@ -132,7 +132,7 @@ class Rollout:
         """
         if self.plan.ray is None:
             raise ConfigError(f"'{self.name}' was begun without --ray, so the keepers of its machines are here")
-        self.plan = replace(self.plan, ray=ray)
+        self.plan = replace(self.plan, ray=ray, insecure_cluster=insecure_cluster)
         self._write_plan(self.artifacts, self.plan)
 
     def driven(self) -> bool:

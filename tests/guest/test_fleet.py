@@ -23,7 +23,7 @@ def cluster(guest_image: None, tmp_path: Path) -> Iterator[dict[str, str]]:
     cache.mkdir()
     real = Path(os.environ.get("DAMOOS_CACHE") or Path.home() / ".cache/damoos")
     for one in real.iterdir():
-        if not one.name.startswith("cluster."):
+        if not one.name.startswith("ray-"):
             (cache / one.name).symlink_to(one)
     env = {**os.environ, "DAMOOS_CACHE": str(cache)}
     subprocess.run([DAMOOS, "cluster", "up", "--local", MACHINES], env=env, check=True, capture_output=True)

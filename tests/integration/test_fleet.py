@@ -53,7 +53,7 @@ def lives(pid: int) -> bool:
 
 
 def state(env: dict[str, str]) -> dict:
-    return json.loads((Path(env["DAMOOS_CACHE"]) / "cluster.json").read_text())
+    return json.loads((Path(env["DAMOOS_CACHE"]) / f"ray-{os.geteuid()}/cluster.json").read_text())
 
 
 def sweep(env: dict[str, str], results: Path, *words: str) -> subprocess.Popen[str]:
@@ -335,8 +335,9 @@ def test_a_machine_that_no_node_offers_is_given_up(cluster, env) -> None:
     script = (
         "from damoos.dispatch import ray as on_ray\n"
         "from damoos.dispatch.base import Order, Slot, job\n"
+        "from damoos.dispatch.ray_address import RayCluster\n"
         "on_ray.APPEAR_S = 1.0\n"
-        "dispatcher = on_ray.RayDispatcher('auto', print)\n"
+        "dispatcher = on_ray.RayDispatcher(RayCluster('auto'), print)\n"
         "assert dispatcher.capacity('fake:d') == 1\n"
         "dispatcher.submit(Order(Slot('fake:d'), 'nobody', object, job(print)))\n"
         "while not (outcome := dispatcher.wait(0.2)):\n"

@@ -63,6 +63,14 @@ def test_nothing_is_shown_to_the_internet(cluster: dict[str, Any]) -> None:
     assert "security_group" not in cluster["provider"]
 
 
+def test_each_node_asks_for_the_token(cluster: dict[str, Any]) -> None:
+    starts = [*cluster["head_start_ray_commands"], *cluster["worker_start_ray_commands"]]
+    begun = [line for line in starts if "ray start" in line]
+    assert len(begun) == 2
+    assert all("RAY_AUTH_MODE=token" in line for line in begun)
+    assert cluster["file_mounts"]["~/.ray/auth_token"] == "~/.ray/auth_token"
+
+
 def test_hardware_of_ones_own_costs_nothing_here() -> None:
     assert prices.price_hour("guest") is None
     assert prices.cost({"guest": 7200.0}) == [{"machine": "guest", "hours": 2.0, "usd_hour": None, "usd": None}]

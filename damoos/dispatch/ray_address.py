@@ -1,0 +1,174 @@
+"""Which Ray cluster is meant, and whether it can be trusted: it can run programs here, by what it sends."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from damoos.dispatch import cluster, ray_token
+from damoos.errors import ConfigError, UnsupportedError
+
+KNOCK_S = 5.0
+HINT = "'damoos cluster up --local i3' starts one here"
+# A call that each Ray head knows, and that neither changes nor tells anything of use.
+_CALL = "/ray.rpc.NodeInfoGcsService/GetClusterId"
+_LISTENS = "0A"
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """A cluster as users name it.
+
+    Parameters
+    ----------
+    address : str
+        ``auto`` for the one that ``damoos cluster up`` has started or that ``RAY_ADDRESS`` names, or ``HOST:PORT`` of
+        its head.
+    insecure : bool
+        Whether a cluster that asks for no token, or whose head is another user's, is used all the same.
+    """
+
+    address: str
+    insecure: bool = False
+
+    @classmethod
+    def named(cls, address: str | None, insecure: bool = False) -> RayCluster | None:
+        """A cluster of these words; None where no address is given.
+
+        Raises
+        ------
+        ConfigError : words about a cluster, and no address
+        """
+        if address is None and insecure:
+            raise ConfigError("--insecure-cluster says how to use a Ray cluster; give --ray, too")
+        return None if address is None else cls(address, insecure)
+
+
+@dataclass(frozen=True)
+class Access:
+    """How to get into a cluster.
+
+    Parameters
+    ----------
+    address : str
+        ``HOST:PORT`` of its head.
+    environment : dict
+        Variables of Ray that a driver needs.
+    """
+
+    address: str
+    environment: dict[str, str]
+
+
+def access(named: RayCluster) -> Access:
+    """How to get into a cluster, once it has been seen to be one that asks for the token.
+
+    Raises
+    ------
+    ConfigError : there is no cluster, its head is another user's, it asks for no token, or for another one
+    UnsupportedError : Ray is not installed
+    """
+    running = cluster.state() if named.address == "auto" else None
+    address = running.address if running else _address(named.address)
+    environment = running.environment if running else {}
+    if not running and address.startswith(("127.0.0.1:", "localhost:")):
+        environment = cluster.ONLY_HERE
+    owner = _owner(address)
+    if owner not in (None, 0, os.geteuid()) and not named.insecure:
+        raise ConfigError(
+            f"--ray {address}: the cluster there belongs to user {owner}, who could run programs as you;"
+            " if that user may, add --insecure-cluster"
+        )
+    return Access(address, environment | _authentication(address, named.insecure))
+
+
+def _address(words: str) -> str:
+    if words != "auto":
+        return words
+    if named := os.environ.get("RAY_ADDRESS"):
+        return named
+    raise ConfigError(f"--ray auto: no damoos cluster runs here, and RAY_ADDRESS is not set; {HINT}, or give HOST:PORT")
+
+
+def _owner(address: str) -> int | None:
+    """User id of the listener at an address of this computer; None for an address elsewhere.
+
+    Raises
+    ------
+    ConfigError : nothing listens there
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ConfigError(f"--ray {address}: not HOST:PORT; {HINT}")
+    try:
+        with socket.create_connection((host, int(port)), KNOCK_S) as link:  # Ray itself would knock for minutes
+            is_here = link.getpeername()[0] == link.getsockname()[0]
+    except OSError as error:
+        raise ConfigError(f"--ray {address}: {error.strerror or error}; {HINT}") from None
+    return next(_listeners(int(port)), None) if is_here else None
+
+
+def _listeners(port: int) -> Iterator[int]:
+    """User ids of the sockets of this computer that listen on a port; see proc(5), /proc/net/tcp."""
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
+                yield int(fields[7])
+
+
+def _authentication(address: str, insecure: bool) -> dict[str, str]:
+    """Variables by which a driver shows the token, after the cluster was seen to ask for it."""
+    if not _asks(address):
+        if not insecure:
+            raise ConfigError(
+                f"--ray {address}: this cluster asks for no token, so all who reach it can run programs as its user,"
+                " and as you. Start its nodes with RAY_AUTH_MODE=token (docs/fleet.md), or add --insecure-cluster"
+            )
+        return ray_token.NOT_DEMANDED
+    token = ray_token.token(os.environ)
+    if _asks(address, token.text):
+        raise ConfigError(
+            f"--ray {address}: the cluster asks for another token than that of {token.source};"
+            " name the file of its token by RAY_AUTH_TOKEN_PATH"
+        )
+    return token.environment
+
+
+def _asks(address: str, token: str | None = None) -> bool:
+    """Whether a cluster refuses a call for want of a token, or of another one than this.
+
+    Raises
+    ------
+    ConfigError : no Ray answers there
+    """
+    try:
+        import grpc
+    except ImportError:
+        raise UnsupportedError("Ray is not installed; pip install 'damoos[ray]'") from None
+    shown = (("authorization", f"Bearer {token}"),) if token else ()
+    with _channel(grpc, address) as channel:
+        try:
+            channel.unary_unary(_CALL)(b"", timeout=KNOCK_S, metadata=shown)
+            return False
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                return True
+            raise ConfigError(f"--ray {address}: no Ray cluster answers there: {error.details()}; {HINT}") from None
+
+
+def _channel(grpc: Any, address: str) -> Any:
+    if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
+        return grpc.insecure_channel(address)
+    from ray._common import tls_utils
+
+    load: Callable[[], tuple[bytes, bytes, bytes]] = tls_utils.load_certs_from_env
+    try:
+        chain, key, authority = load()
+    except (OSError, RuntimeError) as error:
+        raise ConfigError(f"--ray {address}: RAY_USE_TLS: {error}") from None
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(authority, key, chain))

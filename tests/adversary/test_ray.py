@@ -1,0 +1,198 @@
+"""A Ray cluster, and a user of the computer who does not have its token, or who lies in wait for a driver."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from damoos.dispatch.cluster import ONLY_HERE
+from damoos.testing.fleet import plugin
+from tests.adversary.conftest import ATTACKER, needs_two_users
+from tests.conftest import DAMOOS
+from tests.integration.test_fleet import SHORT, family, sockets, state
+
+
+@pytest.fixture(scope="module")
+def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    place = tmp_path_factory.mktemp("fleet")
+    return {**plugin(place), "DAMOOS_CACHE": str(place / "cache")}
+
+
+@pytest.fixture(scope="module")
+def cluster(env: dict[str, str]) -> Iterator[None]:
+    """A head and a node."""
+    subprocess.run([DAMOOS, "cluster", "up", "--local", "fake:a"], env=env, check=True, capture_output=True)
+    yield
+    subprocess.run([DAMOOS, "cluster", "down"], env=env, check=True, capture_output=True)
+
+
+# What a user without the token would call: join with a node, read, write, start a job, have a task done.
+CALLS = (
+    "NodeInfoGcsService/GetClusterId", "NodeInfoGcsService/GetAllNodeInfo", "NodeInfoGcsService/RegisterNode",
+    "InternalKVGcsService/InternalKVGet", "InternalKVGcsService/InternalKVPut", "JobInfoGcsService/AddJob",
+    "NodeManagerService/RequestWorkerLease", "NodeManagerService/GetNodeStats", "ObjectManagerService/Pull",
+    "CoreWorkerService/PushTask",
+)  # fmt: skip
+ATTACK = """
+import json, os, sys
+import grpc
+user, ports, calls, token = json.load(sys.stdin)
+if user:
+    os.setgroups([])
+    os.setresuid(user, user, user)
+shown = (("authorization", "Bearer " + token),) if token else ()
+answers = []
+for port in ports:
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        for call in calls:
+            try:
+                channel.unary_unary("/ray.rpc." + call)(b"", timeout=20, metadata=shown)
+                answers.append([port, call, "OK"])
+            except grpc.RpcError as error:
+                answers.append([port, call, error.code().name])
+print(json.dumps(answers))
+"""
+
+
+def answers(ports: list[int], calls: tuple[str, ...], token: str = "", user: int = 0) -> list[tuple[int, str, str]]:
+    """What a cluster answers to calls; of another user, if one is given."""
+    words = json.dumps([user, ports, calls, token])
+    done = subprocess.run([sys.executable, "-c", ATTACK], input=words, capture_output=True, text=True, check=True)
+    return [tuple(answer) for answer in json.loads(done.stdout)]
+
+
+def ports_of(keeper: int) -> dict[int, str]:
+    """Ports on which processes of a cluster listen, and which process does."""
+    inodes = {inode: pid for pid in family(keeper) for inode in sockets(pid)}
+    found = {}
+    for name in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
+            row = line.split()
+            if row[3] == "0A" and row[9] in inodes:
+                port = int(row[1].split(":")[1], 16)
+                found[port] = Path(f"/proc/{inodes[row[9]]}/comm").read_text().strip()
+    return found
+
+
+def token_of(env: dict[str, str]) -> str:
+    path = subprocess.run([DAMOOS, "cluster", "token"], env=env, capture_output=True, text=True, check=True).stdout
+    assert Path(path.strip()).stat().st_mode & 0o777 == 0o600
+    return Path(path.strip()).read_text()
+
+
+@needs_two_users
+def test_another_user_gets_nothing_from_a_cluster(cluster, env) -> None:
+    found = ports_of(state(env)["pid"])
+    grpc_ports = [port for port, name in found.items() if name in ("gcs_server", "raylet")]
+    assert len(grpc_ports) == 1 + 2 * 2  # the head's, and two of each node
+    told = answers(grpc_ports, CALLS, user=ATTACKER)
+    assert {answer for *_, answer in told} == {"UNAUTHENTICATED", "UNIMPLEMENTED"}
+    refused = {call for _, call, answer in told if answer == "UNAUTHENTICATED"}
+    assert refused >= set(CALLS) - {"CoreWorkerService/PushTask"}  # a worker's, and none is here yet
+    with_token = answers(grpc_ports, CALLS[:2], token_of(env), ATTACKER)
+    assert {call for _, call, answer in with_token if answer == "OK"} == set(CALLS[:2]), "the calls are Ray's own"
+    for port in found.keys() - set(grpc_ports):
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60)
+
+
+@needs_two_users
+def test_another_user_does_not_get_to_the_sockets_and_files_of_a_cluster(cluster, env) -> None:
+    folder = state(env)["folder"]
+    assert Path(folder, "ray").is_dir()
+    looks = "import os, sys; os.setresuid(*3 * [int(sys.argv[2])]); os.listdir(sys.argv[1])"
+    for path in (folder, f"{folder}/ray", f"{folder}/ray/session_latest/sockets"):
+        done = subprocess.run([sys.executable, "-c", looks, path, str(ATTACKER)], capture_output=True, text=True)
+        assert "PermissionError" in done.stderr, done.stderr
+
+
+def test_the_token_is_in_no_command_line_and_in_no_environment(cluster, env) -> None:
+    token = token_of(env).encode()
+    assert len(token) == 64
+    for pid in family(state(env)["pid"]):
+        for name in ("cmdline", "environ"):
+            assert token not in Path(f"/proc/{pid}/{name}").read_bytes()
+
+
+def test_a_cluster_that_asks_for_no_token_is_refused(env, tmp_path: Path) -> None:
+    """And used where its user says so."""
+    head = (
+        "import sys\n"
+        "from ray.cluster_utils import Cluster\n"
+        "head = {'num_cpus': 0, 'resources': {'fake:a': 1}, 'no_monitor': True, 'object_store_memory': 80 << 20}\n"
+        "cluster = Cluster(True, head_node_args={'node_ip_address': '127.0.0.1', **head})\n"
+        "print(cluster.address, flush=True)\n"
+        "sys.stdin.read()\n"
+        "cluster.shutdown()\n"
+    )
+    looks = (
+        "from damoos.dispatch.ray_address import RayCluster\n"
+        "from damoos.dispatch.ray_connection import Connection\n"
+        "import sys\n"
+        "connection = Connection(RayCluster(sys.argv[1], insecure=True))\n"
+        "print(list(connection.offers()))\n"
+        "connection.close()\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        opened = {**env, **ONLY_HERE, "RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder}
+        argv = [sys.executable, "-c", head]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with subprocess.Popen(argv, env=opened, stderr=subprocess.DEVNULL, text=True, **pipes) as server:
+            address = server.stdout.readline().strip()
+            words = [DAMOOS, *SHORT, "--results", tmp_path, "--ray", address]
+            refused = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+            used = subprocess.run(
+                [sys.executable, "-c", looks, address],
+                env={**env, "RAY_TMPDIR": folder},
+                capture_output=True,
+                text=True,
+            )
+            server.stdin.close()
+    assert refused.returncode == 2
+    assert "this cluster asks for no token" in refused.stderr.splitlines()[-1]
+    assert "--insecure-cluster" in refused.stderr.splitlines()[-1]
+    assert not list(tmp_path.glob("sweep-1-*"))
+    assert used.stdout.strip() == "['fake:a']", used.stderr
+
+
+@needs_two_users
+def test_a_head_of_another_user_is_sent_nothing(env, tmp_path: Path) -> None:
+    """It would learn the token, and what it sends would be unpickled."""
+    listens = (
+        "import os, socket, sys\n"
+        "os.setresuid(*3 * [int(sys.argv[1])])\n"
+        "server = socket.create_server(('127.0.0.1', 0))\n"
+        "print(server.getsockname()[1], flush=True)\n"
+        "link, _ = server.accept()\n"
+        "print(link.recv(100), flush=True)\n"
+    )
+    argv = [sys.executable, "-c", listens, str(ATTACKER)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+        port = server.stdout.readline().strip()
+        words = [DAMOOS, *SHORT, "--results", tmp_path, "--ray", f"127.0.0.1:{port}"]
+        done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+        received = server.stdout.readline().strip()
+    assert done.returncode == 2
+    assert f"the cluster there belongs to user {ATTACKER}" in done.stderr.splitlines()[-1]
+    assert received == "b''"
+
+
+def test_a_wrong_token_is_told_at_once(cluster, env, tmp_path: Path) -> None:
+    other = tmp_path / "token"
+    other.write_text("0" * 64)
+    other.chmod(0o600)
+    words = [DAMOOS, *SHORT, "--results", tmp_path, "--ray", state(env)["address"]]
+    named = {**env, "RAY_AUTH_TOKEN_PATH": str(other)}
+    done = subprocess.run(words, env=named, capture_output=True, text=True, check=False)
+    assert (done.returncode, f"another token than that of {other}" in done.stderr) == (2, True)
+    other.chmod(0o644)
+    done = subprocess.run(words, env=named, capture_output=True, text=True, check=False)
+    assert (done.returncode, f"other users can read {other}" in done.stderr) == (2, True)
