@@ -6,10 +6,12 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from damoos.dispatch import cluster, ray_token
+from damoos.dispatch.ray_token import Token
 from damoos.errors import ConfigError, UnsupportedError
 
 KNOCK_S = 5.0
@@ -74,16 +76,17 @@ def access(named: RayCluster) -> Access:
     """
     running = cluster.state() if named.address == "auto" else None
     address = running.address if running else _address(named.address)
-    environment = running.environment if running else {}
-    if not running and address.startswith(("127.0.0.1:", "localhost:")):
-        environment = cluster.ONLY_HERE
     owner = _owner(address)
     if owner not in (None, 0, os.geteuid()) and not named.insecure:
         raise ConfigError(
             f"--ray {address}: the cluster there belongs to user {owner}, who could run programs as you;"
             " if that user may, add --insecure-cluster"
         )
-    return Access(address, environment | _authentication(address, named.insecure))
+    if running:
+        return Access(address, running.environment | _authentication(address, False, ray_token.own))
+    environment = cluster.ONLY_HERE if address.startswith(("127.0.0.1:", "localhost:")) else {}
+    token = partial(ray_token.token, os.environ)
+    return Access(address, environment | _authentication(address, named.insecure, token))
 
 
 def _address(words: str) -> str:
@@ -121,7 +124,7 @@ def _listeners(port: int) -> Iterator[int]:
                 yield int(fields[7])
 
 
-def _authentication(address: str, insecure: bool) -> dict[str, str]:
+def _authentication(address: str, insecure: bool, token_to_show: Callable[[], Token]) -> dict[str, str]:
     """Variables by which a driver shows the token, after the cluster was seen to ask for it."""
     if not _asks(address):
         if not insecure:
@@ -130,7 +133,7 @@ def _authentication(address: str, insecure: bool) -> dict[str, str]:
                 " and as you. Start its nodes with RAY_AUTH_MODE=token (docs/fleet.md), or add --insecure-cluster"
             )
         return ray_token.NOT_DEMANDED
-    token = ray_token.token(os.environ)
+    token = token_to_show()
     if _asks(address, token.text):
         raise ConfigError(
             f"--ray {address}: the cluster asks for another token than that of {token.source};"

@@ -73,11 +73,25 @@ def token(environment: Mapping[str, str]) -> Token:
     if given := environment.get(_TOKEN):
         return Token(given, _TOKEN, {_MODE: "token"})
     if named := environment.get(_FILE):
-        file = _checked(Path(named).expanduser())
-    else:
-        files = (folder() / "token", Path.home() / ".ray/auth_token")
-        file = next((_checked(path) for path in files if path.exists()), None) or own_file()
-    return Token(file.read_text().strip(), str(file), demanded(file))
+        return _of(_checked(Path(named).expanduser()))
+    rays_own = Path.home() / ".ray/auth_token"
+    is_rays = rays_own.exists() and not (folder() / "token").exists()
+    return _of(_checked(rays_own)) if is_rays else own()
+
+
+def own() -> Token:
+    """The token of the clusters that 'damoos cluster up' starts.
+
+    Raises
+    ------
+    ConfigError : other users can read its file
+    """
+    return _of(own_file())
+
+
+def _of(file: Path) -> Token:
+    # Ray takes a token that stands in the environment before the one of a file.
+    return Token(file.read_text().strip(), str(file), {**demanded(file), _TOKEN: ""})
 
 
 def _checked(path: Path) -> Path:

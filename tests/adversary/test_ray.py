@@ -216,3 +216,11 @@ def test_a_wrong_token_is_told_at_once(cluster, env, tmp_path: Path) -> None:
     other.chmod(0o644)
     done = subprocess.run(words, env=named, capture_output=True, text=True, check=False)
     assert (done.returncode, f"other users can read {other}" in done.stderr) == (2, True)
+
+
+def test_the_own_cluster_is_shown_its_own_token(cluster, env) -> None:
+    """Whatever token Ray's variables name for other clusters."""
+    script = DRIVER.replace("sys.stdin.read()", "print(list(connection.offers()))")
+    others = {**env, "RAY_AUTH_TOKEN": "0" * 64, "RAY_AUTH_TOKEN_PATH": "/nowhere", "RAY_AUTH_MODE": "disabled"}
+    done = subprocess.run([sys.executable, "-c", script], env=others, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["connected", "['fake:a']"], done.stderr
