@@ -152,7 +152,9 @@ def test_placeholders_are_filled_in(tmp_path: Path) -> None:
     assert spec["argv"] == ["python3", "there/job.py", "-j3", "1", "2"]
     assert spec["stdin"] == "in-3"
     assert spec["setup"] == [["cp", f"there/{tool('kvload').name}", "."]]
-    assert spec["load"] == {"argv": ["ask", "1", "2"], "ready": [], "warm_up": [["warm"]]}
+    assert spec["load"] == {"argv": ["ask", "1", "2"], "ready": [], "warm_up": [["warm"]], "address": None}
+    assert (spec["user"], spec["network"]) == (None, "host")
+    assert spec["brought"] == ["there/job.py", f"there/{tool('kvload').name}"]
     before = catalog.workload(str(file), EVERYTHING).identity
     (tmp_path / "job.py").write_text("print(1)")
     assert catalog.workload(str(file), EVERYTHING).identity != before
