@@ -19,6 +19,7 @@ from damoos.machines.guest import GuestMachine
 from damoos.policies.base import DamosPolicy, NonePolicy
 from damoos.workloads import catalog, install
 from tests.conftest import damoos, small_redis
+from tests.guest.test_servers import PACKAGES
 
 TREES = Path(__file__).parents[1] / "trees"
 # The smallest study: three trials, one candidate, two rounds.
@@ -54,9 +55,9 @@ def test_a_server_is_tuned(guest_image: None, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def servers(guest_image: None) -> Iterator[Lease]:
-    """One guest with two servers."""
+    """A guest with servers; its image is that of the tests of intruders."""
     machine = machines.machine("guest")
-    machine.provide(("memcached", "postgresql-15"), ())
+    machine.provide(PACKAGES, ())
     with Lease(machine) as lease:
         yield lease
 
