@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 import pwd
+import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,12 +35,19 @@ class Account:
     gid: int
 
     def enter(self) -> None:
-        """Become this user for good, in no group but its own.
+        """Become this user for good, in no group but its own, with the limits of memory and files that root has.
+
+        A server that asks for more files or locks memory would else be another one than as root.
 
         Raises
         ------
         OSError : the kernel refuses
         """
+        most_files = int(Path("/proc/sys/fs/nr_open").read_text())
+        files, memory = (resource.getrlimit(resource.RLIMIT_NOFILE)[0], most_files), (resource.RLIM_INFINITY,) * 2
+        for limit, values in ((resource.RLIMIT_NOFILE, files), (resource.RLIMIT_MEMLOCK, memory)):
+            with contextlib.suppress(ValueError):  # this root has no CAP_SYS_RESOURCE, and so no more itself
+                resource.setrlimit(limit, values)
         os.setgroups([])
         os.setgid(self.gid)
         os.setuid(self.uid)

@@ -110,7 +110,7 @@ class Load:
     argv : tuple of str
         The load generator; its end is the end of the measurement.
     ready : tuple of str
-        A command that succeeds once the server does its work; empty to begin at once.
+        A command that succeeds once the server does its work; empty to begin once it listens.
     warm_up : tuple of tuple of str
         Commands between the two, not measured.
     address : str or None

@@ -121,7 +121,7 @@ class Load(Table):
     command : list of str
         The load generator; its end is the end of the measurement.
     ready : list of str
-        A command that succeeds once the server does its work; asked until it does. Empty to begin at once.
+        A command that succeeds once the server does its work; asked until it does. Empty to begin once it listens.
     warm_up : list of lists of str
         Commands between the two, not measured.
     address : str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
+import subprocess
+from collections.abc import Callable
 
 import pytest
 
@@ -56,3 +58,21 @@ def test_a_machine_without_a_free_id_is_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(accounts, "_is_known", lambda number: True)
     with pytest.raises(UnsupportedError, match="no account 'damoos-test', and no user id from 61184 to 65519 is free"):
         account("damoos-test")
+
+
+RAISES = """
+import contextlib, resource
+with contextlib.suppress(ValueError):
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (-1, -1))
+"""
+TELLS = "import os, resource; print(os.getresuid()[0], os.getgroups(), resource.getrlimit(resource.RLIMIT_MEMLOCK))"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_process_that_enters_has_its_user_s_rights_and_root_s_limits() -> None:
+    def printed(code: str, enter: Callable[[], None] | None) -> str:
+        argv = ["/usr/bin/python3", "-S", "-c", code]
+        return subprocess.run(argv, preexec_fn=enter, cwd="/", capture_output=True, text=True, check=True).stdout
+
+    of_root = printed(f"{RAISES}{TELLS}", None)
+    assert printed(TELLS, Account("test", 61236, 61236).enter) == f"61236 [] {of_root[of_root.index('(') :]}"
