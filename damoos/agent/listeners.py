@@ -147,11 +147,14 @@ class ServerSocket:
         ------
         WorkloadError : a process that is not of the run listens there
         """
-        candidates = [one for one in listeners(pid) if self._is_at(one)]
+        there = [one for one in listeners(pid) if self._is_at(one)]
+        if self.is_known:  # a socket of IPv6 serves an address of IPv4 only where no socket of IPv4 does
+            there = [one for one in there if ":" not in one.host] or there
         own = held_by(pids)
-        if any(one.port and one.inode not in own for one in candidates) and self.is_known:
-            self._refuse(next(one for one in candidates if one.inode not in own), pids)
-        return any(one.inode in own for one in candidates)
+        strange = [one for one in there if one.port and one.inode not in own]
+        if strange and self.is_known:
+            self._refuse(strange[0], pids)
+        return any(one.inode in own for one in there)
 
     def _is_at(self, listener: Listener) -> bool:
         if self._address is None:

@@ -94,6 +94,15 @@ def test_a_socket_for_all_addresses_serves_this_one(tmp_path: Path) -> None:
         process.communicate()
 
 
+def test_another_server_of_ipv6_beside_ours_of_ipv4_is_none_of_our_business(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ours, theirs = Listener(1, "127.0.0.1", 80, uid=0), Listener(2, "::", 80, uid=4242424)
+    monkeypatch.setattr(listeners, "listeners", lambda pid: [ours, theirs])
+    monkeypatch.setattr(listeners, "held_by", lambda pids: {1})
+    assert ServerSocket("127.0.0.1:80", tmp_path).is_held(ME, [ME])
+
+
 @pytest.mark.parametrize("written", ["own.sock", "{}/own.sock"], ids=["relative", "whole"])
 def test_a_unix_socket_in_the_run_s_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str) -> None:
     monkeypatch.chdir(tmp_path)

@@ -25,8 +25,13 @@ print(open("/proc/net/dev").read())
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    """One that is let go of."""
-    network = Network()
+    """One that is let go of; a skip that says why where this host refuses them, with DAMOOS_REQUIRE_GUEST a failure."""
+    try:
+        network = Network()
+    except UnsupportedError as error:
+        if os.environ.get("DAMOOS_REQUIRE_GUEST"):
+            raise
+        pytest.skip(str(error))
     yield network
     network.close()
 
