@@ -72,8 +72,8 @@ print(json.dumps(sorted(set(reached))))
 """
 # The load waits until the intruder has tried.
 WAITS = 'touch up; until test -e tried; do sleep 0.5; done; exec "$@"'
-# Less than a run is measured with: rows of MariaDB; files of nginx, its requests of the warm-up, its hot files; values of
-# redis and memcached, their hot ones, requests.
+# Less than a run is measured with: rows of MariaDB; files of nginx, its requests of the warm-up, its hot files; values
+# of redis and memcached, their hot ones, requests.
 LESS = {"60000": "1000", "3000": "100", "6000": "100", "300": "10", "20000": "1000", "2000": "100", "1500": "100"}
 AS_NOBODY = "setpriv --reuid 65534 --regid 65534 --clear-groups"
 
