@@ -11,8 +11,11 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from damoos.agent import proc
+from damoos.agent.confinement import UNCONFINED, Confinement
+from damoos.agent.inside import open_inside
 from damoos.agent.placement import Interleaving
 from damoos.agent.undo import UndoLog
 from damoos.errors import MachineLost, WorkloadError
@@ -33,6 +36,7 @@ def spawn(
     group: Path | None = None,
     cpus: Sequence[int] = (),
     interleaving: Interleaving | None = None,
+    confinement: Confinement = UNCONFINED,
 ) -> subprocess.Popen[bytes]:
     """Start a program.
 
@@ -43,7 +47,7 @@ def spawn(
     folder : Path or None
         Where it runs.
     stdin : Path or None
-        What it reads; relative to the folder.
+        What it reads; relative to the folder, which a link must not lead out of where the program is another user.
     outputs : Path or None
         Stem of the files that its output goes to, ``.out`` and ``.err``; None drops it.
     group : Path or None
@@ -52,6 +56,8 @@ def spawn(
         The only CPUs that it may use; all where empty.
     interleaving : Interleaving or None
         Where its new pages go; None for the agent's own way.
+    confinement : Confinement
+        As whom it runs, and in which network.
 
     Raises
     ------
@@ -65,18 +71,19 @@ def spawn(
             os.sched_setaffinity(0, cpus)
         if interleaving:
             interleaving.enter()
+        confinement.enter()  # last: the user may do none of the above
 
     nowhere = Path(os.devnull)
     source = nowhere if stdin is None else (folder or Path()) / stdin
     try:
         with (
-            open(source, "rb") as read,
+            _input(source, folder if confinement.account and stdin and not stdin.is_absolute() else None) as read,
             open(outputs.with_suffix(".out") if outputs else nowhere, "wb") as out,
             open(outputs.with_suffix(".err") if outputs else nowhere, "wb") as err,
         ):
             child = subprocess.Popen(
                 argv,
-                env={**os.environ, **env},
+                env={**os.environ, **confinement.env(folder), **env},
                 cwd=folder,
                 stdin=read,
                 stdout=out,
@@ -88,9 +95,15 @@ def spawn(
         what = error.filename if stdin and str(error.filename) == str(source) else argv[0]
         raise WorkloadError(f"cannot start '{what}': {error.strerror}") from None
     except subprocess.SubprocessError as error:
-        raise WorkloadError(f"cannot start '{argv[0]}': {error} (are there CPUs {list(cpus)}?)") from None
+        hint = f" (are there CPUs {list(cpus)}?)" if cpus else ""
+        raise WorkloadError(f"cannot start '{argv[0]}': {error}{hint}") from None
     log.record("process_group", pgid=child.pid, start_ticks=proc.start_ticks(child.pid))
     return child
+
+
+def _input(source: Path, folder: Path | None) -> IO[bytes]:
+    """What a program reads; None for a folder lets links lead anywhere."""
+    return open(source, "rb") if folder is None else open_inside(folder, source)
 
 
 def wait(
@@ -169,11 +182,16 @@ def has_ended(child: subprocess.Popen[bytes]) -> bool:
     return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def tail(path: Path, limit: int = OUTPUT_BYTES, whole_lines: bool = False) -> str:
-    """The end of what a program has written; if only whole lines are wanted, without the rest of one that is cut."""
+def tail(path: Path) -> str:
+    """The end of what a program has printed."""
     with open(path, "rb") as file:
-        start = max(0, path.stat().st_size - limit)
-        file.seek(start)
-        if start and whole_lines:
-            file.readline()
-        return file.read().decode(errors="replace")
+        return end_of(file, OUTPUT_BYTES)
+
+
+def end_of(file: IO[bytes], limit: int, whole_lines: bool = False) -> str:
+    """The last bytes of an open file; if only whole lines are wanted, without the rest of one that is cut."""
+    start = max(0, os.fstat(file.fileno()).st_size - limit)
+    file.seek(start)
+    if start and whole_lines:
+        file.readline()
+    return file.read(limit).decode(errors="replace")

@@ -74,5 +74,5 @@ def data_folder() -> Path:
     MachineError : another user made it
     """
     if os.geteuid() == 0:
-        return private_folder(_ROOT_DATA, 0o711)  # servers that refuse root must get to their folders
+        return private_folder(_ROOT_DATA, 0o711)  # users of runs must get to their folders, which are private
     return _SHARED_DATA if os.access(_SHARED_DATA, os.W_OK) else Path(tempfile.gettempdir())

@@ -38,6 +38,23 @@ def children(pid: int) -> list[int]:
         return []  # ended between the two looks, or a kernel without CONFIG_PROC_CHILDREN
 
 
+def ancestors(pid: int) -> list[int]:
+    """Process ids of a process's parent, the parent's parent, and so on; none of one that is gone."""
+    above: list[int] = []
+    while pid := _parent(pid):
+        above.append(pid)
+    return above
+
+
+def name(pid: int) -> str:
+    """What the kernel calls a process, so far as it can be printed; empty once it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
+    except OSError:
+        return ""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
 def all_pids() -> list[int]:
     """Process ids of everything that runs, kernel threads among them."""
     return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
@@ -102,6 +119,15 @@ def start_ticks(pid: int) -> int | None:
     """When a process began, in clock ticks since boot; with its number it names one process. None if there is none."""
     status = _status(pid)
     return int(status[19]) if status else None
+
+
+def uids(pid: int) -> list[int]:
+    """Real, effective, saved and file-system user id of a process; none of one that is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return []
+    return next((list(map(int, line.split()[1:])) for line in lines if line.startswith("Uid:")), [])
 
 
 def vmstat(names: Collection[str]) -> dict[str, int]:

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, children, proc
-from damoos.agent.children import tail
+from damoos.agent.children import end_of, tail
+from damoos.agent.confinement import UNCONFINED, Confinement
+from damoos.agent.inside import open_inside
 from damoos.agent.placement import Interleaving
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.errors import WorkloadError
@@ -71,16 +73,30 @@ class Programs:
     Parameters
     ----------
     folder : Path
-        Where they run, and where their output goes.
+        Where they run.
+    outputs : Path
+        Where what they print goes: a folder that is not theirs, so that no link in it is of their making.
     spec : dict
         ``env`` and ``cpus`` of a run, see `damoos.agent.run.Run`.
     log : UndoLog
     interrupted : callable
         Says whether the controller has cancelled the run or vanished.
+    confinement : Confinement
+        As whom they run, and in which network.
     """
 
-    def __init__(self, folder: Path, spec: dict[str, Any], log: UndoLog, interrupted: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        outputs: Path,
+        spec: dict[str, Any],
+        log: UndoLog,
+        interrupted: Callable[[], bool],
+        confinement: Confinement = UNCONFINED,
+    ) -> None:
         self._folder = folder
+        self._outputs = outputs
+        self._confinement = confinement
         self._env = spec["env"]
         self._cpus = spec.get("cpus", ())
         self._log = log
@@ -103,7 +119,7 @@ class Programs:
         """
         child = children.spawn(
             argv, {**self._env, **(env or {})}, self._log, self._folder, Path(stdin) if stdin else None,
-            self._folder / name, group, self._cpus, interleaving,
+            self._outputs / name, group, self._cpus, interleaving, self._confinement,
         )  # fmt: skip
         return Program(name, child, group)
 
@@ -123,7 +139,7 @@ class Programs:
         ------
         WorkloadError
         """
-        for path in [*self._folder.glob("*.out"), *self._folder.glob("*.err")]:
+        for path in self._outputs.iterdir():
             if path.stat().st_size > children.PRINT_BYTES:
                 limit = f"{children.PRINT_BYTES >> 20} MiB"
                 raise WorkloadError(f"the {path.stem} printed more than {limit}; have it print less, or to /dev/null")
@@ -150,18 +166,27 @@ class Programs:
         child.rusage = usage  # type: ignore[attr-defined]
 
     def output(self, program: Program, patterns: Sequence[str]) -> dict[str, Any]:
-        """What a program has printed, and the files of the folder that match."""
+        """What a program has printed, and the files of the folder that match.
+
+        Raises
+        ------
+        WorkloadError : a file that matches is not in the folder
+        """
         return {
-            "stdout": tail(self._folder / f"{program.name}.out"),
-            "stderr": tail(self._folder / f"{program.name}.err"),
+            "stdout": tail(self._outputs / f"{program.name}.out"),
+            "stderr": tail(self._outputs / f"{program.name}.err"),
             "files": {
-                str(path.relative_to(self._folder)): tail(path, FILE_BYTES, whole_lines=True)
+                str(path.relative_to(self._folder)): self._content(path)
                 for pattern in patterns
                 for path in sorted(self._folder.glob(pattern))
             },
         }
 
+    def _content(self, path: Path) -> str:
+        with open_inside(self._folder, path) as file:
+            return end_of(file, FILE_BYTES, whole_lines=True)
+
     def said(self, name: str) -> str:
         """The last words of a program, for an error message."""
-        text = tail(self._folder / f"{name}.err").strip() or tail(self._folder / f"{name}.out").strip()
+        text = tail(self._outputs / f"{name}.err").strip() or tail(self._outputs / f"{name}.out").strip()
         return " | ".join(text.splitlines()[-3:]) or f"the {name} said nothing"

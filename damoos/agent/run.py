@@ -11,8 +11,11 @@ from typing import Any
 
 from damoos.agent import cgroup, children, memcg, proc
 from damoos.agent.access_counts import access_counts
+from damoos.agent.brought import renamed
+from damoos.agent.confinement import Confinement, confinement
 from damoos.agent.containers import Containers, MeterByRole
 from damoos.agent.folders import Folders
+from damoos.agent.listeners import ServerSocket
 from damoos.agent.machine_setup import drop_caches, set_aslr
 from damoos.agent.messages import Send
 from damoos.agent.meter import Meter
@@ -43,7 +46,9 @@ class Run:
         ``argv`` (list of str), ``env`` (dict), ``stdin`` (file or None), ``setup`` (commands that fill the folder in
         which it runs, once for all runs), ``files`` (glob patterns of files to report), ``cpus`` (list of int),
         ``load`` (None, or a dict of ``ready``, a command that succeeds once the server does its work, ``warm_up``,
-        commands that come before the measurement, and ``argv``),
+        commands that come before the measurement, ``argv``, and ``address``, see `damoos.agent.listeners`),
+        ``user`` and ``network`` (see `damoos.agent.confinement`), ``brought`` (files that its words name and that the
+        controller has brought),
         ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme),
         ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing),
         ``program_env`` (dict, more of the environment that only the program has),
@@ -82,14 +87,23 @@ class Run:
         self._steering: Steering
         self._containers: Containers
         self._programs: Programs
+        self._folder: Path
 
     def __call__(self) -> dict[str, Any]:
         """The whole run; what it returns is raw, nothing is averaged here."""
-        filled = self._folders.prepare(self._spec.get("setup", ()), self._spec["env"])
+        with contextlib.closing(confinement(self._spec)) as confined:
+            paths = self._folders.within_reach(self._spec.get("brought", ()), confined.account)
+            self._spec = renamed(self._spec, paths)
+            filled = self._folders.prepare(self._spec.get("setup", ()), self._spec["env"], confined)
+            return self._prepared(filled, confined)
+
+    def _prepared(self, filled: Path | None, confined: Confinement) -> dict[str, Any]:
+        """The run after its set-up."""
         mark, strays, ends = len(self._log), children.Strays(), contextlib.ExitStack()
         try:
-            folder = self._folders.new(filled)
-            self._programs = Programs(folder, self._spec, self._log, self._interrupted)
+            self._folder = self._folders.new(filled, confined)
+            outputs = self._folders.new(None)
+            self._programs = Programs(self._folder, outputs, self._spec, self._log, self._interrupted, confined)
             if self._swap:
                 self._swap.empty()
             if self._spec["drop_caches"]:
@@ -136,6 +150,7 @@ class Run:
             meter, spent_s = self._metered(), self._scheme.cpu_s() if self._scheme else 0.0
             self._steering.measured_from_now()
             self._containers.measured_from_now()
+            self._check_server(program)
             generator = self._programs.start(load["argv"], "load", self._load_group)
             try:
                 result = self._until_end(program, generator, meter)
@@ -179,12 +194,20 @@ class Run:
         }
 
     def _warm_up(self, program: Program, load: dict[str, Any]) -> None:
-        """Wait until the server answers, and bring it where the measurement begins."""
+        """Wait until the server answers, and bring it where the measurement begins.
+
+        Nothing is sent before a process of the run listens where the load goes, as far as that is known.
+        """
         give_up = time.monotonic() + READY_S
+        server = ServerSocket(load.get("address"), self._folder)
+        if server.is_known:
+            self._await_socket(program, server, give_up)
         while load["ready"] and self._helper(program, load["ready"]) != 0:
             if time.monotonic() > give_up:
                 raise WorkloadError(f"the server was not ready within {READY_S:g} s: {self._programs.said('program')}")
-            time.sleep(_ASK_AGAIN_S)
+            self._pause(program)
+        if server.is_there:
+            self._await_socket(program, server, 0.0 if load["ready"] else give_up)
         for argv in load["warm_up"]:
             status = self._helper(program, argv)
             if status != 0:
@@ -192,8 +215,27 @@ class Run:
                     raise self._server_ended()
                 raise WorkloadError(f"warm-up: '{' '.join(argv)}' ended with {status}: {self._programs.said('helper')}")
 
+    def _await_socket(self, program: Program, server: ServerSocket, give_up: float) -> None:
+        """Wait until a process of the run listens there."""
+        while not server.is_held(program.pid, self._containers.pids(program)):
+            self._check_server(program)
+            if time.monotonic() > give_up:
+                raise server.missing(self._programs.said("program"))
+            self._pause(program)
+
+    def _pause(self, program: Program) -> None:
+        """Wait a moment, with an eye on the server."""
+        if self._wait(program, program, _ASK_AGAIN_S, None):
+            raise self._server_ended("before its load began")
+
+    def _check_server(self, program: Program) -> None:
+        """Refuse to go on without the server: another one might take what is sent to it."""
+        if program.has_ended:
+            raise self._server_ended("before its load began")
+
     def _helper(self, program: Program, argv: Sequence[str]) -> int:
         """Run a command beside the server; returns its exit status."""
+        self._check_server(program)
         helper = self._programs.start(argv, "helper", self._load_group)
         try:
             limit_s = self._spec.get("warm_up_s", self._spec["limit_s"])
@@ -233,8 +275,8 @@ class Run:
 
         return self._programs.wait(awaited, limit_s, look)
 
-    def _server_ended(self) -> WorkloadError:
-        return WorkloadError(f"the server ended under its load{self._killed()}: {self._programs.said('program')}")
+    def _server_ended(self, when: str = "under its load") -> WorkloadError:
+        return WorkloadError(f"the server ended {when}{self._killed()}: {self._programs.said('program')}")
 
     def _killed(self) -> str:
         """That the kernel has killed the program, because memory ran out, for an error message; else nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import subprocess
 import time
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, children, memcg, proc
+from damoos.agent.brought import renamed
+from damoos.agent.confinement import Confinement, confinement
 from damoos.agent.folders import Folders
 from damoos.agent.metric_source import reading
 from damoos.agent.policy_on_processes import PolicyOnProcesses
@@ -33,7 +36,8 @@ class Service:
     ----------
     spec : dict
         ``context`` (damo's JSON, or None), the keys of `damoos.agent.steering`, and either ``on`` (see
-        `damoos.agent.process_sets`) or ``argv`` with ``env``, ``setup`` and ``stdin``. ``metrics``, if any, are read
+        `damoos.agent.process_sets`) or ``argv`` with ``env``, ``setup``, ``stdin``,
+        ``user``, ``network`` and ``brought`` (see `damoos.agent.run`). ``metrics``, if any, are read
         with each status: a list of name, and source, argv and key of a `reading`. With ``stays`` it is left in force
         if the agent ends, for the next agent to take back.
     log : UndoLog
@@ -69,12 +73,19 @@ class Service:
             raise
 
     def _spawn(self, folders: Folders) -> int:
-        spec = self._spec
-        folder = folders.new(folders.prepare(spec.get("setup", ()), spec["env"]))
+        with contextlib.closing(confinement(self._spec)) as confined:
+            return self._spawn_confined(folders, confined)
+
+    def _spawn_confined(self, folders: Folders, confined: Confinement) -> int:
+        paths = folders.within_reach(self._spec.get("brought", ()), confined.account)
+        spec = renamed(self._spec, paths)
+        folder = folders.new(folders.prepare(spec.get("setup", ()), spec["env"], confined), confined)
         is_steered = any(spec.get(key) for key in KEYS)
         group = cgroup.make_cgroup(self._log) if is_steered and cgroup.usable() else None
         stdin = Path(spec["stdin"]) if spec.get("stdin") else None
-        self._child = children.spawn(spec["argv"], spec["env"], self._log, folder, stdin, group=group)
+        self._child = children.spawn(
+            spec["argv"], spec["env"], self._log, folder, stdin, group=group, confinement=confined
+        )
         return self._child.pid
 
     def _put_on(self) -> None:

@@ -50,7 +50,7 @@ class Test{cls}({contract}):
 _WORKLOAD = """\
 # A workload of your own: damoos tune --workload ./{name}
 # Words never reach a shell. {{vcpus}} is the number of the machine's CPUs, {{file:NAME}} a file beside this one that is
-# brought along. docs/workloads.md has every key.
+# brought along, as a program ./NAME is. docs/workloads.md has every key.
 description = "what it does, in one line"
 
 [tune]
@@ -65,9 +65,12 @@ needs = "sleep"             # what must be on the machine
 packages = []               # Debian's, put into a guest's image
 env = {{}}
 setup = []                  # commands that fill the folder in which it runs, once for all runs
+# user = "redis"            # account as which all of it runs where damoos is root: nobody else gets into its folder
+# network = "own"           # for TCP: a network of loopback only, in which no other program has a port
 
 # A server: what works on it while it is measured. Without this table the program itself is measured, start to end.
 # [real.load]
+# address = "my-server.sock"              # in its folder, or "127.0.0.1:PORT"; or "none", if it has no socket
 # ready = ["my-client", "ping"]           # succeeds once the server does its work
 # warm_up = [["my-client", "fill"]]       # not measured
 # command = ["my-client", "run", "1000"]  # a fixed amount of work; its end is the end of the measurement

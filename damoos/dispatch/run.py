@@ -126,7 +126,9 @@ def run_once(
     if "containers" in spec:
         spec = steered(spec)
     if ranges := spec.pop("protect", None):
-        spec["program_env"] = _protecting(ranges, session)
+        library = session.copy(tool(PROTECT, session.facts.get("arch", "")))
+        spec["program_env"] = _protecting(ranges, library)
+        spec["brought"] = [*spec.get("brought", ()), library]
     spec["memory_limits"] = machine.conditions.memory_limits | spec.get("memory_limits", {})
     started = datetime.now(UTC)
     agent = session.agent
@@ -170,9 +172,8 @@ def run_once(
     return measurement, samples
 
 
-def _protecting(ranges: Sequence[Sequence[int]], session: Session) -> dict[str, str]:
-    """The environment of a program of which these address ranges are locked."""
-    library = session.copy(tool(PROTECT, session.facts.get("arch", "")))
+def _protecting(ranges: Sequence[Sequence[int]], library: str) -> dict[str, str]:
+    """The environment of a program of which these address ranges are locked, by a library on the machine."""
     return {"LD_PRELOAD": library, "DAMOOS_PROTECT": ",".join(f"{start:x}-{end:x}" for start, end in ranges)}
 
 

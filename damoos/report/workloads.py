@@ -40,6 +40,9 @@ def _real(real: Real) -> Iterator[str]:
     yield f"            where there is {real.needs}{': ' + real.where if real.where else ''}"
     if real.process:
         yield f"            process {real.process}"
+    if real.user:
+        network = ", in a network of its own" if real.network == "own" else ""
+        yield f"            user {real.user}{network}"
     if real.inputs:
         usual = real.input or "one that fits the machine"
         inputs = ", ".join(map(_input, real.inputs.items()))

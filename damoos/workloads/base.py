@@ -110,14 +110,17 @@ class Load:
     argv : tuple of str
         The load generator; its end is the end of the measurement.
     ready : tuple of str
-        A command that succeeds once the server does its work; empty to begin at once.
+        A command that succeeds once the server does its work; empty to begin once it listens.
     warm_up : tuple of tuple of str
         Commands between the two, not measured.
+    address : str or None
+        Where it reaches the server, see `damoos.workloads.catalog.Load`.
     """
 
     argv: Words
     ready: Words = ()
     warm_up: tuple[Words, ...] = ()
+    address: str | None = None
 
 
 @dataclass(frozen=True)
@@ -166,10 +169,15 @@ class Program:
     load : Load or None
         For a server.
     metrics : mapping of str to Metric
-    folder : Path
-        Where ``{file:NAME}`` is looked for.
+    folder : Path or None
+        The workload file's: of this host, only files in it are brought along, those that ``{file:NAME}`` and a relative
+        path as the program's name stand for. None for a command line, which names any file.
     containers : tuple of Container
         What runs beside it, and itself; empty where it runs alone.
+    user : str or None
+        Account of the machine as which all of it runs where the agent is root.
+    network : {"host", "own"}
+        Where its ports are.
     """
 
     argv: Words
@@ -178,15 +186,18 @@ class Program:
     setup: tuple[Words, ...] = ()
     load: Load | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
-    folder: Path = Path()
+    folder: Path | None = None
     containers: tuple[Container, ...] = ()
+    user: str | None = None
+    network: str = "host"
 
 
 class ProgramWorkload(Workload):
     """A program with its arguments, or a server with its load.
 
-    A relative path (``./prog``) as the program's name is a file of this host and is brought along; any other name is
-    looked up on the machine.
+    A relative path (``./prog``) as the program's name is a file of this host, if there is one, and is brought along: in
+    the folder of the workload's file, or where damoos runs for a command line. Any other name is looked up on the
+    machine.
     """
 
     def __init__(self, name: str, program: Program, tuning: Tuning) -> None:
@@ -198,19 +209,24 @@ class ProgramWorkload(Workload):
 
     def spec(self, copy: Copy, vcpus: int = 1, arch: str = "") -> dict[str, Any]:
         """All words filled in, files brought over."""
-        program = self._program
+        program, brought = self._program, dict[str, None]()
+
+        def bring(path: Path) -> str:
+            there = copy(path)
+            brought[there] = None
+            return there
 
         def filled(words: Sequence[str]) -> list[str]:
-            return [self._filled(word, copy, vcpus, arch) for word in words]
+            return [self._filled(word, bring, vcpus, arch) for word in words]
 
         argv = filled(program.argv)
-        if "/" in argv[0] and not Path(argv[0]).is_absolute() and Path(argv[0]).is_file():
-            argv[0] = copy(Path(argv[0]))
+        if own := self._own_program(argv[0]):
+            argv[0] = bring(own)
         load = program.load
         return {
             "argv": argv,
             "env": dict(program.env),
-            "stdin": program.stdin and self._filled(program.stdin, copy, vcpus, arch),
+            "stdin": program.stdin and self._filled(program.stdin, bring, vcpus, arch),
             "setup": [filled(words) for words in program.setup],
             "files": sorted({metric.file for metric in program.metrics.values() if metric.file}),
             "load": load
@@ -218,9 +234,30 @@ class ProgramWorkload(Workload):
                 "argv": filled(load.argv),
                 "ready": filled(load.ready),
                 "warm_up": [filled(words) for words in load.warm_up],
+                "address": load.address,
             },
             **({"containers": [self._container(one, filled) for one in self.containers]} if self.containers else {}),
+            "user": program.user,
+            "network": program.network,
+            "brought": list(brought),
         }
+
+    def _own_program(self, word: str) -> Path | None:
+        """The file of this host that the program's name stands for; None for a name on the machine.
+
+        Raises
+        ------
+        ConfigError : it is outside of the workload file's folder
+        """
+        if "/" not in word or Path(word).is_absolute():
+            return None
+        folder = self._program.folder
+        path = (folder or Path()) / word
+        if not path.is_file():
+            return None
+        if folder is not None:
+            inside(path, folder, f"workload '{self.name}': program '{word}'")
+        return path
 
     def _container(self, container: Container, filled: Callable[[Sequence[str]], list[str]]) -> dict[str, Any]:
         return {
@@ -239,12 +276,21 @@ class ProgramWorkload(Workload):
                 return str(vcpus)
             if name in TOOLS:
                 return copy(tool(name, arch))
-            path = self._program.folder / file
-            if not path.is_file():
-                raise ConfigError(f"workload '{self.name}': there is no file {path}")
-            return copy(path)
+            return copy(self._beside(file))
 
         return _PLACEHOLDER.sub(fill, word)
+
+    def _beside(self, name: str) -> Path:
+        """The file that ``{file:NAME}`` stands for.
+
+        Raises
+        ------
+        ConfigError : there is none, or it is outside of the workload file's folder
+        """
+        folder = self._program.folder or Path()
+        if not (folder / name).is_file():
+            raise ConfigError(f"workload '{self.name}': there is no file {folder / name}")
+        return inside(folder / name, folder, f"workload '{self.name}': '{{file:{name}}}'")
 
     def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
         """Each declared metric; one that is missing fails the run."""
@@ -259,7 +305,29 @@ class ProgramWorkload(Workload):
         words = [program.argv, sorted(program.env.items()), program.stdin, program.setup, load]
         text = json.dumps([*words, *(asdict(container) for container in program.containers)])
         files = sorted({match[2] for match in _PLACEHOLDER.finditer(text) if match[2]})
-        return json.dumps([text, {name: (program.folder / name).read_text() for name in files}])
+        return json.dumps([text, {name: self._beside(name).read_text() for name in files}])
+
+
+def inside(path: Path, folder: Path, what: str) -> Path:
+    """A file that a workload file names, and that is in the folder of the workload file once links are followed.
+
+    What a workload file names is read here and copied to the machine, so somebody else's file must not name any.
+
+    Parameters
+    ----------
+    what : str
+        What names it, for an error message.
+
+    Raises
+    ------
+    ConfigError : it is elsewhere
+    """
+    if folder.resolve() not in path.resolve().parents:
+        raise ConfigError(
+            f"{what} is {path.resolve()}, outside of the workload file's folder {folder.resolve()}: put the file beside"
+            " the workload file, or name the program on the command line with --command"
+        )
+    return path
 
 
 TOOLS = ("mempat", "kvload")

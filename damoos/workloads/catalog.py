@@ -23,6 +23,7 @@ from damoos.units import parse_bytes, parse_time, show_bytes
 from damoos.workloads import base
 from damoos.workloads.base import PatternWorkload, Program, ProgramWorkload, Tuning, Words, Workload
 from damoos.workloads.metrics import Metric
+from damoos.workloads.run_paths import RunPath
 
 Which = Callable[[str], str | None]
 # Where a suite that 'damoos workloads install' has built lies on every machine.
@@ -34,6 +35,8 @@ SHARE = 0.8
 FASTER = 8
 """About how many times an emulated CPU's second is of hardware's; sizes were measured on emulated CPUs."""
 _TREE = re.compile(r"\{tree:([\w-]+)\}")
+_ADDRESS = re.compile(r"127\.0\.0\.1:(\d{1,5})")
+_ACCOUNT = re.compile(r"[a-z_][a-z0-9_-]*")
 _FILE = re.compile(r"\{file:([^{}]+)\}")
 PLACEHOLDERS = ("file", "input", "kvload", "mempat", "tree", "vcpus")
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)(?::[^{}]*)?\}")
@@ -118,14 +121,30 @@ class Load(Table):
     command : list of str
         The load generator; its end is the end of the measurement.
     ready : list of str
-        A command that succeeds once the server does its work; asked until it does. Empty to begin at once.
+        A command that succeeds once the server does its work; asked until it does. Empty to begin once it listens.
     warm_up : list of lists of str
         Commands between the two, not measured.
+    address : str
+        Where it reaches the server: ``NAME.sock``, a Unix socket in the folder in which all run, or ``127.0.0.1:PORT``,
+        or ``none`` for a server without a socket. Before anything is sent, ``ready`` included, a process of the run
+        must listen there. Without it, one must listen anywhere after ``ready``.
     """
 
     command: Words = Field(min_length=1)
     ready: Words = ()
     warm_up: tuple[Words, ...] = ()
+    address: RunPath | None = None
+
+    @field_validator("address")
+    @classmethod
+    def _is_local(cls, address: str | None) -> str | None:
+        if address and ":" in address:
+            match = _ADDRESS.fullmatch(address)
+            if not match or int(match[1]) not in range(1, 1 << 16):
+                raise ValueError(
+                    f"'{address}' is not 127.0.0.1:PORT, the path of a socket in the run's folder, or none"
+                )
+        return address
 
 
 class Input(Table):
@@ -194,6 +213,12 @@ class Real(Table):
     input : str
         The input that is used where none is named. Without it the one with the most work is chosen that the machine has
         memory for and does in a minute; each input then has its ``memory`` and ``work``.
+    user : str
+        Account of the machine as which all of it runs (set-up, program, load, containers) where the agent is root, and
+        to which the folder belongs in which it runs; no other user gets in there. A user id that is free is taken where
+        there is no such account. Without it all runs as the agent does.
+    network : {"host", "own"}
+        own: all of it runs in a network that has loopback only, where no other program has a port or reaches one.
     """
 
     command: Words = Field(min_length=1)
@@ -201,12 +226,24 @@ class Real(Table):
     packages: Words = ()
     process: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
-    stdin: str | None = None
+    stdin: RunPath | None = None
     setup: tuple[Words, ...] = ()
     load: Load | None = None
     metrics: dict[str, Metric] = Field(default_factory=dict)
     inputs: dict[str, Input] = Field(default_factory=dict)
     input: str | None = None
+    user: str | None = None
+    network: Literal["host", "own"] = "host"
+
+    @field_validator("user")
+    @classmethod
+    def _is_an_account_of_its_own(cls, name: str | None) -> str | None:
+        if name in ("root", "nobody"):
+            why = "it may do everything" if name == "root" else "other programs are this user, too"
+            raise ValueError(f"'{name}' is no account for one program, because {why}; name another, or leave it out")
+        if name is not None and not _ACCOUNT.fullmatch(name):
+            raise ValueError(f"'{name}' is not the name of an account, such as redis")
+        return name
 
     @field_validator("inputs", mode="before")
     @classmethod
@@ -318,7 +355,10 @@ class Real(Table):
             load=None
             if load is None
             else base.Load(
-                filled(load.command), filled(load.ready), tuple(filled(command) for command in load.warm_up)
+                filled(load.command),
+                filled(load.ready),
+                tuple(filled(command) for command in load.warm_up),
+                load.address,
             ),
             metrics=self.metrics,
             folder=folder,
@@ -333,6 +373,8 @@ class Real(Table):
                 )
                 for one in containers
             ),
+            user=self.user,
+            network=self.network,
         )
 
     def _filled(self, word: str, words: Words) -> str:
@@ -565,10 +607,12 @@ def find(name: str) -> tuple[Path, WorkloadFile]:
         raise ConfigError(f"unknown workload '{stem}'{nearest(stem, names())}")
     file = toml_file.load(path, WorkloadFile)
     for pattern in filter(None, (file.pattern, file.model)):
+        base.inside(path.parent / pattern.file, path.parent, f"{path}: pattern '{pattern.file}'")
         _check_pattern(path, path.parent / pattern.file)
     for beside in _FILE.findall(file.model_dump_json()):
         if not (path.parent / beside).is_file():
             raise ConfigError(f"{path}: '{{file:{beside}}}': there is no such file beside it")
+        base.inside(path.parent / beside, path.parent, f"{path}: '{{file:{beside}}}'")
     known = sorted({input_name for real in file.real for input_name in real.inputs})
     if chosen is not None and chosen not in known:
         hint = nearest(chosen, known) if known else "; it has only one"

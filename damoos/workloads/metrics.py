@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from damoos.agent.metric_source import at_path
 from damoos.common.toml_file import Table
 from damoos.errors import MeasurementError
+from damoos.workloads.run_paths import RunPath
 
 SOURCES = ("regex", "json", "hgrm", "hdr", "values")
 
@@ -50,8 +51,8 @@ class Metric(Table):
     regex: str | None = None
     json_path: str | None = Field(None, alias="json")  # Pydantic has a method named json
     hgrm: float | None = None
-    hdr: str | None = None
-    values: str | None = None
+    hdr: RunPath | None = None
+    values: RunPath | None = None
     column: int = 0
     percentile: float | None = None
     scale: float = 1.0

@@ -1,3 +1,6 @@
+import re
+from pathlib import Path
+
 import pytest
 
 from damoos.damon.scheme import Context
@@ -7,6 +10,7 @@ from damoos.testing.contracts import PolicyContract, WorkloadContract
 from damoos.testing.policy_contracts import RulePolicyContract
 from damoos.workloads import catalog
 from damoos.workloads.base import Tuning, Workload
+from damoos.workloads.catalog import WorkloadFile
 
 
 def forms() -> list[tuple[str, str | None]]:
@@ -26,6 +30,38 @@ class TestEveryWorkloadOfTheCatalogue(WorkloadContract):
     def workload(self, request: pytest.FixtureRequest) -> Workload:
         name, found = request.param
         return catalog.workload(name, catalog.Place(lambda program: found))
+
+
+SERVERS = [name for name in catalog.names() if any(real.load for real in catalog.find(name)[1].real)]
+# What would let other users of the machine in: a folder of theirs, all addresses, all rights, and no password.
+OPEN = re.compile(r"/tmp|0\.0\.0\.0|777|\btrust\b|--user=root|user root|user=root")
+
+
+class TestEveryServerOfTheCatalogue:
+    """No other user of the machine gets at it, and no other server is taken for it."""
+
+    @pytest.fixture(params=SERVERS)
+    def server(self, request: pytest.FixtureRequest) -> tuple[Path, WorkloadFile]:
+        """Its file."""
+        return catalog.find(request.param)
+
+    def test_it_has_a_user_and_an_address_of_its_own(self, server: tuple[Path, WorkloadFile]) -> None:
+        for real in server[1].real:
+            assert real.load
+            assert real.user
+            assert real.load.address
+            assert ":" not in real.load.address or real.network == "own"
+
+    def test_nothing_of_it_is_open_to_others(self, server: tuple[Path, WorkloadFile]) -> None:
+        """Its words, and all files that its words bring along."""
+        path, file = server
+        texts = [file.model_dump_json()]
+        texts += [(path.parent / name).read_text() for text in texts for name in re.findall(r"\{file:([^{}]+)\}", text)]
+        assert [match for text in texts for match in OPEN.findall(text)] == []
+
+
+def test_servers_are_found() -> None:
+    assert {"redis/idle", "mariadb/sysbench", "postgres/idle", "cassandra/ycsb", "containers/redis"} <= set(SERVERS)
 
 
 class TestCommand(WorkloadContract):

@@ -133,7 +133,7 @@ def test_a_run_under_a_limit_pages_and_one_that_cannot_is_said_to_need_more(gues
         workload = catalog.command(f'python3 -c "{locked}"', catalog.Tune().tuning())
         with pytest.raises(WorkloadError, match="because it needs more than the 32 MiB that it was limited to"):
             lease.run(workload, LimitedPolicy(NonePolicy(), {"memory.max": 32 * MIB}), 60)
-        load = Load(("true",), (), (("sleep", "600"),))  # the server is killed while it is warmed up
+        load = Load(("true",), (), (("sleep", "600"),), "none")  # the server is killed while it is warmed up
         server = ProgramWorkload("server", Program(("python3", "-c", locked), load=load), catalog.Tune().tuning())
         with pytest.raises(WorkloadError, match=r"the server ended .* because it needs more than the 32 MiB"):
             lease.run(server, LimitedPolicy(NonePolicy(), {"memory.max": 32 * MIB}), 60)

@@ -75,6 +75,7 @@ description = "three programs that hold memory"
 command = ["python3", "{{file:holder.py}}", "app"]
 needs = "python3"
 [real.load]
+address = "none"
 ready = ["sh", "-c", "{ready}"]
 command = ["python3", "{{file:waiter.py}}", "{until}"]
 [real.metrics]

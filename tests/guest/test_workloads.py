@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from damoos.common import paths
-from damoos.damon.scheme import Context, Scheme
 from damoos.dispatch.lease import Lease
 from damoos.errors import UnsupportedError
 from damoos.machines import catalog as machines
 from damoos.machines.base import Conditions, Swap
 from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestMachine
-from damoos.policies.base import DamosPolicy, NonePolicy
+from damoos.policies.base import NonePolicy
 from damoos.workloads import catalog, install
 from tests.conftest import damoos, small_redis
 
@@ -50,30 +48,6 @@ def test_a_server_is_tuned(guest_image: None, tmp_path: Path) -> None:
     arms = result["validation"]
     assert arms["tuned"]["rss_avg_bytes"] < 0.9 * arms["baseline"]["rss_avg_bytes"]
     assert set(arms["tuned"]["reports"]) == set(REPORTS)
-
-
-@pytest.fixture(scope="module")
-def servers(guest_image: None) -> Iterator[Lease]:
-    """One guest with two servers."""
-    machine = machines.machine("guest")
-    machine.provide(("memcached", "postgresql-15"), ())
-    with Lease(machine) as lease:
-        yield lease
-
-
-# PostgreSQL's memory is touched only as its load begins, so that in a run as short as this little of it gets old.
-@pytest.mark.parametrize(
-    ("name", "min_age", "saves"), [("memcached/idle:test", "200ms", True), ("postgres/idle:test", "0s", False)]
-)
-def test_a_server_runs_with_and_without_a_scheme(servers: Lease, name: str, min_age: str, saves: bool) -> None:
-    workload = catalog.workload(name, servers.place)
-    assert workload.variant == "real"
-    plain, _ = servers.run(workload, NonePolicy(), 120)
-    scheme = Scheme.parse(f"4K max  min min  {min_age} max  pageout")
-    under, _ = servers.run(workload, DamosPolicy(Context((scheme,))), 120)
-    assert all(one.metric(report) > 0 for one in (plain, under) for report in REPORTS)
-    assert under.damos[0].sz_tried_bytes > 0
-    assert not saves or under.metric("rss_avg_bytes") < 0.9 * plain.metric("rss_avg_bytes")
 
 
 @pytest.fixture

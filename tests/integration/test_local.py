@@ -89,7 +89,7 @@ def server(load: list[str], setup: tuple = (), ready: tuple = (), warm_up: tuple
     holds = "memory = b'x' * (20 << 20); open('ready', 'w').close(); import time; time.sleep(60)"
     return ProgramWorkload(
         "server",
-        Program((sys.executable, "-c", holds), setup=setup, load=Load(tuple(load), ready, warm_up)),
+        Program((sys.executable, "-c", holds), setup=setup, load=Load(tuple(load), ready, warm_up, "none")),
         Tuning(),
     )
 
@@ -120,7 +120,7 @@ def test_what_fails_around_a_server_is_told(session, load: list[str], parts: dic
 
 def test_a_server_that_ends_under_its_load_is_told(session) -> None:
     short = ProgramWorkload("server", Program(("sh", "-c", "echo bye; exit 0"), load=Load(("sleep", "9"))), Tuning())
-    with pytest.raises(WorkloadError, match="the server ended under its load: bye"):
+    with pytest.raises(WorkloadError, match="the server ended before its load began: bye"):
         run_once(session, PLACE, short, NonePolicy(), 30)
 
 

@@ -47,7 +47,7 @@ def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made(specs: list[dict[str, Any]], whole: Path | None, log: UndoLog) -> Containers:
     folder = Path() if whole is None else whole.parent
-    return Containers(specs, whole, None, Programs(folder, {"env": {}}, log, lambda: False), log)
+    return Containers(specs, whole, None, Programs(folder, folder, {"env": {}}, log, lambda: False), log)
 
 
 def test_each_container_has_a_group_below_that_of_its_role(whole: Path, log: UndoLog) -> None:

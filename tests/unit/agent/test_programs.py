@@ -18,9 +18,10 @@ def log(tmp_path: Path) -> UndoLog:
 
 @pytest.fixture
 def programs(tmp_path: Path, log: UndoLog) -> Programs:
-    folder = tmp_path / "folder"
+    folder, outputs = tmp_path / "folder", tmp_path / "outputs"
     folder.mkdir()
-    return Programs(folder, {"env": {"WORD": "all", "OTHER": "all"}}, log, lambda: False)
+    outputs.mkdir()
+    return Programs(folder, outputs, {"env": {"WORD": "all", "OTHER": "all"}}, log, lambda: False)
 
 
 def test_what_a_program_prints_and_writes_is_told_when_it_has_ended(programs: Programs, log: UndoLog) -> None:

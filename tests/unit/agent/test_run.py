@@ -41,7 +41,7 @@ def test_what_a_controller_does_while_a_server_warms_up_is_not_counted(
     monkeypatch.setattr(steering, "controller", lambda spec, group: rule)
     log = UndoLog(tmp_path / "undo.json")
     # Each command is looked after several times: a run looks at least twice a second.
-    load = {"ready": [], "warm_up": [["sleep", "1"], ["touch", str(warm)]], "argv": ["sleep", "1"]}
+    load = {"ready": [], "warm_up": [["sleep", "1"], ["touch", str(warm)]], "argv": ["sleep", "1"], "address": "none"}
     spec = {
         "argv": ["sleep", "600"], "env": {}, "load": load, "limit_s": 60, "sample_s": 0.1, "drop_caches": False,
         "context": None, "controller": {"name": "busy"},

@@ -15,7 +15,7 @@ from damoos.machines.base import Conditions
 from damoos.machines.catalog import machine
 from damoos.study.config import StudyConfig
 from damoos.workloads import catalog, install
-from damoos.workloads.base import tool
+from damoos.workloads.base import Tuning, tool
 
 TREES = Path(__file__).parents[2] / "trees"
 
@@ -152,7 +152,9 @@ def test_placeholders_are_filled_in(tmp_path: Path) -> None:
     assert spec["argv"] == ["python3", "there/job.py", "-j3", "1", "2"]
     assert spec["stdin"] == "in-3"
     assert spec["setup"] == [["cp", f"there/{tool('kvload').name}", "."]]
-    assert spec["load"] == {"argv": ["ask", "1", "2"], "ready": [], "warm_up": [["warm"]]}
+    assert spec["load"] == {"argv": ["ask", "1", "2"], "ready": [], "warm_up": [["warm"]], "address": None}
+    assert (spec["user"], spec["network"]) == (None, "host")
+    assert spec["brought"] == ["there/job.py", f"there/{tool('kvload').name}"]
     before = catalog.workload(str(file), EVERYTHING).identity
     (tmp_path / "job.py").write_text("print(1)")
     assert catalog.workload(str(file), EVERYTHING).identity != before
@@ -374,3 +376,81 @@ def test_a_pattern_says_how_well_its_memory_compresses(tmp_path: Path) -> None:
     file.write_text(f"{text}compression = 0.5\n")
     with pytest.raises(ConfigError, match="compression"):
         catalog.workload(str(file), catalog.Place(lambda _: None))
+
+
+def own_file(folder: Path, command: str, more: str = "") -> str:
+    """A workload file in a folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / "own.toml").write_text(f'description = "x"\n[real]\ncommand = {command}\nneeds = "true"\n{more}')
+    return str(folder / "own.toml")
+
+
+@pytest.mark.parametrize("name", ["../secret", "link", "{}/secret"], ids=["up", "link", "whole path"])
+def test_a_file_outside_of_the_workload_file_s_folder_is_not_brought(tmp_path: Path, name: str) -> None:
+    """A file of a colleague's must not take what lies on the computer of those who run it to the machine."""
+    (tmp_path / "secret").write_text("kept")
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/link").symlink_to(tmp_path / "secret")
+    name = name.format(tmp_path)
+    why = "outside of the workload file's folder .*: put the file beside the workload file, or name the program on the"
+    for place in ("command", "setup"):
+        words = f'["cat", "{{file:{name}}}"]'
+        text = (words, "") if place == "command" else ('["cat"]', f"setup = [{words}]\n")
+        with pytest.raises(ConfigError, match=why):
+            catalog.find(own_file(tmp_path / "theirs", *text))
+    if not name.startswith("/"):
+        copied: list[Path] = []
+        workload = catalog.workload(own_file(tmp_path / "theirs", f'["./{name}"]'), EVERYTHING)
+        with pytest.raises(ConfigError, match=why):
+            workload.spec(lambda path: copied.append(path) or "there")
+        assert copied == []
+
+
+@pytest.mark.parametrize("table", ["[pattern]", "[model]\ntime_scale = 1\nmemory_scale = 1"])
+def test_a_pattern_outside_of_the_folder_is_refused(tmp_path: Path, table: str) -> None:
+    (tmp_path / "secret").write_text("kept")
+    real = "" if table == "[pattern]" else '[real]\ncommand = ["a"]\nneeds = "a"\n'
+    (tmp_path / "theirs").mkdir()
+    file = tmp_path / "theirs/own.toml"
+    file.write_text(f'description = "x"\n{real}{table}\nfile = "../secret"\nrate = 1\n')
+    with pytest.raises(ConfigError, match=r"pattern '\.\./secret' is .*secret, outside of the workload file's folder"):
+        catalog.find(str(file))
+
+
+def test_a_program_beside_the_file_is_brought_wherever_damoos_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of that name where damoos runs is not; on a command line it is the other way round."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prog").touch()
+    file = own_file(tmp_path / "mine", '["./prog"]')
+    assert catalog.workload(file, EVERYTHING).spec(copy)["argv"] == ["./prog"]  # its set-up makes it, perhaps
+    (tmp_path / "mine/prog").touch()
+    brought: list[Path] = []
+    assert catalog.workload(file, EVERYTHING).spec(lambda path: brought.append(path) or "there")["argv"] == ["there"]
+    assert brought == [tmp_path / "mine/prog"]
+    assert catalog.command("./prog", Tuning()).spec(copy)["argv"] == ["there/prog"]
+
+
+def test_who_runs_it_and_where_the_load_goes_is_told_to_the_agent(tmp_path: Path) -> None:
+    more = 'user = "redis"\nnetwork = "own"\n[real.load]\ncommand = ["ask"]\naddress = "{}"\n'
+    for address in ("127.0.0.1:6379", "socket/own.sock", "none"):
+        file = own_file(tmp_path, '["serve"]', more.format(address))
+        spec = catalog.workload(file, EVERYTHING).spec(copy)
+        assert (spec["user"], spec["network"], spec["load"]["address"]) == ("redis", "own", address)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ('user = "root"\n', "'root' is no account for one program, because it may do everything"),
+        ('user = "a b"\n', "'a b' is not the name of an account"),
+        ('network = "other"\n', "should be 'host' or 'own'"),
+        ('[real.load]\ncommand = ["a"]\naddress = "127.0.0.1:70000"\n', "is not 127.0.0.1:PORT"),
+        ('[real.load]\ncommand = ["a"]\naddress = "../own.sock"\n', "leads out of the folder"),
+        ('[real.metrics]\nq_s = { better = "lower", hdr = "/etc/*", percentile = 50 }\n', "leads out of the folder"),
+    ],
+)
+def test_what_lets_others_in_is_refused(tmp_path: Path, more: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        catalog.find(own_file(tmp_path, '["a"]', more))

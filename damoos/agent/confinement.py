@@ -1,0 +1,74 @@
+"""As whom, and in which network, all programs of a run are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from damoos.agent.accounts import Account, account
+from damoos.agent.networks import OWN, Network
+
+
+@dataclass(frozen=True)
+class Confinement:
+    """Where the programs of a run are kept; ``enter`` is for a new process to call.
+
+    Parameters
+    ----------
+    account : Account or None
+        None for the agent's own user.
+    network : Network or None
+        None for that of the machine.
+    """
+
+    account: Account | None = None
+    network: Network | None = None
+
+    def enter(self) -> None:
+        """From now on, for this process and those that it starts.
+
+        Raises
+        ------
+        OSError : the kernel refuses
+        """
+        if self.network:
+            self.network.enter()
+        if self.account:  # last, because only root enters a network
+            self.account.enter()
+
+    def env(self, home: Path | None) -> Mapping[str, str]:
+        """What the environment says of the user; nothing where it is the agent's own."""
+        return self.account.env(home or Path("/")) if self.account else {}
+
+    @property
+    def key(self) -> tuple[str, bool]:
+        """Tells confinements apart that make different things of the same commands."""
+        return (self.account.name if self.account else "", self.network is not None)
+
+    def close(self) -> None:
+        """Let go of the network."""
+        if self.network:
+            self.network.close()
+
+
+UNCONFINED = Confinement()
+"""The agent's own user, in the machine's network."""
+
+
+def confinement(spec: Mapping[str, Any]) -> Confinement:
+    """The confinement that a run asks for.
+
+    Parameters
+    ----------
+    spec : mapping
+        ``user`` (name of an account, or None for the agent's own user) and ``network`` ("own", or "host" for the
+        machine's); each may be missing.
+
+    Raises
+    ------
+    UnsupportedError : this machine has no free user id, or refuses the network
+    """
+    user = account(spec.get("user"))
+    return Confinement(user, Network() if spec.get("network") == OWN else None)

@@ -1,0 +1,202 @@
+"""Who listens: sockets on which servers wait for clients, and the processes that hold them.
+
+A port that answers is no proof of a server of ours: another program may have been there first. A socket has a number,
+and the descriptors of a process say which sockets are its own.
+
+References
+----------
+proc(5), /proc/PID/net/tcp and /proc/PID/net/unix
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import struct
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from damoos.agent import proc
+from damoos.errors import WorkloadError
+
+NO_SOCKET = "none"
+_TCP_LISTEN, _UNIX_LISTEN = "0A", 1 << 16
+_EVERY_ADDRESS = ("0.0.0.0", "::")
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A socket on which a server waits for clients.
+
+    Parameters
+    ----------
+    inode : int
+        Its number.
+    host : str
+        Address of a TCP socket; empty for a Unix socket.
+    port : int
+        0 for a Unix socket.
+    path : str
+        Of a Unix socket, as its process wrote it: relative, or ``@NAME`` for one without a file; empty for TCP.
+    uid : int or None
+        The user who made a TCP socket.
+    """
+
+    inode: int
+    host: str = ""
+    port: int = 0
+    path: str = ""
+    uid: int | None = None
+
+
+def listeners(pid: int) -> list[Listener]:
+    """All of the network that a process is in; none where it is gone."""
+    return [*_tcp(pid, "tcp"), *_tcp(pid, "tcp6"), *_unix(pid)]
+
+
+def _tcp(pid: int, table: str) -> Iterator[Listener]:
+    for line in _lines(pid, table):
+        words = line.split()
+        if words[3] == _TCP_LISTEN:
+            host, port = words[1].split(":")
+            yield Listener(int(words[9]), _host(host), int(port, 16), uid=int(words[7]))
+
+
+def _host(digits: str) -> str:
+    """An address that the kernel shows as numbers of 32 bits in the CPU's order."""
+    parts = [struct.pack("=I", int(digits[at : at + 8], 16)) for at in range(0, len(digits), 8)]
+    return socket.inet_ntop(socket.AF_INET if len(parts) == 1 else socket.AF_INET6, b"".join(parts))
+
+
+def _unix(pid: int) -> Iterator[Listener]:
+    for line in _lines(pid, "unix"):
+        words = line.split(maxsplit=7)
+        if int(words[3], 16) & _UNIX_LISTEN and len(words) > 7:
+            yield Listener(int(words[6]), path=words[7])
+
+
+def _lines(pid: int, table: str) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/net/{table}").read_text(errors="replace").splitlines()[1:]
+    except OSError:  # the process is gone, or the kernel has no such sockets
+        return []
+
+
+def held_by(pids: Collection[int]) -> set[int]:
+    """Numbers of the sockets that processes hold, as far as this user may see."""
+    return {inode for pid in pids for inode in _sockets(pid)}
+
+
+def holder(inode: int) -> int | None:
+    """A process that holds a socket; None where this user may not see it."""
+    return next((pid for pid in proc.all_pids() if inode in _sockets(pid)), None)
+
+
+def _sockets(pid: int) -> Iterator[int]:
+    try:
+        descriptors = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return
+    for fd in descriptors:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            yield int(target[8:-1])
+
+
+class ServerSocket:
+    """Where the load of a run reaches its server.
+
+    Parameters
+    ----------
+    address : str or None
+        ``HOST:PORT``, the path of a Unix socket in the folder of the run, or `NO_SOCKET`; None where it is not known.
+    folder : Path
+        The run's.
+    """
+
+    def __init__(self, address: str | None, folder: Path) -> None:
+        self._address = address
+        self._folder = folder
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known which socket it is."""
+        return self._address not in (None, NO_SOCKET)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the server has a socket at all, known or not."""
+        return self._address != NO_SOCKET
+
+    def is_held(self, pid: int, pids: Sequence[int]) -> bool:
+        """Whether a process of the run listens there.
+
+        Parameters
+        ----------
+        pid : int
+            A process in the run's network.
+        pids : sequence of int
+            All processes of the run's server.
+
+        Raises
+        ------
+        WorkloadError : a process that is not of the run listens there
+        """
+        there = [one for one in listeners(pid) if self._is_at(one)]
+        if self.is_known:  # a socket of IPv6 serves an address of IPv4 only where no socket of IPv4 does
+            there = [one for one in there if ":" not in one.host] or there
+        own = held_by(pids)
+        strange = [one for one in there if one.port and one.inode not in own]
+        if strange and self.is_known:
+            self._refuse(strange[0], pids)
+        return any(one.inode in own for one in there)
+
+    def _is_at(self, listener: Listener) -> bool:
+        if self._address is None:
+            return True
+        host, colon, port = self._address.rpartition(":")
+        if colon:
+            return str(listener.port) == port and listener.host in (host, f"::ffff:{host}", *_EVERY_ADDRESS)
+        here = os.path.realpath(self._folder / self._address)
+        return bool(listener.path) and os.path.realpath(self._folder / listener.path) == here
+
+    def _refuse(self, listener: Listener, pids: Sequence[int]) -> None:
+        """Fail, unless the socket has just been closed or is of a process that the run has just started."""
+        pid = holder(listener.inode)
+        if pid is None and listener.uid == os.geteuid():
+            return
+        if pid is not None and (pid in pids or set(pids) & set(proc.ancestors(pid))):
+            return
+        who = f"process {pid} ({proc.name(pid)})" if pid is not None else f"a process of user {_user(listener.uid)}"
+        raise WorkloadError(
+            f"{self._address} is served by {who}, which is not of this run; end it, or give the run a network of its"
+            ' own: network = "own" in [real]'
+        )
+
+    def missing(self, said: str) -> WorkloadError:
+        """That no process of the run listens there.
+
+        Parameters
+        ----------
+        said : str
+            The server's last words.
+        """
+        if self._address is None:
+            return WorkloadError(
+                "the server listens on no socket, so another server may have answered 'ready': write where it listens"
+                ' into [real.load], address = "127.0.0.1:PORT" or "NAME.sock", or address = "none" if it has no socket;'
+                f" its last words: {said}"
+            )
+        return WorkloadError(f"no process of the server listens at {self._address} ([real.load] address): {said}")
+
+
+def _user(uid: int | None) -> str:
+    try:
+        return pwd.getpwuid(-1 if uid is None else uid).pw_name
+    except (KeyError, OverflowError):
+        return str(uid)

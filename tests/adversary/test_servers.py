@@ -1,0 +1,239 @@
+"""Servers that workloads bring: no other user of the machine gets in, and no other server is taken for one of them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from damoos.agent import cgroup, folders
+from damoos.agent.folders import Folders
+from damoos.agent.run import Run
+from damoos.agent.undo import UndoLog
+from damoos.errors import WorkloadError
+from tests.adversary.conftest import ATTACKER, PYTHON, needs_two_users
+
+SPEC = {"env": {}, "limit_s": 60, "sample_s": 0.1, "drop_caches": False, "context": None}
+# No machine has this account, so the agent takes a free user id.
+NOBODYS = "damoos-test"
+# Binds where it is told to, like a server that goes on without its port, and touches "up".
+SERVER = """
+import os, pathlib, socket, sys, time
+server = socket.socket(socket.AF_UNIX if sys.argv[1].startswith("/") else socket.AF_INET)
+where = sys.argv[1] if sys.argv[1].startswith("/") else ("127.0.0.1", int(sys.argv[1]))
+try:
+    server.bind(where)
+    server.listen()
+    if server.family == socket.AF_UNIX:
+        os.chmod(where, 0o777)
+except OSError as error:
+    print(error, file=sys.stderr)
+pathlib.Path("up").touch()
+time.sleep(600)
+"""
+CLIENT = """
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as line:
+    line.sendall(b"SET key value")
+"""
+# Says which of the paths or ports it gets at.
+INTRUDER = """
+import os, socket, sys
+for what in sys.argv[1:]:
+    try:
+        if what.isdigit():
+            socket.create_connection(("127.0.0.1", int(what))).close()
+        elif what.endswith(".sock"):
+            socket.socket(socket.AF_UNIX).connect(what)
+        else:
+            os.listdir(what)
+    except OSError:
+        continue
+    print(what)
+"""
+
+Meanwhile = Callable[[Path], None]
+RunWith = Callable[..., dict[str, Any]]
+
+
+def python(code: str, *words: str | int) -> list[str]:
+    return ["/usr/bin/python3", "-S", "-c", code, *map(str, words)]
+
+
+def intrude(*targets: Path | int) -> list[str]:
+    """The targets that another user of this machine gets at."""
+    argv = [PYTHON, "-S", "-c", INTRUDER, *map(str, targets)]
+    done = subprocess.run(
+        argv, user=ATTACKER, group=ATTACKER, extra_groups=[], cwd="/", capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+@pytest.fixture
+def run(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWith:
+    """Runs a program or server in this process; ``meanwhile`` is called once its folder has a file "up"."""
+    data = home / "data"
+    data.mkdir()
+    data.chmod(0o711)  # as /var/lib/damoos
+    monkeypatch.setattr(folders, "data_folder", lambda: data)
+    monkeypatch.setattr(cgroup, "usable", lambda: False)
+    log = UndoLog(tmp_path / "undo.json")
+
+    def run(meanwhile: Meanwhile | None = None, **spec: Any) -> dict[str, Any]:
+        todo = [meanwhile] if meanwhile else []
+
+        def interrupted() -> bool:
+            if todo and (up := next(data.glob("*/up"), None)):
+                todo.pop()(up.parent)
+            return False
+
+        raw = Run({**SPEC, **spec}, log, Folders(log), None, interrupted, lambda _: None)()
+        assert not todo
+        return raw
+
+    return run
+
+
+@pytest.fixture
+def foreign() -> Iterator[socket.socket]:
+    """A server of this machine that has nothing to do with a run."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        server.setblocking(False)
+        yield server
+
+
+def asked(server: socket.socket) -> bool:
+    """Whether anything has ever connected to it."""
+    try:
+        server.accept()[0].close()
+    except BlockingIOError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("has_address", [True, False], ids=["address", "no address"])
+def test_nothing_is_sent_to_a_server_that_holds_the_port(
+    run: RunWith, foreign: socket.socket, has_address: bool
+) -> None:
+    """The workload's own server cannot bind and goes on; another one answers in its place."""
+    port = foreign.getsockname()[1]
+    load = {"ready": ["test", "-e", "up"], "warm_up": [python(CLIENT, port)], "argv": python(CLIENT, port)}
+    if has_address:
+        load |= {"ready": python(CLIENT, port), "address": f"127.0.0.1:{port}"}
+    with pytest.raises(WorkloadError) as told:
+        run(argv=python(SERVER, port), load=load)
+    assert not asked(foreign)
+    who = f"127.0.0.1:{port} is served by process {os.getpid()} (" if has_address else "listens on no socket"
+    assert who in str(told.value)
+
+
+def test_nothing_is_sent_to_another_server_once_ours_has_ended(run: RunWith, foreign: socket.socket) -> None:
+    port = foreign.getsockname()[1]
+    ended = python("import os, pathlib; pathlib.Path('up').touch()")
+    load = {"ready": ["test", "-e", "up"], "warm_up": [python(CLIENT, port)], "argv": python(CLIENT, port)}
+    with pytest.raises(WorkloadError, match="the server ended"):
+        run(argv=ended, load=load)
+    assert not asked(foreign)
+
+
+@needs_two_users
+def test_another_user_gets_at_no_socket_and_no_folder(run: RunWith, home: Path) -> None:
+    """A socket of mode 0777 in a folder of the run's own; the one that lies elsewhere shows that the attack works."""
+    open_to_all = home / "open.sock"
+    with socket.socket(socket.AF_UNIX) as control:
+        control.bind(str(open_to_all))
+        open_to_all.chmod(0o777)
+        control.listen()
+        reached: list[list[str]] = []
+
+        def meanwhile(folder: Path) -> None:
+            reached.append(intrude(open_to_all, home, folder, folder / "own.sock"))
+
+        server = ["sh", "-c", 'exec /usr/bin/python3 -S -c "$0" "$PWD/own.sock"', SERVER]
+        load = {"address": "own.sock", "ready": [], "warm_up": [], "argv": ["sleep", "2"]}
+        run(meanwhile, argv=server, load=load, user=NOBODYS)
+    assert reached == [[str(open_to_all), str(home)]]
+
+
+@needs_two_users
+def test_a_network_of_its_own_is_reached_by_nobody_else(run: RunWith, foreign: socket.socket) -> None:
+    """A server that holds the port outside is no hindrance, and is asked nothing; only it is there for others."""
+    port, reached = foreign.getsockname()[1], []
+    load = {"address": f"127.0.0.1:{port}", "ready": [], "warm_up": [python(CLIENT, port)], "argv": ["sleep", "2"]}
+
+    def meanwhile(folder: Path) -> None:
+        assert not asked(foreign)
+        reached.extend(intrude(port))
+        assert asked(foreign)  # it was this one
+
+    run(meanwhile, argv=python(SERVER, port), load=load, user=NOBODYS, network="own")
+    assert reached == [str(port)]
+    assert not asked(foreign)
+
+
+@needs_two_users
+def test_a_program_has_no_right_of_the_agent_s(run: RunWith) -> None:
+    """Set-up, program, warm-up and load are one user that no other process is; what they make is theirs only."""
+    told = (
+        "import os, sys; print(os.getresuid(), os.getresgid(), os.getgroups(), os.environ['HOME'] == os.getcwd(),"
+        " os.environ['USER'], os.stat('.').st_uid, oct(os.stat('.').st_mode & 0o777), file=open(sys.argv[1], 'w'))"
+    )
+    server = python(
+        f"{told}\nimport socket, time\nline = socket.socket()\nline.listen()\ntime.sleep(600)", "server.txt"
+    )
+    warm_up, argv = [python(told, "warm.txt")], python(told, "load.txt")
+    load = {"ready": ["test", "-e", "server.txt"], "warm_up": warm_up, "argv": argv}
+    raw = run(argv=server, setup=[python(told, "setup.txt")], user=NOBODYS, files=["*.txt"], load=load)
+    lines = set(raw["files"].values())
+    assert sorted(raw["files"]) == ["load.txt", "server.txt", "setup.txt", "warm.txt"]
+    assert len(lines) == 1, raw["files"]
+    line = lines.pop()
+    uid = int(line[1:].split(",")[0])
+    assert 61184 <= uid <= 65519
+    assert line == f"({uid}, {uid}, {uid}) ({uid}, {uid}, {uid}) [] True {NOBODYS} {uid} 0o700\n"
+
+
+@needs_two_users
+def test_links_that_a_program_lays_lead_the_agent_nowhere(run: RunWith, home: Path) -> None:
+    """Neither is written where they lead, nor told what is there."""
+    secret = home / "secret"
+    secret.write_text("kept")
+    secret.chmod(0o600)
+    lays = (
+        f"for name in load.out load.err helper.out found.csv; do ln -sf {secret} $name; done; touch up; exec sleep 600"
+    )
+    load = {"address": "none", "ready": ["test", "-e", "up"], "warm_up": [["echo", "1"]], "argv": ["echo", "2"]}
+    with pytest.raises(WorkloadError, match=r"found\.csv.* leads out of the run's folder"):
+        run(argv=["sh", "-c", lays], load=load, user=NOBODYS, files=["*.csv"])
+    assert secret.read_text() == "kept"
+
+
+@needs_two_users
+def test_a_file_that_is_brought_is_for_the_run_s_user_only(run: RunWith, home: Path) -> None:
+    """The controller brings it where only the agent reads; another user finds it in no folder."""
+    private = home / "brought"
+    private.mkdir(0o700)
+    file = private / "words.sql"
+    file.write_text("SELECT 1")
+    reached: list[str] = []
+
+    def meanwhile(folder: Path) -> None:
+        (there,) = folder.glob("../*/words.sql")
+        assert there.stat().st_mode & 0o077 == 0
+        reached.extend(intrude(there.parent))
+
+    raw = run(
+        meanwhile,
+        argv=["sh", "-c", 'touch up; cat "$1"; exec sleep 1', "sh", str(file)],
+        brought=[str(file)],
+        user=NOBODYS,
+    )
+    assert raw["stdout"] == "SELECT 1"
+    assert reached == []
