@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from damoos.common.user_file import MADE_BYTES, printable
+from damoos.common.terminal import printable
+from damoos.common.user_file import MADE_BYTES
 
 # What zlib makes smaller by more than this is no recording: those of DAMON become 5 to 32 times smaller.
 RATIO = 64

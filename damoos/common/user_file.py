@@ -11,11 +11,6 @@ MADE_BYTES = 1 << 30
 _CHUNK_BYTES = 1 << 20
 
 
-def printable(value: object) -> str:
-    """A value of such a file as it may be shown: nothing in it steers a terminal."""
-    return "".join(sign if sign.isprintable() else "?" for sign in str(value))
-
-
 def read_bytes(path: Path, most_bytes: int = MADE_BYTES) -> bytes:
     """The content of a file.
 
