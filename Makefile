@@ -31,7 +31,7 @@ phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
 	bench-published bench-serverless bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup collected test-kvm test-arm64 test-big \
-	test-rollout
+	test-rollout pins
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -78,7 +78,8 @@ $(VENV)/.installed: requirements.txt pyproject.toml | build/.packages
 	@$(if $(PYTHON),,echo "damoos needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; exit 2)
 	$(PYTHON) -m venv $(VENV)
 	# The whole set: tests/unit/project/test_pins.py. Most of its modules are never imported, so none is compiled beforehand.
-	$(BIN)/pip install --quiet --no-deps --no-compile --requirement requirements.txt
+	# Only wheels whose hashes stand there: none of these packages runs code while it is installed.
+	$(BIN)/pip install --quiet --no-deps --no-compile --only-binary :all: --require-hashes --requirement requirements.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -101,6 +102,13 @@ build/.packages build/.kernel-packages build/.test-packages build/.arm64-package
 		$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $$missing >/dev/null $(after); \
 	fi
 	touch $@
+
+# The versions stay as they are in the files; change them there first. uv is a program of its own (pip install uv).
+pins: ## write the hashes of all files of the pinned versions into requirements.txt and tests/spark.txt; needs uv
+	set -o pipefail; for file in requirements.txt tests/spark.txt; do \
+		sed -e '/--hash=/d' -e 's/ \\$$//' $$file | uv pip compile --quiet --universal --python-version 3.11 --no-deps \
+			--no-annotate --no-header --generate-hashes - > $$file.new && mv $$file.new $$file || exit; \
+	done
 
 image: setup ## build the guest's kernel and image into the cache (DAMOOS_CACHE)
 	@$(BIN)/damoos setup
@@ -189,7 +197,8 @@ test-kvm: build/.packages ## guests under KVM, in an emulated machine that has i
 	tests/kvm/run.sh build/kvm.img
 
 test-big: setup image ## Spark, fetched from PyPI (450 MB), installed and run once in a guest; 10 minutes
-	$(BIN)/pip install --quiet --no-deps --upgrade --target build/spark pyspark==4.3.0
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes --upgrade --target build/spark \
+		--requirement tests/spark.txt
 	$(BIN)/damoos workloads install spark --from build/spark
 
 test-arm64: setup image build/.arm64-packages ## a guest of arm64: contracts, a recording, a study; 5 minutes

@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from damoos.common.unpack import Unpacker
+from damoos.common.user_file import MADE_BYTES
 from damoos.damon.attrs import Attrs
 from damoos.dispatch.lease import Lease
 from damoos.errors import UnsupportedError
 from damoos.policies.base import RecordPolicy
 from damoos.prediction.reclaim import BLOCK_PAGES, Cost, reclaim
-from damoos.recordings.journal import Journal, unpacked
+from damoos.recordings.journal import Journal
 from damoos.recordings.recording import USUAL_PAGE_BYTES, Recording
 from damoos.study.run_config import RunConfig
 from damoos.workloads.base import Workload
@@ -127,7 +129,7 @@ class Sink:
         if "pages" not in message:
             self._journal(message)
             return
-        data = unpacked(message["pages"])
+        data = Unpacker(MADE_BYTES).text(message["pages"])
         (time_s,) = struct.unpack_from("=d", data)
         counts = np.frombuffer(data, "<u4", offset=8)
         if self._journal.operations != "paddr":
@@ -146,9 +148,10 @@ class Sink:
 def _places(entries: Sequence[Sequence[tuple[int, str]]]) -> tuple[Places, NDArray[np.int64]]:
     """Where each target has pages in memory, and the numbers of the pages of physical memory that they are on."""
     places, frames = [], []
+    unpack = Unpacker(MADE_BYTES)
     for target, ranges in enumerate(entries):
         for start, packed in ranges:
-            words = np.frombuffer(unpacked(packed), "<u8")
+            words = np.frombuffer(unpack.text(packed), "<u8")
             (present,) = np.nonzero(words >> np.uint64(63))
             places.append(target * SPACE + start + present * USUAL_PAGE_BYTES)
             frames.append((words[present] & np.uint64(_FRAME)).astype(np.int64))

@@ -32,7 +32,7 @@ from damoos.cli import (
 )
 from damoos.cli.common import Loudness, loudness
 from damoos.cli.help import TasksHelp, lay_out
-from damoos.common.user_file import printable
+from damoos.common import terminal
 from damoos.errors import DamoosError
 
 INTERRUPTED = 130
@@ -102,6 +102,7 @@ def take_interrupts() -> None:
 
 def main() -> NoReturn:
     """Run a command; errors become one line and an exit code."""
+    terminal.guard()
     take_interrupts()
     loudness.set(Loudness.NORMAL)
     if sys.argv[1:2] == ["help"]:  # as other tools have it: damoos help tune
@@ -146,8 +147,6 @@ def _said(error: Exception) -> str:
 
 
 def _end(message: str, code: int, shown: str = "") -> NoReturn:
-    """End with one line: words of users and of other machines, which steer no terminal."""
-    print("damoos: " + printable(message.replace("\n", " ")), file=sys.stderr)
-    for line in shown.splitlines():
-        print(printable(line), file=sys.stderr)
+    """End with one line, and what is shown below it."""
+    print("damoos: " + message.replace("\n", " "), *shown.splitlines(), sep="\n", file=sys.stderr)
     sys.exit(code)

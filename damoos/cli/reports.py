@@ -10,6 +10,7 @@ import typer
 
 from damoos.cli import complete
 from damoos.cli.common import RESULTS, Format, Results, check_format, time_us
+from damoos.common import terminal
 from damoos.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -237,9 +238,7 @@ def _pair(words: str, option: str, form: str) -> tuple[str, str]:
 
 
 def _console() -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False, markup=False, emoji=False)
+    return terminal.console(highlight=False, markup=False, emoji=False)
 
 
 def _print(chart: Chart, console: Console, output: Path | None, form: str) -> None:

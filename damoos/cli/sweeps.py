@@ -26,6 +26,7 @@ from damoos.cli.common import (
     loudness,
     say,
 )
+from damoos.common import terminal
 from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 from damoos.units import show_count
 
@@ -279,11 +280,9 @@ def token() -> None:
 @contextmanager
 def watched(form: str) -> Iterator[Any]:
     """What is told how a sweep goes: a table, lines, or JSON lines."""
-    from rich.console import Console
-
     from damoos.report.sweep.progress import JsonLines, Lines, LiveTable, Silent
 
-    console = Console(stderr=True)
+    console = terminal.console(stderr=True)
     if form == "jsonl":
         display: Any = JsonLines(sys.stdout)
     elif loudness.get() is Loudness.QUIET:

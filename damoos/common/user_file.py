@@ -8,11 +8,7 @@ from pathlib import Path
 # Of files that people write by hand, and of those that programs write.
 WRITTEN_BYTES = 4 << 20
 MADE_BYTES = 1 << 30
-
-
-def printable(value: object) -> str:
-    """A value of such a file as it may be shown: nothing in it steers a terminal."""
-    return "".join(sign if sign.isprintable() else "?" for sign in str(value))
+_CHUNK_BYTES = 1 << 20
 
 
 def read_bytes(path: Path, most_bytes: int = MADE_BYTES) -> bytes:
@@ -22,11 +18,13 @@ def read_bytes(path: Path, most_bytes: int = MADE_BYTES) -> bytes:
     ------
     OSError : it cannot be read, or has more than so many bytes
     """
+    content = bytearray()
     with open(path, "rb") as file:
-        content = file.read(most_bytes + 1)
-    if len(content) > most_bytes:
-        raise OSError(errno.EFBIG, f"larger than {most_bytes >> 20} MiB", str(path))
-    return content
+        while chunk := file.read(_CHUNK_BYTES):  # not all at once: room for as much would be taken beforehand
+            content += chunk
+            if len(content) > most_bytes:
+                raise OSError(errno.EFBIG, f"larger than {most_bytes >> 20} MiB", str(path))
+    return bytes(content)
 
 
 def read_text(path: Path, most_bytes: int = WRITTEN_BYTES) -> str:

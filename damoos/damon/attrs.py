@@ -11,6 +11,7 @@ from damoos.damon.words import BASIS_POINTS, NUMBER, TIME_US, Part, Table, Word
 from damoos.errors import SchemeError, nearest
 
 PROBE_FILTER_TYPES = ("anon", "memcg")
+_MOST_US = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,9 @@ class Attrs:
         return cls(**{**form, "goal": goal and IntervalsGoal(**goal), "probes": tuple(made)})
 
     def __post_init__(self) -> None:
-        """Refuse what the kernel accepts in silence and then dies of."""
+        """Refuse what the kernel accepts in silence and then dies of, and numbers that it has no room for."""
+        if self.aggr_us > _MOST_US or self.update_us > _MOST_US or self.max_nr_regions > _MOST_US:
+            raise SchemeError(f"intervals and nr_regions: no more than {_MOST_US} is possible")
         if not 0 < self.sample_us <= self.aggr_us:
             raise SchemeError(f"intervals: 0 < sample_us ({self.sample_us}) <= aggr_us ({self.aggr_us}) does not hold")
         if not 3 <= self.min_nr_regions <= self.max_nr_regions:

@@ -100,7 +100,7 @@ def _action(call: Call, machine: str, operations: str, action: str, offered: Seq
     if action not in offered:
         return Finding(name, UNFIT, f"{there}this kernel has no {action}", "boot another kernel: damoos kernel list")
     try:
-        sz_bytes = call("tryout", operations=operations, actions=[action])[action]
+        sz_bytes = call("tryout", operations=operations, actions=[action]).get(action, 0)
     except MachineTransientError:
         raise
     except DamoosError as error:

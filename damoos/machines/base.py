@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import queue
 import re
-import secrets
-import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from damoos import errors
 from damoos.common.toml_file import Table
+from damoos.common.unpack import parsed
+from damoos.machines import answers
+from damoos.machines.link import DEAD_MAN_S, AgentLink, Sink, agent_words, new_token
 from damoos.model.memory_limits import MemoryLimits
 from damoos.model.quantities import SomeSize, SomeTime
 from damoos.units import parse_bytes, parse_time
 
+__all__ = [
+    "AS_IT_IS", "DEAD_MAN_S", "LOOK", "AgentLink", "Conditions", "Machine", "Session", "Sink", "Swap", "agent_words",
+    "looked", "new_token",
+]  # fmt: skip
+
 # The agent's word for a look, see `Machine.look`.
 LOOK = "look"
-PING_S = 5.0
-DEAD_MAN_S = 60.0
-SILENCE_S = 120.0
-# The longest line of an agent's: a recording comes in pages of the trace buffer.
-LINE_BYTES = 256 << 20
 # Those that kernels have for zram and zswap.
 ALGORITHMS = ("842", "deflate", "lz4", "lz4hc", "lzo", "lzo-rle", "zstd")
-Sink = Callable[[dict[str, Any]], None]
 
 
 class Swap(Table):
@@ -152,190 +149,18 @@ class Conditions(MemoryLimits):
 AS_IT_IS = Conditions()
 
 
-_lost_tokens: list[str] = []
-_TOKENS_SHOWN = 8
-
-
-def new_token() -> str:
-    """A secret of one connection, by which the next one is known should this one break."""
-    return secrets.token_hex(16)
-
-
-def agent_words(token: str) -> list[str]:
-    """What an agent is started with: its dead-man time, its connection's secret, and those of connections that broke.
-
-    An agent that was started with one of the latter makes way for the new one.
-    """
-    return [str(DEAD_MAN_S), token, *_lost_tokens[-_TOKENS_SHOWN:]]
-
-
-class AgentLink:
-    """Calls to an agent over a pair of byte streams.
-
-    Parameters
-    ----------
-    to_agent, from_agent : binary streams
-    token : str
-        That the agent was started with.
-    why_lost : callable
-        Asked when the agent is silent or gone; what it knows ends the error message.
-    """
-
-    def __init__(
-        self, to_agent: IO[bytes], from_agent: IO[bytes], token: str, why_lost: Callable[[], str] = lambda: ""
-    ) -> None:
-        self._token = token
-        self._to = to_agent
-        self._from = from_agent
-        self._why_lost = why_lost
-        self._answers: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._next_id = 0
-        self._sink: Sink | None = None
-        self._bad_line = ""
-        self._heard = time.monotonic()
-        self._closed = threading.Event()
-        self._write_lock = threading.Lock()
-        threading.Thread(target=self._read, daemon=True, name="agent-reader").start()
-        threading.Thread(target=self._ping, daemon=True, name="agent-ping").start()
-        self._answer(0, "hello")
-
-    def call(self, name: str, **args: Any) -> Any:
-        """Make one call and wait for its answer, for as long as the agent shows that it lives.
-
-        Raises
-        ------
-        MachineLost : the agent is gone or has been silent for `SILENCE_S`
-        DamoosError : whatever the agent raised, as the same class
-        """
-        self._next_id += 1
-        self._send({"id": self._next_id, "call": name, "args": args})
-        try:
-            return self._answer(self._next_id, name)
-        except KeyboardInterrupt:
-            self.cancel()
-            raise
-
-    def stream(self, sink: Sink, name: str, **args: Any) -> Any:
-        """`call`, with a callable that is given what the agent sends before its answer, as it comes."""
-        self._sink = sink
-        try:
-            return self.call(name, **args)
-        finally:
-            self._sink = None
-
-    def cancel(self) -> None:
-        """End the run that is under way, if any; its call still gets its answer."""
-        self._send({"call": "cancel"}, quiet=True)
-
-    def close(self) -> None:
-        """Say bye, so that the agent undoes everything, and hang up; an agent that is gone cleans up by itself."""
-        if self._closed.is_set():
-            return
-        try:
-            problems = self.call("bye")
-            if problems:
-                raise errors.MachineError(f"the agent could not undo: {'; '.join(problems)}")
-        except errors.MachineLost:
-            return
-        finally:
-            self.hang_up()
-
-    def hang_up(self) -> None:
-        """Drop the line; the agent notices and cleans up by itself."""
-        self._closed.set()
-        for stream in (self._to, self._from):
-            try:
-                stream.close()
-            except (OSError, EOFError):
-                continue
-
-    def _send(self, message: dict[str, Any], quiet: bool = False) -> None:
-        try:
-            with self._write_lock:
-                self._to.write(json.dumps(message).encode() + b"\n")
-                self._to.flush()
-        except (OSError, ValueError) as error:
-            if not quiet:
-                raise self._lost("the connection to the agent broke") from error
-
-    def _answer(self, call_id: int, name: str) -> Any:
-        while True:
-            try:
-                answer = self._answers.get(timeout=1.0)
-            except queue.Empty:
-                if time.monotonic() - self._heard > SILENCE_S:
-                    raise self._lost(f"no sign of life for {SILENCE_S:g} s during '{name}'") from None
-                continue
-            if answer is None:
-                what = f"sent what is no answer: {self._bad_line}" if self._bad_line else "hung up"
-                raise self._lost(f"the machine {what} during '{name}'")
-            if "event" in answer:
-                if self._sink:
-                    self._sink(answer)
-            elif answer["id"] == call_id:
-                break
-        if "error" in answer:
-            raise errors.from_wire(answer["error"])
-        return answer["result"]
-
-    def _lost(self, what: str) -> errors.MachineLost:
-        self._closed.set()
-        _lost_tokens.append(self._token)
-        detail = self._why_lost()
-        return errors.MachineLost(f"{what}{': ' + detail if detail else ''}")
-
-    def _read(self) -> None:
-        try:
-            while line := self._from.readline(LINE_BYTES):
-                self._heard = time.monotonic()
-                message = _message(line)
-                if message.get("event") != "beat":
-                    self._answers.put(message)
-        except OSError:
-            pass
-        except ValueError as error:
-            if not self._closed.is_set():  # else it is the stream that says it has been closed
-                self._bad_line = str(error)
-        self._answers.put(None)
-
-    def _ping(self) -> None:
-        while not self._closed.wait(PING_S):
-            self._send({"call": "ping"}, quiet=True)
-
-
 def looked(out: str, err: str, where: str) -> dict[str, Any]:
     """What an agent that was told to look has printed.
 
     Raises
     ------
-    MachineError : it could not
+    MachineError : it could not, or what it printed is something else
     """
     try:
-        return dict(json.loads(out))
-    except (ValueError, TypeError):
+        return dict(answers.checked("look", parsed(out)))
+    except ValueError:
         last = " | ".join(err.strip().splitlines()[-3:])
         raise errors.MachineError(f"{where}: the agent could not look: {last or out[:80]!r}") from None
-
-
-def _message(line: bytes) -> dict[str, Any]:
-    """A line of an agent's: an event, or an answer.
-
-    Raises
-    ------
-    ValueError : it is neither
-    """
-    shown = repr(line[:80])
-    try:
-        message = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ValueError(shown) from None
-    if not isinstance(message, dict):
-        raise ValueError(shown)
-    error = message.get("error")
-    is_error = isinstance(error, dict) and {"type", "message"} <= set(error)
-    if "event" not in message and not (isinstance(message.get("id"), int) and ("result" in message or is_error)):
-        raise ValueError(shown)
-    return message
 
 
 class Session(ABC):

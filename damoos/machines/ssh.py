@@ -6,7 +6,7 @@ import hashlib
 import posixpath
 import shlex
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ __all__ = ["SshEndpoint", "SshMachine", "SshSession"]
 
 # The exit status of a command that could not be started comes right behind the end of its output.
 _ENDED_S = 5.0
+_LITTLE_BYTES = 1 << 20
 # Larger ones are a shell's words for a signal, and whoever was killed may run the next time.
 _LAST_STATUS = 127
 
@@ -67,6 +68,23 @@ class SshHost:
     def why_lost(self) -> str:
         """What else is known when the connection breaks."""
         return ""
+
+    def output(self, argv: Sequence[str]) -> tuple[str, str]:
+        """Run a command that says little; returns how its output and its error output begin.
+
+        Raises
+        ------
+        MachineLost : the connection broke, or nothing came for a while
+        """
+        with self._lost(f"running '{argv[-1]}'"):
+            transport = self.connection.client.get_transport()
+            assert transport is not None
+            channel = transport.open_session(timeout=CONNECT_S)
+            channel.settimeout(CONNECT_S)
+            channel.exec_command(shlex.join(argv))
+            streams = (channel.makefile("rb"), channel.makefile_stderr("rb"))
+            out, err = (stream.read(_LITTLE_BYTES) for stream in streams)
+        return out.decode(errors="replace"), err.decode(errors="replace")
 
     @contextmanager
     def _lost(self, what: str) -> Iterator[None]:
@@ -225,8 +243,7 @@ class SshMachine(Machine):
         """Log in and look, beside whoever works there."""
         host = SshHost(self._endpoint)
         try:
-            argv = shlex.join([*host.agent_argv(), LOOK])
-            done = host.connection.run(argv, hide=True, warn=True, in_stream=False)
+            out, err = host.output([*host.agent_argv(), LOOK])
         finally:
             log_out(host.connection)
-        return looked(done.stdout, done.stderr, self._endpoint.where)
+        return looked(out, err, self._endpoint.where)

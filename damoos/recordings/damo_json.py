@@ -13,6 +13,7 @@ import numpy as np
 from damoos.damon.attrs import Attrs, IntervalsGoal
 from damoos.damon.scheme import OPERATIONS
 from damoos.recordings.damo_units import COUNTS, PERCENTS, SIZES, TIMES_NS, column, quantity
+from damoos.recordings.messages import check_about
 from damoos.recordings.recording import Ints, Recording
 from damoos.recordings.snapshots import NS, Shot, assemble
 
@@ -47,6 +48,7 @@ def parse(text: str, attrs: Attrs | None) -> Recording:
         return assemble(shots, attrs, {"assumed": assumed}, None)
     if ours["operations"] not in OPERATIONS or not isinstance(ours["about"], dict):
         raise ValueError("its key 'damoos' was written by another version")
+    check_about(ours["about"])
     return assemble(shots, attrs, ours["about"], ours["operations"])
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from damoos.common import user_file
 from damoos.common.atomic_file import fill
+from damoos.common.unpack import MALFORMED, Unpacker, in_short
 from damoos.damon.attrs import Attrs
 from damoos.errors import ConfigError, StoreError
 from damoos.recordings import damo_json, journal, trace
@@ -79,8 +80,8 @@ def _read(path: Path, attrs: Attrs | None) -> Recording:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except KeyError as error:
         raise ConfigError(f"{path}: not a recording that damo or damoos wrote: a record has no {error}") from None
-    except (ConfigError, ValueError, OverflowError, TypeError, AttributeError, zlib.error, RecursionError) as error:
-        raise ConfigError(f"{path}: cannot be read as a recording: {error}") from None
+    except (ConfigError, *MALFORMED) as error:
+        raise ConfigError(f"{path}: cannot be read as a recording: {in_short(error)}") from None
     raise ConfigError(f"{path}: not a recording: expected damo's JSON, plain or compressed, or its perf_script text")
 
 
@@ -88,12 +89,7 @@ def _text(raw: bytes) -> str:
     if raw.startswith(b"PERFILE2"):
         raise ValueError("it is perf's binary form; convert it to text with 'perf script -i FILE'")
     if raw[:1] == b"\x78":  # the first byte of zlib's header, whatever the window and the level
-        unpacking = zlib.decompressobj()
-        raw = unpacking.decompress(raw, user_file.MADE_BYTES)
-        if unpacking.unconsumed_tail:
-            raise ValueError(f"unpacked, it is larger than {user_file.MADE_BYTES >> 20} MiB")
-        if not unpacking.eof:
-            raise zlib.error("decompressing it: incomplete or truncated")
+        raw = Unpacker.of(len(raw)).zlib(raw)
     return raw.decode(errors="strict")
 
 

@@ -6,23 +6,28 @@ line, so that whatever ends the writer leaves a recording of all that had come u
 
 from __future__ import annotations
 
-import base64
 import json
 import os
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
+from damoos.common import user_file
+from damoos.common.unpack import MALFORMED, RATIO, Unpacker, in_short, parsed
 from damoos.damon.attrs import Attrs
-from damoos.errors import ConfigError, MeasurementError, StoreError
-from damoos.recordings.recording import USUAL_PAGE_BYTES, Recording
+from damoos.damon.scheme import OPERATIONS
+from damoos.errors import ConfigError, MachineError, MeasurementError, StoreError
+from damoos.recordings import messages
+from damoos.recordings.recording import Recording
 from damoos.recordings.ring_buffer import events, snapshots
+from damoos.recordings.snapshots import check
 
 MODE = 0o600
+# No line of a journal is longer: an agent's messages are shorter.
+LINE_BYTES = 64 << 20
 _COLUMNS = ("start", "end", "nr_accesses", "age")
 
 
@@ -37,6 +42,10 @@ class Journal:
         What is known of the recording beforehand.
     path : Path or None
         Where lines are kept as they come; None for in memory only.
+
+    Raises
+    ------
+    MachineError : a message is none of a recording's, or all of them together are larger than a recording can be
     """
 
     def __init__(
@@ -46,17 +55,25 @@ class Journal:
         self.operations = operations
         self._words = {"operations": operations, "attrs": asdict(attrs), "about": dict(about or {})}
         self._lines: list[dict[str, Any]] = []
+        self._sent_bytes = 0
         self._file: int | None = None
 
     def __call__(self, message: Mapping[str, Any]) -> None:
         """Keep one message; a recording that begins anew, after a lost machine, replaces what there was."""
         line = {name: value for name, value in message.items() if name != "event"}
+        try:
+            messages.checked(line)
+        except ValueError as error:
+            raise MachineError(f"the machine sent what is no part of a recording: {in_short(error)}") from None
         if "begin" in line:
             self.close()
-            self._lines = []
+            self._lines, self._sent_bytes = [], 0
             line |= self._words
             if self.path:
                 self._file = self._opened(self.path)
+        self._sent_bytes += _sz_bytes(line)
+        if self._sent_bytes > user_file.MADE_BYTES:
+            raise MachineError(f"the machine sent a recording of more than {user_file.MADE_BYTES >> 20} MiB")
         self._lines.append(line)
         if self._file is not None:
             try:
@@ -84,9 +101,12 @@ class Journal:
 
         Raises
         ------
-        MeasurementError : nothing has
+        MeasurementError : nothing has, or what has is no recording
         """
-        return _recording(self._lines, about)
+        try:
+            return _recording(self._lines, about)
+        except MALFORMED as error:
+            raise MeasurementError(f"the machine sent what is no recording: {in_short(error)}") from None
 
     @property
     def sent(self) -> list[dict[str, Any]]:
@@ -104,8 +124,8 @@ def read(path: Path) -> Recording:
     """
     try:
         return _recording(lines(path), {})
-    except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
-        raise _no_journal(path) from None
+    except MALFORMED as error:
+        raise no_journal(path, error) from None
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -116,59 +136,83 @@ def lines(path: Path) -> list[dict[str, Any]]:
     ConfigError : it is none
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            return [json.loads(line) for line in file if line.endswith("\n")]  # the last one may have been cut off
+        with open(path, "rb") as file:
+            return list(_lines_of(file))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except ValueError:
-        raise _no_journal(path) from None
+    except MALFORMED as error:
+        raise no_journal(path, error) from None
 
 
-def _no_journal(path: Path) -> ConfigError:
-    return ConfigError(f"{path}: not a journal of 'damoos record'")
+def _lines_of(file: IO[bytes]) -> Iterator[dict[str, Any]]:
+    left = user_file.MADE_BYTES
+    while text := file.readline(LINE_BYTES):
+        left -= len(text)
+        if left < 0 or len(text) == LINE_BYTES:
+            raise ValueError("it, or a line of it, is longer than that of any recording")
+        if text.endswith(b"\n"):  # the last one may have been cut off
+            line = parsed(text)
+            messages.checked(line)
+            yield line
+
+
+def no_journal(path: Path, error: BaseException) -> ConfigError:
+    """The error of a file that is not what `Journal` writes."""
+    return ConfigError(f"{path}: not a journal of 'damoos record': {in_short(error)}")
+
+
+def _sz_bytes(line: Mapping[str, Any]) -> int:
+    return sum(len(value) for value in line.values() if isinstance(value, str))
+
+
+def unpacker(lines: Sequence[Mapping[str, Any]], ratio: int = RATIO) -> Unpacker:
+    """What unpacks all messages of a recording together."""
+    return Unpacker.of(sum(map(_sz_bytes, lines)), ratio)
 
 
 def _recording(lines: list[dict[str, Any]], about: Mapping[str, Any]) -> Recording:
     if not lines:
         raise MeasurementError("the recording is empty: the agent sent no data")
     first, *rest = lines
-    begin, attrs = first["begin"], Attrs.from_json(first["attrs"])
-    chunks = [unpacked(line["data"]) for line in rest if "data" in line]
-    resident = [json.loads(unpacked(line["resident"])) for line in rest if "resident" in line]
-    columns = _traced(chunks, begin, attrs) if begin["source"] == "trace" else _looked_at(chunks, attrs)
+    begin, attrs = messages.Begin.model_validate(first["begin"]), Attrs.from_json(first["attrs"])
+    if first["operations"] not in OPERATIONS:
+        raise ValueError(f"'{first['operations']}' is no operations set of DAMON's")
+    messages.check_about(first["about"])
+    unpack = unpacker(lines)
+    resident = [unpack.json(line["resident"]) for line in rest if "resident" in line]
+    messages.check_resident(resident)
+    chunks = (unpack.text(line["data"]) for line in rest if "data" in line)
+    columns = _traced(chunks, begin, attrs) if begin.source == "trace" else _looked_at(chunks, attrs)
     known = {
         **first["about"],
         **about,
-        "source": begin["source"],
+        "source": begin.source,
         "resident": resident,
-        "page_bytes": begin.get("page_bytes", USUAL_PAGE_BYTES),
+        "page_bytes": begin.page_bytes,
     }
-    return Recording(first["operations"], attrs, **columns, about=known)
+    recording = Recording(first["operations"], attrs, **columns, about=known)
+    check(recording)
+    return recording
 
 
-def unpacked(text: str) -> bytes:
-    """What the agent has packed of a message."""
-    return zlib.decompress(base64.b64decode(text))
-
-
-def _traced(chunks: list[bytes], begin: Mapping[str, Any], attrs: Attrs) -> dict[str, Any]:
-    seconds, rows = events(b"".join(chunks), begin["format"], begin["page"], begin.get("page_bytes", USUAL_PAGE_BYTES))
-    entries = snapshots(seconds, rows)
-    ends = np.array([entry[0] for entry in entries])
-    targets = _numbered([entry[1] for entry in entries])
-    kept = np.concatenate([np.arange(a, b) for *_, a, b in entries]) if entries else np.zeros(0, dtype=np.int64)
-    counts = np.array([b - a for *_, a, b in entries], dtype=np.int64)
-    columns = _timed(targets, ends, counts, attrs) | {name: rows[name][kept].astype(np.int64) for name in _COLUMNS}
+def _traced(chunks: Iterable[bytes], begin: messages.Begin, attrs: Attrs) -> dict[str, Any]:
+    seconds, rows = events(chunks, begin.format, begin.page, begin.page_bytes)
+    whole = snapshots(seconds, rows)
+    counts = whole.stop - whole.first
+    kept = np.repeat(whole.first - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+    columns = _timed(_numbered(whole.target), whole.end_s, counts, attrs)
+    columns |= {name: rows[name][kept].astype(np.int64) for name in _COLUMNS}
     return columns | ({"age": ages_in_first_intervals(columns, attrs)} if attrs.goal else {})
 
 
-def _looked_at(chunks: list[bytes], attrs: Attrs) -> dict[str, Any]:
+def _looked_at(chunks: Iterable[bytes], attrs: Attrs) -> dict[str, Any]:
     """Of regions that were looked at now and then; each look is of the aggregation that had just ended."""
-    ends = np.array([np.frombuffer(chunk[:8], "<f8")[0] for chunk in chunks])
-    tables = [np.frombuffer(chunk[8:], "<i8").reshape(-1, 4) for chunk in chunks]
+    looks = list(chunks)
+    ends = np.array([np.frombuffer(look[:8], "<f8")[0] for look in looks])
+    tables = [np.frombuffer(look[8:], "<i8").reshape(-1, 4) for look in looks]
     counts = np.array([len(table) for table in tables], dtype=np.int64)
     columns = np.concatenate(tables) if tables else np.zeros((0, 4), dtype=np.int64)
-    targets = np.zeros(len(chunks), dtype=np.int64)
+    targets = np.zeros(len(looks), dtype=np.int64)
     return _timed(targets, ends, counts, attrs) | dict(zip(_COLUMNS, columns.T, strict=True))
 
 
@@ -210,7 +254,7 @@ def ages_in_first_intervals(columns: Mapping[str, Any], attrs: Attrs) -> Any:
     return np.round(columns["age"] * of_region * 1e6 / attrs.aggr_us).astype(np.int64)
 
 
-def _numbered(targets: list[int]) -> Any:
+def _numbered(targets: Any) -> Any:
     """Numbers from 0 in the order in which targets were first seen; old kernels tell an address, not a number."""
-    seen: dict[int, int] = {}
-    return np.array([seen.setdefault(target, len(seen)) for target in targets], dtype=np.int64)
+    _, first, number = np.unique(targets, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[number].astype(np.int64)

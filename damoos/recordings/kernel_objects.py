@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, StringConstraints, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
 
 from damoos.common import user_file
 from damoos.common.atomic_file import fill
-from damoos.errors import ConfigError, StoreError
+from damoos.common.unpack import MALFORMED, Unpacker, in_short, parsed
+from damoos.errors import ConfigError, MeasurementError, StoreError
 from damoos.recordings import files, journal
-from damoos.recordings.journal import unpacked
+from damoos.recordings.messages import Finite, Whole
 from damoos.recordings.recording import USUAL_PAGE_BYTES
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ _PAGE_KINDS = (
     ("kernel code and data", 1 << 32),
 )
 _OTHER = "other pages of the kernel"
+# A machine's memory that nobody uses is packed by the most that is possible at the level that agents use.
+_RATIO_OF_PAGES = 256
+# Powers of two that times in microseconds, and pages of a folio, stay far below.
+_MOST_POWER = 63
 # Nothing in a file is to steer a terminal.
 Name = Annotated[str, StringConstraints(pattern=r"^[ -~]*$")]
 
@@ -148,47 +152,93 @@ class KernelObjects:
         return sum(one.mean_s * one.count for one in chosen) / count if count else None
 
 
-def of_journal(lines: Iterable[Mapping[str, Any]], about: Mapping[str, Any]) -> KernelObjects | None:
-    """What an agent has told (`damoos.agent.kernel_objects`); None where it was not asked to.
+class _Begin(BaseModel):
+    """What is watched."""
+
+    share: Finite = Field(gt=0, le=1)
+    merged: dict[Name, list[Name]]
+
+
+class _Told(BaseModel):
+    """All that an agent has told (`damoos.agent.kernel_objects`), by its words.
 
     Parameters
     ----------
-    lines : iterable of mapping
+    memory : list of (float, dict, dict)
+        Seconds; bytes by kind; bytes by slab cache.
+    lives : list of dict
+        The kernel's histograms by kind, as text.
+    accesses : list of (float, str, str)
+        Seconds; page flags and counts, packed.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    begin: list[_Begin] = Field(min_length=1)
+    memory: list[tuple[Finite, dict[Name, Finite], dict[Name, Finite]]] = []
+    lives: list[dict[Literal["damoos_slab", "damoos_kmalloc", "damoos_page_cache"], str]] = []
+    lost: list[Whole] = []
+    accesses: list[tuple[Finite, str, str]] = []
+
+
+def of_journal(lines: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> KernelObjects | None:
+    """What an agent has told; None where it was not asked to.
+
+    Parameters
+    ----------
+    lines : sequence of mapping
         Of a journal.
     about : mapping
         Of the recording.
+
+    Raises
+    ------
+    MeasurementError : a machine has told what cannot be
     """
-    told: dict[str, list[Any]] = {}
+    try:
+        return _of_journal(lines, about)
+    except MALFORMED as error:
+        raise MeasurementError(f"the machine told of its kernel's objects what cannot be: {in_short(error)}") from None
+
+
+def _of_journal(lines: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> KernelObjects | None:
+    unpack = journal.unpacker(lines)
+    by_word: dict[str, list[Any]] = {}
     for line in lines:
         if "objects" in line:
-            what, value = json.loads(unpacked(line["objects"]))
-            told.setdefault(what, []).append(value)
-    if not told.get("memory"):
+            what, value = unpack.json(line["objects"])
+            by_word.setdefault(what, []).append(value)
+    if not by_word.get("memory"):
         return None
-    share = told["begin"][0]["share"]
-    time_s = [row[0] for row in told["memory"]]
+    told = _Told.model_validate(by_word)
+    share = told.begin[0].share
     caches: dict[str, float] = {}
-    for _, _, used in told["memory"]:
+    for _, _, used in told.memory:
         for name, size in used.items():
-            caches[name] = caches.get(name, 0.0) + size / len(time_s)
-    texts = told.get("lives", [{}])[-1]  # there is none if whoever recorded was killed
+            caches[name] = caches.get(name, 0.0) + size / len(told.memory)
+    texts = told.lives[-1] if told.lives else {}  # there is none if whoever recorded was killed
     lives = [one for name, text in texts.items() for one in _lives(_KINDS[name], text, share)]
-    accesses: dict[str, float] = {}
-    for _, flags, counts in told.get("accesses", ()):
-        of_pages = np.frombuffer(unpacked(flags), "<u8"), np.frombuffer(unpacked(counts), "<u4")
-        for kind, count in by_kind(*of_pages).items():
-            accesses[kind] = accesses.get(kind, 0.0) + count
     return KernelObjects(
         {name: about[name] for name in _ABOUT if name in about},
         share,
-        int(told.get("lost", [0])[-1]),
-        time_s,
-        {kind: [row[1][kind] for row in told["memory"]] for kind in told["memory"][0][1]},
+        told.lost[-1] if told.lost else 0,
+        [at_s for at_s, *_ in told.memory],
+        {kind: [used[kind] for _, used, _ in told.memory] for kind in told.memory[0][1]},
         dict(sorted(caches.items(), key=lambda named: -named[1])),
         sorted(lives, key=lambda one: -one.sz_bytes),
-        accesses,
-        told["begin"][0]["merged"],
+        _accesses(told.accesses, journal.unpacker(lines, _RATIO_OF_PAGES)),
+        told.begin[0].merged,
     )
+
+
+def _accesses(told: Sequence[tuple[float, str, str]], unpack: Unpacker) -> dict[str, float]:
+    """Accesses by what each page is; of each message no more is kept than these sums."""
+    sums: dict[str, float] = {}
+    for _, flags, counts in told:
+        of_pages = np.frombuffer(unpack.text(flags), "<u8"), np.frombuffer(unpack.text(counts), "<u4")
+        for kind, count in by_kind(*of_pages).items():
+            sums[kind] = sums.get(kind, 0.0) + count
+    return sums
 
 
 def _lives(kind: str, text: str, share: float) -> list[Lives]:
@@ -197,6 +247,8 @@ def _lives(kind: str, text: str, share: float) -> list[Lives]:
     sums: dict[str, tuple[int, int]] = {}
     for name, power, hits, life_us, size in _ENTRY.findall(text):
         # Pages of a folio are one object.
+        if int(power) > _MOST_POWER or int(name if kind == PAGE_CACHE and name else 0) > _MOST_POWER or not int(hits):
+            raise ValueError("a histogram of the kernel's has a class that no life can be in")
         bytes_ = int(size) if size else int(hits) * (USUAL_PAGE_BYTES << int(name or 0))
         called = f"{kind} {name}" if name and size else kind
         counts = classes.setdefault(called, {})
@@ -259,13 +311,13 @@ def read(folder: Path) -> KernelObjects:
     path = next((file for file in (folder / FILE_NAME, folder / files.JOURNAL) if file.is_file()), folder)
     try:
         if path.name == FILE_NAME:
-            return TypeAdapter(KernelObjects).validate_python(json.loads(user_file.read_bytes(path)))
+            return TypeAdapter(KernelObjects).validate_python(parsed(user_file.read_bytes(path)))
         lines = journal.lines(path) if path.name == files.JOURNAL else []
         # Whoever recorded was killed: all is there but the lives, which come at the end.
-        if lines and (found := of_journal(lines, lines[0].get("about", {}))):
+        if lines and (found := _of_journal(lines, lines[0].get("about", {}))):
             return TypeAdapter(KernelObjects).validate_python(asdict(found))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, zlib.error):
+    except MALFORMED:
         raise ConfigError(f"{path}: not a file of kernel objects by 'damoos record'") from None
     raise ConfigError(f"{folder}: the kernel's objects were not watched: damoos record --kernel-objects")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from damoos.common import html, user_file
+from damoos.common import html
+from damoos.common.terminal import printable
 from damoos.damon.attrs import Attrs
 from damoos.errors import MeasurementError
 
@@ -145,7 +146,7 @@ class Recording:
         known |= {"operations": self.operations, "file": self.path, "length": f"{ended_s - begun_s:.1f} s"}
         known |= {"snapshots": self.nr_snapshots, "regions": f"{self.nr_regions.min()} to {self.nr_regions.max()}"}
         known["intervals"] = f"{self.attrs.sample_us} us samples, {self.attrs.aggr_us} us aggregations"
-        return {name: user_file.printable(value) for name, value in known.items() if value is not None}
+        return {name: printable(value) for name, value in known.items() if value is not None}
 
     def __repr__(self) -> str:
         """One line."""

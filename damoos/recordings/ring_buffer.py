@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,28 @@ from damoos.errors import MeasurementError
 _PADDING, _TIME_EXTEND, _TIME_STAMP = 29, 30, 31
 _FIELDS = ("common_type", "target_id", "nr_regions", "start", "end", "nr_accesses", "age")
 Rows = NDArray[np.void]
+MOST_EVENT_BYTES = 4096
+_SIZES = (2, 4, 8)
+_TIME = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """Whole snapshots among events, in their order.
+
+    Parameters
+    ----------
+    end_s : ndarray of shape (n,), seconds
+    target : ndarray of shape (n,)
+        As the kernel tells it: a number, or an address.
+    first, stop : ndarray of shape (n,)
+        The first row of each, and the row behind its last.
+    """
+
+    end_s: NDArray[np.float64]
+    target: NDArray[np.uint64]
+    first: NDArray[np.int64]
+    stop: NDArray[np.int64]
 
 
 def dtype_of(form: str) -> np.dtype[np.void]:
@@ -30,6 +54,7 @@ def dtype_of(form: str) -> np.dtype[np.void]:
     missing = [name for name in _FIELDS if name not in fields]
     if missing:
         raise MeasurementError(f"the kernel's event damon_aggregated has no field '{missing[0]}'")
+    _check({name: fields[name] for name in _FIELDS})
     return np.dtype(
         {
             "names": list(_FIELDS),
@@ -40,6 +65,15 @@ def dtype_of(form: str) -> np.dtype[np.void]:
     )
 
 
+def _check(fields: Mapping[str, tuple[int, int]]) -> None:
+    """Refuse fields that no event can have: each has a place of its own, on the page."""
+    at = 0
+    for name, (offset, size) in sorted(fields.items(), key=lambda field: field[1]):
+        if size not in _SIZES or offset < at or offset + size > MOST_EVENT_BYTES:
+            raise MeasurementError(f"the kernel's event damon_aggregated has its field '{name}' where none can be")
+        at = offset + size
+
+
 def event_id(form: str) -> int:
     """The number that the kernel gave the event."""
     match = re.search(r"^ID: (\d+)$", form, re.MULTILINE)
@@ -48,33 +82,43 @@ def event_id(form: str) -> int:
     return int(match[1])
 
 
-def events(pages: bytes, form: str, page_form: str, page_bytes: int) -> tuple[NDArray[np.float64], Rows]:
+def events(chunks: Iterable[bytes], form: str, page_form: str, page_bytes: int) -> tuple[NDArray[np.float64], Rows]:
     """Times (seconds) and fields of all events, in the order in which they happened.
 
     Parameters
     ----------
-    pages : bytes
-        Pages, each after the number of its CPU (two bytes).
+    chunks : iterable of bytes
+        Whole pages, each after the number of its CPU (two bytes).
     form, page_form : str
         The kernel's ``format`` of the event and ``header_page`` of its pages.
     page_bytes : int
         Size of a page on the machine.
+
+    Raises
+    ------
+    MeasurementError : a format is none of the kernel's
     """
     dtype, number = dtype_of(form), event_id(form)
-    fields = {name: int(at) for name, at in re.findall(r"field:\s*[\w ]+? (\w+);\s*offset:(\d+);", page_form)}
-    begin = re.search(r"char data;\s*offset:(\d+);", page_form)
-    if not begin or "commit" not in fields:
-        raise MeasurementError("the kernel's header_page has an unknown format")
-    times, payloads = [], []
-    for at in range(0, len(pages) - page_bytes - 1, page_bytes + 2):
-        for time_ns, payload in _events_of(pages[at + 2 : at + 2 + page_bytes], fields["commit"], int(begin[1])):
-            if len(payload) >= dtype.itemsize and payload[0] | payload[1] << 8 == number:
-                times.append(time_ns)
-                payloads.append(payload[: dtype.itemsize])
-    rows = np.frombuffer(b"".join(payloads), dtype=dtype)
-    seconds = np.array(times, dtype=np.float64) / 1e9
+    commit_at, data_at = _places(page_form, page_bytes)
+    times, payloads = array("Q"), bytearray()  # compact, for there are millions
+    for chunk in chunks:
+        for at in range(0, len(chunk) - page_bytes - 1, page_bytes + 2):
+            for time_ns, payload in _events_of(chunk[at + 2 : at + 2 + page_bytes], commit_at, data_at):
+                if len(payload) >= dtype.itemsize and payload[0] | payload[1] << 8 == number:
+                    times.append(time_ns & _TIME)
+                    payloads += payload[: dtype.itemsize]
+    rows = np.frombuffer(payloads, dtype=dtype)
+    seconds = np.frombuffer(times, dtype=np.uint64) / 1e9
     order = np.argsort(seconds, kind="stable")  # the kdamond may have changed its CPU
     return seconds[order], rows[order]
+
+
+def _places(page_form: str, page_bytes: int) -> tuple[int, int]:
+    """Where a page says how much of it is in use, and where its events begin."""
+    fields = {name: int(at) for name, at in re.findall(r"field:\s*[\w ]+? (\w+);\s*offset:(\d+);", page_form)}
+    if not {"commit", "data"} <= set(fields) or max(fields["commit"] + 8, fields["data"]) > page_bytes:
+        raise MeasurementError("the kernel's header_page has an unknown format")
+    return fields["commit"], fields["data"]
 
 
 def _events_of(page: bytes, commit_at: int, data_at: int) -> Iterator[tuple[int, bytes]]:
@@ -102,6 +146,8 @@ def _events_of(page: bytes, commit_at: int, data_at: int) -> Iterator[tuple[int,
             continue
         now += delta
         if kind == 0:  # the length is in the next word, and counts it
+            if at + 4 > end:
+                return
             (length,) = struct.unpack_from("<I", page, at)
             yield now, page[at + 4 : at + length]
         else:
@@ -110,14 +156,12 @@ def _events_of(page: bytes, commit_at: int, data_at: int) -> Iterator[tuple[int,
         at += length
 
 
-def snapshots(seconds: NDArray[np.float64], rows: Rows) -> list[tuple[float, int, int, int]]:
-    """Whole snapshots among the events: (end in seconds, target, first row, row behind the last).
-
-    One of which the kernel lost an event is left out.
-    """
-    entries, at = [], 0
-    targets, counts = rows["target_id"].tolist(), rows["nr_regions"].tolist()
-    starts = rows["start"].tolist()
+def snapshots(seconds: NDArray[np.float64], rows: Rows) -> Snapshots:
+    """Whole snapshots among the events; one of which the kernel lost an event is left out."""
+    targets, counts, starts = (
+        array("Q", rows[name].astype("<u8").tobytes()) for name in ("target_id", "nr_regions", "start")
+    )
+    firsts, stops, at = array("q"), array("q"), 0
     while at < len(targets):
         target, count = targets[at], counts[at]
         stop = at + 1
@@ -127,6 +171,8 @@ def snapshots(seconds: NDArray[np.float64], rows: Rows) -> list[tuple[float, int
                 break
             stop += 1
         if stop - at == count:
-            entries.append((float(seconds[stop - 1]), target, at, stop))
+            firsts.append(at)
+            stops.append(stop)
         at = stop
-    return entries
+    first, stop_ = np.array(firsts, dtype=np.int64), np.array(stops, dtype=np.int64)
+    return Snapshots(seconds[stop_ - 1], rows["target_id"][first].astype(np.uint64), first, stop_)

@@ -95,3 +95,18 @@ def _check(number: int, shot: Shot) -> None:
         raise ValueError(f"the regions of snapshot {number} do not follow one another")
     if np.any(shot.nr_accesses < 0) or np.any(shot.age < 0) or np.any(shot.start < 0):
         raise ValueError(f"snapshot {number} has a number below 0")
+
+
+def check(recording: Recording) -> None:
+    """Refuse a recording whose numbers cannot be those of any machine.
+
+    Raises
+    ------
+    ValueError
+    """
+    times = np.concatenate([recording.start_s, recording.end_s])
+    if not np.isfinite(times).all() or np.any(recording.end_s < recording.start_s):
+        raise ValueError("a snapshot has a time that cannot be")
+    columns = (recording.start, recording.nr_accesses, recording.age)
+    if np.any(recording.end <= recording.start) or any(np.any(column < 0) for column in columns):
+        raise ValueError("a region has a number that cannot be")

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.common.atomic_file import fill
+from damoos.common.terminal import printable
 from damoos.store.studies import slug
 
 # What becomes of a policy whose keeper ends: its machine is as it was before, or it stays in force without a guard.
@@ -123,7 +124,7 @@ class Journal:
     def audit(self, name: str, what: str) -> None:
         """Write a line of what has been done."""
         with open(self.folder / "audit.log", "a") as file:
-            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {name}: {' '.join(what.split())}\n")
+            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {name}: {printable(' '.join(what.split()))}\n")
 
     def add_window(self, name: str, window: dict[str, Any]) -> None:
         """Write down what was measured of one in a window; the oldest go when there are too many."""

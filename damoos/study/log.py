@@ -6,6 +6,7 @@ import json
 import logging
 from datetime import UTC, datetime
 
+from damoos.common.terminal import printable
 from damoos.model.trial import Run, Score
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
@@ -83,7 +84,7 @@ class Logged(Watcher):
             self._write(logging.ERROR, f"ended by {type(error).__name__}: {error}".rstrip(": "))
 
     def _write(self, level: int, text: str) -> None:
-        line = " ".join(text.split())
+        line = printable(" ".join(text.split()))
         self._logger.log(level, "%s", line)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._artifacts.append(FILE, f"{now} {logging.getLevelName(level):<7} {line}\n")

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from damoos.common.unpack import MALFORMED, parsed
 from damoos.errors import ConfigError, MeasurementError
 from damoos.model.roles import ROLES
 from damoos.workloads.metrics import Metric
@@ -380,9 +381,9 @@ class PatternWorkload(Workload):
     def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
         """Operations and their rate, as ``mempat`` reports them."""
         try:
-            report = json.loads(raw["stdout"])
+            report = parsed(raw["stdout"])
             return {"ops": float(report["ops"]), "ops_per_s": float(report["ops_per_s"])}
-        except (ValueError, KeyError) as error:
+        except MALFORMED as error:
             raise MeasurementError(f"mempat printed no report: {error!r}") from None
 
     @property

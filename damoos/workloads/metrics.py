@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import fnmatch
-import json
 import math
 import re
-import zlib
 from collections.abc import Mapping
 from typing import Literal
 
@@ -16,9 +15,12 @@ from pydantic import Field, model_validator
 
 from damoos.agent.metric_source import at_path
 from damoos.common.toml_file import Table
+from damoos.common.unpack import MALFORMED, Unpacker, parsed
 from damoos.errors import MeasurementError
 from damoos.workloads.run_paths import RunPath
 
+# Of an encoded histogram: a cookie and a length, then what zlib has packed.
+_HDR_HEAD_BYTES = 8
 SOURCES = ("regex", "json", "hgrm", "hdr", "values")
 
 
@@ -87,7 +89,7 @@ class Metric(Table):
         """
         try:
             value = self.scale * self._found(stdout, stderr, files)
-        except (ValueError, KeyError, IndexError, TypeError) as error:
+        except MALFORMED as error:
             raise MeasurementError(f"no metric '{name}' in the output: {error}") from None
         if not math.isfinite(value):
             raise MeasurementError(f"metric '{name}' is {value}")
@@ -100,7 +102,7 @@ class Metric(Table):
                 raise ValueError(f"nothing matches {self.regex!r}")
             return float(matches[-1])
         if self.json_path is not None:
-            return at_path(json.loads(stdout), self.json_path)
+            return at_path(parsed(stdout), self.json_path)
         if self.hgrm is not None:
             return _percentile_of_table(stdout, self.hgrm)
         pattern = self.file or ""
@@ -127,20 +129,25 @@ def _of_hdr_logs(texts: list[str], percentile: float) -> float:
     from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
     from hdrh.histogram import HdrHistogram
 
-    intervals: list[HdrHistogram] = []
+    total: HdrHistogram | None = None
+    unpack = Unpacker.of(sum(map(len, texts)))
     for text in texts:
         for line in text.splitlines():
             encoded = line.rsplit(",", 1)[-1].strip()
             if line.startswith(("#", '"')) or not encoded.startswith("HIST"):
                 continue
+            unpack.zlib(base64.b64decode(encoded)[_HDR_HEAD_BYTES:])  # the decoder would unpack whatever it is given
             try:
-                intervals.append(HdrHistogram.decode(encoded.encode()))
-            except (HdrCookieException, HdrHistogramSettingsException, HdrLengthException, zlib.error) as error:
+                interval = HdrHistogram.decode(encoded.encode())
+            except (HdrCookieException, HdrHistogramSettingsException, HdrLengthException) as error:
                 raise ValueError(f"a line of the HdrHistogram log cannot be decoded: {error!r}") from None
-    # The widest first: one can only add what it has a place for.
-    total, *others = sorted(intervals, key=lambda one: -one.highest_trackable_value) or [None]
-    for interval in others:
-        total.add(interval)
+            # A histogram can only add what it has a place for.
+            if total is not None and interval.highest_trackable_value > total.highest_trackable_value:
+                total, interval = interval, total
+            if total is None:
+                total = interval
+            else:
+                total.add(interval)
     if total is None or total.get_total_count() == 0:
         raise ValueError("the HdrHistogram log holds no value")
     return float(total.get_value_at_percentile(percentile))

@@ -370,7 +370,7 @@ def test_a_silent_guest_is_lost_with_its_last_words(guest_image: None, monkeypat
     import signal
 
     session = open_guest()
-    monkeypatch.setattr("damoos.machines.base.SILENCE_S", 3.0)
+    monkeypatch.setattr("damoos.machines.link.SILENCE_S", 3.0)
     os.kill(session.qemu.pid, signal.SIGSTOP)
     try:
         with pytest.raises(MachineLost, match=r"no sign of life for 3 s during 'facts'.*QEMU runs"):

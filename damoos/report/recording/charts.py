@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from damoos.common import user_file
+from damoos.common.terminal import printable
 from damoos.recordings.aggregations import Moments
 from damoos.recordings.heatmap import heatmap as heat_of
 from damoos.recordings.idle import idle_time as idle_time_of
@@ -25,7 +25,7 @@ _TIME = Axis("time since the recording began [s]", "time_s")
 
 def title(recording: Recording | KernelObjects) -> str:
     """Workload (and whether it is a model), machine, kernel, and how it ran, as far as the recording says."""
-    known = {key: user_file.printable(value) for key, value in recording.about.items() if value}
+    known = {key: printable(value) for key, value in recording.about.items() if value}
     words = known.get("workload", "a recording of unknown origin")
     if known.get("variant") == "model":
         words += " (model)"

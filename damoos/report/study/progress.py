@@ -9,6 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from damoos.common import terminal
 from damoos.model.trial import Run, Score, best_of
 from damoos.report.study.rows import outcome, point, scored
 from damoos.study.progress import Count
@@ -158,7 +159,7 @@ def watcher(quiet: bool = False, verbose: bool = False) -> QuietWatcher | LineWa
     """The one that fits standard error, and what its reader asked for."""
     if quiet:
         return QuietWatcher()
-    console = Console(stderr=True)
+    console = terminal.console(stderr=True)
     return TableWatcher(console) if console.is_terminal and not verbose else LineWatcher(console, verbose)
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from damoos.common import html
+from damoos.common import html, terminal
 from damoos.report.tables import percent
 from damoos.units import show_clock, show_count, show_score
 
@@ -106,7 +106,7 @@ def table(rows: Sequence[Row], total: int = 0) -> Table:
 
 def plain(rows: Sequence[Row]) -> str:
     """The same for a file or a pipe."""
-    console = Console(width=160, no_color=True, force_terminal=False, force_jupyter=False)
+    console = terminal.console(width=160, no_color=True, force_terminal=False, force_jupyter=False)
     with console.capture() as taken:
         console.print(table(rows))
     return "\n".join(line.rstrip() for line in taken.get().splitlines())

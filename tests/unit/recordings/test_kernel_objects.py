@@ -50,7 +50,7 @@ def accesses(flags: list[int], counts: list[int]) -> dict[str, str]:
 
 
 LINES = [
-    {"begin": {}, "about": {"workload": "git/gc", "resident": [1]}},
+    {"begin": {"source": "tried_regions"}, "about": {"workload": "git/gc", "resident": [1]}},
     line("begin", {"share": 0.125, "merged": {"dentry": ["damon_region", "dentry"]}}),
     line("memory", [1.0, {"programs": 100, "slab": 10}, {"dentry": 8}]),
     accesses([ANON, FILE, SLAB_PAGE, TABLE, FREE, RESERVED, 0], [7, 6, 5, 4, 3, 2, 1]),

@@ -34,7 +34,7 @@ T0 = 1_000_000_000
 
 def decoded(raw: bytes) -> tuple[list[int], list[Region]]:
     """Times (ns) and regions, in their order."""
-    seconds, rows = events(raw, FORM, PAGE_FORM, PAGE)
+    seconds, rows = events([raw], FORM, PAGE_FORM, PAGE)
     names = ("target_id", "nr_regions", "start", "end", "nr_accesses", "age")
     regions = list(zip(*(rows[name].tolist() for name in names), strict=True))
     return [round(one * 1e9) for one in seconds.tolist()], regions
@@ -61,7 +61,7 @@ def test_a_form_that_lacks_something_is_refused() -> None:
         (FORM, PAGE_FORM.replace("char data", "char stuff"), "header_page"),
     ):
         with pytest.raises(MeasurementError, match=said):
-            events(raw, form, page_form, PAGE)
+            events([raw], form, page_form, PAGE)
 
 
 def test_nothing_is_no_event() -> None:
@@ -93,14 +93,14 @@ def test_events_that_are_shorter_or_of_another_kind_only_pass_time(words: int) -
 def test_time_is_extended_and_stamped(ns: int, delta: int) -> None:
     ns //= 1 << 12  # a float of seconds is exact to the ns up to months
     for raw in (page(0, extend(ns), event(payload(ONE), delta)), page(T0, stamp(ns), event(payload(ONE), delta))):
-        seconds, rows = events(raw, FORM, PAGE_FORM, PAGE)
+        seconds, rows = events([raw], FORM, PAGE_FORM, PAGE)
         assert len(rows) == 1
         assert seconds[0] == pytest.approx((ns + delta) / 1e9, rel=1e-15)
 
 
 def test_a_stamp_keeps_the_highest_bits_of_the_page() -> None:
     high = 1 << 60
-    seconds, _ = events(page(high + 5, stamp(77), event(payload(ONE))), FORM, PAGE_FORM, PAGE)
+    seconds, _ = events([page(high + 5, stamp(77), event(payload(ONE)))], FORM, PAGE_FORM, PAGE)
     assert seconds[0] * 1e9 == pytest.approx(high + 77, rel=1e-15)
     assert seconds[0] > high / 2e9
 
@@ -138,7 +138,7 @@ def test_a_full_page() -> None:
 def test_pages_are_as_large_as_the_machine_has_them() -> None:
     size, count = 1 << 16, 1200
     raw = page(T0, *(event(payload(ONE), 1) for _ in range(count)), size=size) + page(T0 + 9999, size=size)
-    seconds, rows = events(raw, FORM, PAGE_FORM, size)
+    seconds, rows = events([raw], FORM, PAGE_FORM, size)
     assert len(rows) == count
     assert seconds[-1] * 1e9 == pytest.approx(T0 + count, abs=1)
 
@@ -177,8 +177,10 @@ def test_what_is_written_is_read(asked: list[tuple[int, Region, int]], long: boo
 
 def found(regions: list[Region], times: list[float] | None = None) -> list[tuple[float, int, int, int]]:
     timed = [(T0 + n, region) for n, region in enumerate(regions)]
-    seconds, rows = events(pages(timed), FORM, PAGE_FORM, PAGE)
-    return snapshots(np.array(times) if times else seconds, rows)
+    seconds, rows = events([pages(timed)], FORM, PAGE_FORM, PAGE)
+    whole = snapshots(np.array(times) if times else seconds, rows)
+    columns = (whole.end_s, whole.target, whole.first, whole.stop)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def aggregation(target: int, count: int) -> list[Region]:

@@ -1,0 +1,78 @@
+"""What an agent sends, line by line: answers, and events beside them. A line that is neither ends the connection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from damoos import errors
+from damoos.common.terminal import plain
+from damoos.common.unpack import parsed
+
+# The longest line: the files of a run are the most that an agent sends at once, 8 MiB of each.
+LINE_BYTES = 32 << 20
+_SHOWN_BYTES = 80
+# Of an error's message.
+_MESSAGE_CHARS = 10_000
+BEAT, RECORD = "beat", "record"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a call.
+
+    Parameters
+    ----------
+    id : int
+        Of the call; 0 for the hello.
+    result : Any
+    error : DamoosError or None
+        What the agent raised instead.
+    """
+
+    id: int
+    result: Any = None
+    error: errors.DamoosError | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """What comes beside answers: a sign of life, or a part of a recording, as it came."""
+
+    kind: str
+    content: dict[str, Any]
+
+
+def message(line: bytes) -> Answer | Event:
+    """What a line says.
+
+    Raises
+    ------
+    ValueError : it is no message of an agent's; the text shows how it begins
+    """
+    try:
+        form = parsed(line)
+        found = _message(form) if isinstance(form, dict) else None
+    except (ValueError, MemoryError):
+        found = None
+    if found is None:
+        raise ValueError(repr(line[:_SHOWN_BYTES])) from None
+    return found
+
+
+def _message(form: dict[str, Any]) -> Answer | Event | None:
+    if "event" in form:
+        kind = form["event"]
+        is_known = kind == RECORD or (kind == BEAT and len(form) == 1)
+        return Event(kind, form) if isinstance(kind, str) and is_known else None
+    if type(form.get("id")) is not int or len(form) != 2:
+        return None
+    if "result" in form:
+        return Answer(form["id"], form["result"])
+    error = form.get("error")
+    if not isinstance(error, dict) or set(error) != {"type", "message"}:
+        return None
+    if not all(isinstance(text, str) for text in error.values()):
+        return None
+    text = plain(error["message"][:_MESSAGE_CHARS])
+    return Answer(form["id"], error=errors.from_wire({"type": error["type"], "message": text}))

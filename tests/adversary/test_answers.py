@@ -1,0 +1,291 @@
+"""A machine whose agent answers in the right form what no machine is like: each ends as damoos's own error."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from damoos import cli
+from damoos.common import terminal
+from damoos.dispatch.run import run_once
+from damoos.doctor import examine_machine
+from damoos.errors import DamoosError, MachineError, MachineLost
+from damoos.machines import answers, catalog, wire
+from damoos.machines import link as agent_link
+from damoos.machines.base import AS_IT_IS, Machine, Session
+from damoos.machines.link import AgentLink
+from damoos.policies.base import NonePolicy
+from damoos.testing.fake import FakeMachine
+from damoos.workloads.base import Program, ProgramWorkload, Tuning
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "150"))
+FUZZ = settings(
+    max_examples=EXAMPLES, deadline=None, derandomize="FUZZ_EXAMPLES" not in os.environ,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+STEERING = "\x1b]0;owned\x07\x1b[2J\r\u202e\u2066\x9b31m"
+FACTS: dict[str, Any] = {
+    "kernel": "6.12", "kernel_version": "#1", "arch": "x86_64", "hostname": "h", "vcpus": 1, "mem_bytes": 1 << 30,
+    "swap_bytes": 1 << 28, "cmdline": "quiet", "boot_id": "b", "damon_in_use": "", "damon_stat": None,
+    "flushes_tlb": False, "has_thp": True, "metrics": [], "records": "trace", "left_behind": [],
+}  # fmt: skip
+scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(-(1 << 65), 1 << 65), st.floats(), st.text(max_size=5),
+    st.sampled_from([10**400, -1, 0, STEERING, "x" * 200]),
+)  # fmt: skip
+values = st.recursive(
+    scalars, lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(max_size=3), one, max_size=3), max_leaves=6
+)
+
+
+class Peer:
+    """An agent's streams: answers each call at once, in the thread that makes it."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self._told = told
+        self._from, self._to = os.pipe()
+        self.answers = os.fdopen(self._from, "rb")
+        self._say({"id": 0, "result": {"pid": 1}})
+
+    def _say(self, message: Any) -> None:
+        os.write(self._to, json.dumps(message).encode() + b"\n")
+
+    def write(self, line: bytes) -> None:
+        call = json.loads(line)
+        if "id" in call:
+            self._say({"id": call["id"], "result": self._told.get(call["call"])})
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None:
+        if self._to >= 0:
+            os.close(self._to)
+        self._to = -1
+
+
+class HostileSession(Session):
+    """A session with such an agent."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        peer = Peer(told)
+        self.agent = AgentLink(peer, peer.answers, "token")  # type: ignore[arg-type]
+        try:
+            self.facts = self.agent.call("facts")
+        except BaseException:
+            self.close()
+            raise
+
+    def copy(self, path: Path) -> str:
+        return str(path)
+
+    def close(self) -> None:
+        self.agent.hang_up()
+
+
+class HostileMachine(Machine):
+    """Opens such sessions."""
+
+    name = "hostile"
+    conditions = AS_IT_IS
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self._told = told
+
+    def open(self, say: Any = None) -> HostileSession:
+        return HostileSession(self._told)
+
+    def look(self) -> dict[str, Any]:
+        return answers.checked("look", self._told["look"])
+
+
+def honest() -> dict[str, Any]:
+    """What an agent answers, by call."""
+    fake = FakeMachine().open().agent
+    told = {name: fake.call(name) for name in ("probe", "seen_accesses", "state", "steadiness", "swap_cost", "clean")}
+    ran = fake.call("run", context=None) | {"files": {}}
+    return {**told, "facts": FACTS, "run": ran, "tryout": {"pageout": 1 << 20}, "bye": []}
+
+
+HONEST = honest()
+
+
+@st.composite
+def changed(draw: st.DrawFn, form: Any) -> Any:
+    """A value with one of its parts, however deep, replaced or left out."""
+    if isinstance(form, (dict, list)) and form and draw(st.integers(0, 4)):
+        key = draw(st.sampled_from(sorted(form) if isinstance(form, dict) else range(len(form))))
+        copy: Any = form.copy()
+        if draw(st.integers(0, 9)):
+            copy[key] = draw(changed(form[key]))
+        else:
+            del copy[key]
+        return copy
+    return draw(values)
+
+
+def run(machine: Machine) -> None:
+    """Run a workload there once."""
+    session = machine.open()
+    try:
+        run_once(session, machine, ProgramWorkload("true", Program(("true",)), Tuning()), NonePolicy(), 9)
+    finally:
+        session.close()
+
+
+def test_the_honest_one_is_fit_and_measured() -> None:
+    machine = HostileMachine(HONEST)
+    assert {finding.state for finding in examine_machine(machine)} <= {"ok", "warn"}
+    run(machine)
+
+
+@FUZZ
+@given(told=st.sampled_from(sorted(HONEST)).flatmap(lambda name: changed(HONEST[name]).map(lambda one: {name: one})))
+@example(told={"facts": {**FACTS, "mem_bytes": "much"}})
+@example(told={"facts": {**FACTS, "vcpus": None}})
+@example(told={"facts": {**FACTS, "left_behind": [{}]}})
+@example(told={"facts": []})
+@example(told={"run": {**HONEST["run"], "samples": [[1]]}})
+@example(told={"run": {**HONEST["run"], "runtime_s": float("nan")}})
+@example(told={"steadiness": {**HONEST["steadiness"], "a_s": [0, 0]}})
+def test_any_answer(told: dict[str, Any]) -> None:
+    for use in (examine_machine, run):
+        with contextlib.suppress(DamoosError):
+            use(HostileMachine({**HONEST, **told}))
+
+
+def test_a_flood_that_nobody_asked_for_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_link, "MOST_UNASKED_BYTES", 8 << 20)
+    line = json.dumps({"id": 7, "result": "x" * 10_000}).encode() + b"\n"
+    flood = io.BytesIO(b'{"id": 0, "result": {"pid": 1}}\n' + line * 2000)
+    link = AgentLink(io.BytesIO(), flood, "token")
+    with pytest.raises(MachineLost, match="sent more than 8 MiB that nobody had asked for during 'facts'"):
+        link.call("facts")
+    assert flood.tell() < 10 << 20  # the rest is not even read
+    link.hang_up()
+
+
+def test_a_machine_waits_with_what_is_not_yet_taken() -> None:
+    """Parts of a recording come faster than they are kept: the machine waits, and not this computer's memory."""
+    sent = 10_000
+    line = b'{"event": "record", "data": "' + b"x" * 1000 + b'"}\n'
+    tail = b'{"id": 1, "result": null}\n'
+    stream = io.BytesIO(b'{"id": 0, "result": {"pid": 1}}\n' + line * sent + tail)
+    begun, seen = threading.Event(), 0
+    # It begins to send when the call is made.
+    gate = Gate(stream, begun)
+    link = AgentLink(gate.calls, gate, "token")  # type: ignore[arg-type]
+
+    def sink(message: dict[str, Any]) -> None:
+        nonlocal seen
+        seen += 1
+        assert stream.tell() - seen * len(line) < 20 * len(line)
+
+    link.stream(sink, "prepare")
+    assert seen == sent
+    link.hang_up()
+
+
+class Gate:
+    """A stream of which only the first line can be read until a call comes."""
+
+    def __init__(self, stream: io.BytesIO, begun: threading.Event) -> None:
+        self._stream, self._begun, self._nr_read = stream, begun, 0
+        self.calls = self
+
+    def readline(self, most: int) -> bytes:
+        self._nr_read += 1
+        if self._nr_read > 1:
+            self._begun.wait()
+        return self._stream.readline(most)
+
+    def write(self, line: bytes) -> None:
+        self._begun.set()
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None:
+        self._begun.set()
+
+
+@pytest.mark.parametrize("argv", [["doctor", "hostile"], ["doctor", "hostile", "--clean"], ["look", "hostile"]])
+def test_no_machine_steers_the_terminal(
+    argv: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {
+        **HONEST,
+        "facts": {**FACTS, "kernel": STEERING, "arch": STEERING, "left_behind": [STEERING]},
+        "look": {
+            "kernel": STEERING, "hostname": STEERING, "mem_bytes": 1, "uid": 0, "damon_in_use": STEERING,
+            "has_damon_stat": False, "damon_stat": None,
+        },
+        "clean": [STEERING],
+        "probe": {**HONEST["probe"], "unknown": [STEERING]},
+    }  # fmt: skip
+    monkeypatch.setattr(catalog, "machine", lambda name: HostileMachine(told))
+    monkeypatch.setattr("sys.argv", ["damoos", *argv])
+    with pytest.raises(SystemExit):
+        cli.main()
+    shown = "".join(capsys.readouterr())
+    assert "owned" in shown
+    assert not set(shown) & set("\x1b\x07\r\u202e\u2066\x9b")
+
+
+def test_an_error_of_a_machine_s_is_plain_for_programs_too() -> None:
+    line = json.dumps({"id": 1, "error": {"type": "MachineError", "message": STEERING}}).encode()
+    answer = wire.message(line)
+    assert isinstance(answer, wire.Answer)
+    assert isinstance(answer.error, MachineError)
+    assert "owned" in str(answer.error)
+    assert str(answer.error).isprintable()
+
+
+PRINTS = f"""
+from damoos.common import terminal
+terminal.guard()
+import sys
+from rich.table import Table
+words = {STEERING!r} + "fine"
+print(words)
+print(words, file=sys.stderr)
+console = terminal.console(width=200)
+table = Table("x", "y")
+table.add_row(words, "fine")
+console.print(table)
+console.print(words, markup=False)
+"""
+
+
+def test_nothing_that_is_printed_steers_a_terminal() -> None:
+    """On a real one: Rich's own colours are all that there is."""
+    ours, theirs = pty.openpty()
+    subprocess.run([sys.executable, "-c", PRINTS], stdout=theirs, stderr=theirs, check=True)
+    os.close(theirs)
+    shown = b""
+    with os.fdopen(ours, "rb", buffering=0) as out:
+        while True:
+            try:
+                shown += out.read(1 << 16)
+            except OSError:  # the last of it has been read
+                break
+    text = shown.decode()
+    assert text.count("fine") >= 4
+    assert not set(text) & set("\x07\u202e\u2066\x9b")
+    assert "\x1b]" not in text
+    assert "\x1b[2J" not in text
+
+
+@pytest.mark.parametrize("text", ["a\tb\n", "ß±µ … │█", "日本語"])
+def test_words_of_people_are_shown_as_they_are(text: str) -> None:
+    assert terminal.plain(text) == text
