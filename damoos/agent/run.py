@@ -31,6 +31,8 @@ from damoos.units import show_bytes
 
 READY_S = 120.0
 _ASK_AGAIN_S = 0.1
+# How long after ``ready`` a server may take to listen: where the command asks for a file, say, that comes first.
+_LISTENS_S = 3.0
 
 
 class Run:
@@ -207,7 +209,7 @@ class Run:
                 raise WorkloadError(f"the server was not ready within {READY_S:g} s: {self._programs.said('program')}")
             self._pause(program)
         if server.is_there:
-            self._await_socket(program, server, 0.0 if load["ready"] else give_up)
+            self._await_socket(program, server, time.monotonic() + _LISTENS_S if load["ready"] else give_up)
         for argv in load["warm_up"]:
             status = self._helper(program, argv)
             if status != 0:

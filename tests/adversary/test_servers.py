@@ -186,7 +186,7 @@ def test_a_program_has_no_right_of_the_agent_s(run: RunWith) -> None:
         " os.environ['USER'], os.stat('.').st_uid, oct(os.stat('.').st_mode & 0o777), file=open(sys.argv[1], 'w'))"
     )
     server = python(
-        f"{told}\nimport socket, time\nline = socket.socket()\nline.listen()\ntime.sleep(600)", "server.txt"
+        f"import socket, time\nline = socket.socket()\nline.listen()\n{told}\ntime.sleep(600)", "server.txt"
     )
     warm_up, argv = [python(told, "warm.txt")], python(told, "load.txt")
     load = {"ready": ["test", "-e", "server.txt"], "warm_up": warm_up, "argv": argv}
