@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -24,9 +25,11 @@ from damoos.cli.common import (
     time_us,
 )
 from damoos.cli.sweeps import show_status
-from damoos.errors import ConfigError, nearest
+from damoos.common.user_file import printable
+from damoos.errors import ConfigError, StoreError, nearest
 
 app = typer.Typer()
+_T = TypeVar("_T")
 
 
 @app.command()
@@ -89,7 +92,7 @@ def apply(
 
     Example: damoos apply redis-idle-guest-1 --on unit:redis.service --guard 'memory_pressure<=1%'
     """
-    from damoos.service import keeper, systemd
+    from damoos.service import keeper, listing, systemd
     from damoos.service.journal import Journal
     from damoos.service.specification import ARMS, specification
 
@@ -112,7 +115,7 @@ def apply(
     if form == "json":
         print(json.dumps({"name": spec["name"], **state}))
         return
-    print(f"in service: {keeper.describe(spec['name'], state)}")
+    print(f"in service: {listing.describe(spec['name'], state)}")
     print(f"guarded by: {', '.join(spec['guards'])}")
 
 
@@ -157,7 +160,7 @@ def stop(
     """
     from damoos.rollouts.rollout import load as load_rollout
     from damoos.rollouts.rollout import names as rollout_names
-    from damoos.service import keeper
+    from damoos.service import keeper, listing
 
     check_format(form)
     if every and name:
@@ -165,14 +168,14 @@ def stop(
     if name in rollout_names(results):
         rollouts.undo(load_rollout(results, str(name)), form)
         return
-    names = list(keeper.listed(results)) if every else [name]
+    names = list(listing.listed(results)) if every else [name]
     ended = [keeper.stop(results, one) for one in names or [None]]
     if form == "json":
         states = [{"name": its, **state} for its, state in ended]
         print(json.dumps(states if every else states[0]))
         return
     for its, state in ended:
-        print(keeper.describe(its, state) if "failed" in state else f"stopped: {keeper.describe(its, state)}")
+        print(listing.describe(its, state) if "failed" in state else f"stopped: {listing.describe(its, state)}")
 
 
 @app.command()
@@ -194,14 +197,14 @@ def status(
     """
     from damoos.rollouts.rollout import load as load_rollout
     from damoos.rollouts.rollout import names as rollout_names
-    from damoos.service import keeper
+    from damoos.service import listing
     from damoos.sweeps import sweep as sweeps
 
     check_format(form)
-    served = keeper.listed(results)
+    served = listing.listed(results)
     swept, rolled = sweeps.names(results), rollout_names(results)
     if name is not None and name in served:
-        print(json.dumps(served[name]) if form == "json" else keeper.describe(name, served[name]))
+        print(json.dumps(served[name]) if form == "json" else listing.describe(name, served[name]))
         return
     if name in rolled:
         rollouts.show(load_rollout(results, str(name)), form)
@@ -213,16 +216,25 @@ def status(
         show_status(name, results, form)
         return
     if form == "json":
-        sweep = sweeps.load(results, sweeps.newest(results)) if swept else None
-        rollout = rollouts.told(load_rollout(results, rolled[-1])) if rolled else None
+        sweep = _readable(lambda: sweeps.load(results, sweeps.newest(results))) if swept else None
+        rollout = _readable(lambda: rollouts.told(load_rollout(results, rolled[-1]))) if rolled else None
         driven = sweep and {**sweep.status, "driven": sweep.driven()}
         print(json.dumps({"services": served, "rollout": rollout, "sweep": driven}))
         return
     for its, state in served.items():
-        print(keeper.describe(its, state))
+        print(listing.describe(its, state))
     if rolled:
-        rollouts.show(load_rollout(results, rolled[-1]), form)
+        _readable(lambda: rollouts.show(load_rollout(results, rolled[-1]), form))
     if swept:
-        show_status(sweeps.newest(results), results, form)
+        _readable(lambda: show_status(sweeps.newest(results), results, form))
     elif not served and not rolled:
         print(f"nothing is in service here, and there is no sweep in {results}")
+
+
+def _readable(show: Callable[[], _T]) -> _T | None:
+    """What there is to show of something; a line on what is wrong with it, where its files are damaged."""
+    try:
+        return show()
+    except StoreError as error:
+        say(printable(error))
+        return None
