@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from damoos.api import words
 from damoos.api.studies import RESULTS
+from damoos.errors import ConfigError
 from damoos.rollouts import conduct
 from damoos.rollouts.overview import hosts
 from damoos.rollouts.rollout import Rollout, describe, load
 from damoos.service import guard, keeper, listing
 from damoos.service.journal import UNDO, Journal
-from damoos.service.specification import specification
+from damoos.service.specification import specification, would_be_here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,6 +119,8 @@ def apply(
         study, results, storage, arm=arm, machine=machine, on=on, label=name, guards=guards,
         window_s=words.positive_s(window, "--window"), metrics=metrics, adapt=adapt, on_exit=on_exit,
     )  # fmt: skip
+    if machine is None and (what := would_be_here(spec)):
+        raise ConfigError(f"{what}; give machine='local' if it is to, or the name of another machine")
     keeper.apply(spec)
     return InService(spec["name"], spec["machine"], results)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -21,6 +21,7 @@ from damoos.cli.common import (
     Storage,
     StudyName,
     check_format,
+    confirm,
     say,
     time_us,
 )
@@ -56,7 +57,7 @@ def apply(
     machine: Annotated[
         str | None,
         typer.Option(
-            help="Machine name or TOML file (default: the study's machine; with --on local).",
+            help="Machine name or TOML file (default: the study's machine; with --on local, after a question).",
             autocompletion=complete.machines,
             rich_help_panel=WHERE,
         ),
@@ -101,6 +102,8 @@ def apply(
         study, results, storage, arm=arm, machine=machine, on=on, label=name, guards=guards or (),
         window_s=time_us(window, "--window") / 1e6, metrics=metrics or (), adapt=adapt, on_exit=on_exit,
     )  # fmt: skip
+    if machine is None:
+        _ask_about_this_host(spec)
     if unit:
         journal = Journal.of(results, spec["machine"])
         text = systemd.unit(journal, {**journal.wanted(), spec["name"]: spec})
@@ -117,6 +120,14 @@ def apply(
         return
     print(f"in service: {listing.describe(spec['name'], state)}")
     print(f"guarded by: {', '.join(spec['guards'])}")
+
+
+def _ask_about_this_host(spec: dict[str, Any]) -> None:
+    """Put no policy on this host that its user did not mean for it."""
+    from damoos.service.specification import would_be_here
+
+    if what := would_be_here(spec):
+        confirm(f"{what}; go on?", f"{what}; give --machine local if it is to, or the name of another machine")
 
 
 @app.command()
