@@ -7,7 +7,6 @@ import fcntl
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -29,14 +28,16 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 def _own_reservations() -> None:
     """Keep reservations apart where there are more test processes than CPUs (make test).
 
-    A guest holds its CPU while its workload waits, which is most of the time here. The lock files lie in the temporary
-    folder, so each group of as many processes as CPUs gets a temporary folder of its own.
+    A guest holds its CPU while its workload waits, which is most of the time here. So each group of as many processes
+    as CPUs has a folder of its own for its reservations; the first group has the host's.
     """
     number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     if beyond := number // len(os.sched_getaffinity(0)):
-        folder = Path(tempfile.gettempdir()) / f"damoos-tests-{os.getuid()}-{beyond}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+        from damoos.common import paths
+        from damoos.machines.guest.place import OWN
+
+        paths.cache().mkdir(parents=True, exist_ok=True)
+        os.environ[OWN] = str(paths.cache() / f"guests-of-tests-{os.getuid()}-{beyond}")
 
 
 _own_reservations()

@@ -39,6 +39,11 @@ def private_folder(path: Path, mode: int = 0o700) -> Path:
     return path
 
 
+def is_private(path: Path) -> bool:
+    """Whether a folder is there that only this user can write to."""
+    return os.path.lexists(path) and not _objection(path)
+
+
 def _objection(path: Path) -> str | None:
     """Why a folder is not this user's own; None if it is."""
     status = path.lstat()
@@ -61,9 +66,28 @@ def state_folder() -> Path:
     if os.geteuid() == 0:
         return private_folder(_ROOT_STATE)
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime and os.path.lexists(runtime) and not _objection(Path(runtime)):
+    if runtime and is_private(Path(runtime)):
         return private_folder(Path(runtime) / "damoos")
-    return private_folder(Path(tempfile.gettempdir()) / f"damoos-agent-{os.geteuid()}")
+    return private_folder(_cache() / f"agent-{os.uname().nodename or 'host'}")  # a home may be that of several hosts
+
+
+def _cache() -> Path:
+    """Folder ``~/.cache/damoos`` of this user; made step by step, so that nobody else can have made a part of it.
+
+    Raises
+    ------
+    MachineError : there is no home folder, or others may write to it
+    """
+    home = Path(os.path.expanduser("~"))
+    if not home.is_absolute() or not is_private(home):
+        raise MachineError(
+            f"user {os.geteuid()} has no runtime folder (XDG_RUNTIME_DIR) and no home folder that is theirs alone"
+            f" ({home}); the agent needs one of the two"
+        )
+    try:
+        return private_folder(private_folder(Path(os.path.realpath(home / ".cache"))) / "damoos")
+    except OSError as error:
+        raise MachineError(f"{home}/.cache/damoos: {error.strerror}; the agent keeps its lock there") from None
 
 
 def data_folder() -> Path:

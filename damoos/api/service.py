@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from damoos.api import words
 from damoos.api.studies import RESULTS
+from damoos.errors import ConfigError
 from damoos.rollouts import conduct
 from damoos.rollouts.overview import hosts
 from damoos.rollouts.rollout import Rollout, describe, load
-from damoos.service import guard, keeper
+from damoos.service import guard, keeper, listing
 from damoos.service.journal import UNDO, Journal
-from damoos.service.specification import specification
+from damoos.service.specification import specification, would_be_here
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +42,7 @@ class InService:
     @property
     def state(self) -> dict[str, Any]:
         """How it is now; with ``failed`` if its guard or somebody else has ended it, empty once it is stopped."""
-        return keeper.listed(self._results).get(self.name, {})
+        return listing.listed(self._results).get(self.name, {})
 
     @property
     def windows_df(self) -> pd.DataFrame:
@@ -65,7 +66,7 @@ class InService:
     def __repr__(self) -> str:
         """One line on how it is."""
         state = self.state
-        return keeper.describe(self.name, state) if state else f"{self.name}: not in service"
+        return listing.describe(self.name, state) if state else f"{self.name}: not in service"
 
 
 @words.checked
@@ -96,7 +97,7 @@ def apply(
     arm : {"tuned", "manual", "none"}
         none only watches.
     machine : str or None
-        Name or TOML file; None for the study's, and with ``on`` for this machine.
+        Name or TOML file; None for the study's, unless that is this machine, which must be named: ``local``.
     name : str or None
         In service; None for one that is made of ``on``.
     guards, metrics : sequence of str
@@ -118,6 +119,8 @@ def apply(
         study, results, storage, arm=arm, machine=machine, on=on, label=name, guards=guards,
         window_s=words.positive_s(window, "--window"), metrics=metrics, adapt=adapt, on_exit=on_exit,
     )  # fmt: skip
+    if machine is None and (what := would_be_here(spec)):
+        raise ConfigError(f"{what}; give machine='local' if it is to, or the name of another machine")
     keeper.apply(spec)
     return InService(spec["name"], spec["machine"], results)
 

@@ -94,10 +94,15 @@ def print_rows(rows: list[dict[str, str]], form: str) -> None:
         print(f"{row['name']:<24} {row['description']}")
 
 
-def confirm(question: str) -> None:
-    """Ask before something is lost; where nobody can answer, it has to be said beforehand."""
+def confirm(question: str, otherwise: str = "nothing is deleted without being asked; give --yes") -> None:
+    """Ask before something is lost or changed.
+
+    Raises
+    ------
+    ConfigError : nobody can answer, so it has to be said beforehand, as ``otherwise`` says
+    """
     if not sys.stdin.isatty():
-        raise ConfigError("nothing is deleted without being asked; give --yes")
+        raise ConfigError(otherwise)
     typer.confirm(question, abort=True, err=True)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -20,13 +21,16 @@ from damoos.cli.common import (
     Storage,
     StudyName,
     check_format,
+    confirm,
     say,
     time_us,
 )
 from damoos.cli.sweeps import show_status
-from damoos.errors import ConfigError, nearest
+from damoos.common.terminal import printable
+from damoos.errors import ConfigError, StoreError, nearest
 
 app = typer.Typer()
+_T = TypeVar("_T")
 
 
 @app.command()
@@ -53,7 +57,7 @@ def apply(
     machine: Annotated[
         str | None,
         typer.Option(
-            help="Machine name or TOML file (default: the study's machine; with --on local).",
+            help="Machine name or TOML file (default: the study's machine; with --on local, after a question).",
             autocompletion=complete.machines,
             rich_help_panel=WHERE,
         ),
@@ -89,7 +93,7 @@ def apply(
 
     Example: damoos apply redis-idle-guest-1 --on unit:redis.service --guard 'memory_pressure<=1%'
     """
-    from damoos.service import keeper, systemd
+    from damoos.service import keeper, listing, systemd
     from damoos.service.journal import Journal
     from damoos.service.specification import ARMS, specification
 
@@ -98,6 +102,8 @@ def apply(
         study, results, storage, arm=arm, machine=machine, on=on, label=name, guards=guards or (),
         window_s=time_us(window, "--window") / 1e6, metrics=metrics or (), adapt=adapt, on_exit=on_exit,
     )  # fmt: skip
+    if machine is None:
+        _ask_about_this_host(spec)
     if unit:
         journal = Journal.of(results, spec["machine"])
         text = systemd.unit(journal, {**journal.wanted(), spec["name"]: spec})
@@ -112,8 +118,16 @@ def apply(
     if form == "json":
         print(json.dumps({"name": spec["name"], **state}))
         return
-    print(f"in service: {keeper.describe(spec['name'], state)}")
+    print(f"in service: {listing.describe(spec['name'], state)}")
     print(f"guarded by: {', '.join(spec['guards'])}")
+
+
+def _ask_about_this_host(spec: dict[str, Any]) -> None:
+    """Put no policy on this host that its user did not mean for it."""
+    from damoos.service.specification import would_be_here
+
+    if what := would_be_here(spec):
+        confirm(f"{what}; go on?", f"{what}; give --machine local if it is to, or the name of another machine")
 
 
 @app.command()
@@ -157,7 +171,7 @@ def stop(
     """
     from damoos.rollouts.rollout import load as load_rollout
     from damoos.rollouts.rollout import names as rollout_names
-    from damoos.service import keeper
+    from damoos.service import keeper, listing
 
     check_format(form)
     if every and name:
@@ -165,14 +179,14 @@ def stop(
     if name in rollout_names(results):
         rollouts.undo(load_rollout(results, str(name)), form)
         return
-    names = list(keeper.listed(results)) if every else [name]
+    names = list(listing.listed(results)) if every else [name]
     ended = [keeper.stop(results, one) for one in names or [None]]
     if form == "json":
         states = [{"name": its, **state} for its, state in ended]
         print(json.dumps(states if every else states[0]))
         return
     for its, state in ended:
-        print(keeper.describe(its, state) if "failed" in state else f"stopped: {keeper.describe(its, state)}")
+        print(listing.describe(its, state) if "failed" in state else f"stopped: {listing.describe(its, state)}")
 
 
 @app.command()
@@ -194,14 +208,14 @@ def status(
     """
     from damoos.rollouts.rollout import load as load_rollout
     from damoos.rollouts.rollout import names as rollout_names
-    from damoos.service import keeper
+    from damoos.service import listing
     from damoos.sweeps import sweep as sweeps
 
     check_format(form)
-    served = keeper.listed(results)
+    served = listing.listed(results)
     swept, rolled = sweeps.names(results), rollout_names(results)
     if name is not None and name in served:
-        print(json.dumps(served[name]) if form == "json" else keeper.describe(name, served[name]))
+        print(json.dumps(served[name]) if form == "json" else listing.describe(name, served[name]))
         return
     if name in rolled:
         rollouts.show(load_rollout(results, str(name)), form)
@@ -213,16 +227,25 @@ def status(
         show_status(name, results, form)
         return
     if form == "json":
-        sweep = sweeps.load(results, sweeps.newest(results)) if swept else None
-        rollout = rollouts.told(load_rollout(results, rolled[-1])) if rolled else None
+        sweep = _readable(lambda: sweeps.load(results, sweeps.newest(results))) if swept else None
+        rollout = _readable(lambda: rollouts.told(load_rollout(results, rolled[-1]))) if rolled else None
         driven = sweep and {**sweep.status, "driven": sweep.driven()}
         print(json.dumps({"services": served, "rollout": rollout, "sweep": driven}))
         return
     for its, state in served.items():
-        print(keeper.describe(its, state))
+        print(listing.describe(its, state))
     if rolled:
-        rollouts.show(load_rollout(results, rolled[-1]), form)
+        _readable(lambda: rollouts.show(load_rollout(results, rolled[-1]), form))
     if swept:
-        show_status(sweeps.newest(results), results, form)
+        _readable(lambda: show_status(sweeps.newest(results), results, form))
     elif not served and not rolled:
         print(f"nothing is in service here, and there is no sweep in {results}")
+
+
+def _readable(show: Callable[[], _T]) -> _T | None:
+    """What there is to show of something; a line on what is wrong with it, where its files are damaged."""
+    try:
+        return show()
+    except StoreError as error:
+        say(printable(error))
+        return None

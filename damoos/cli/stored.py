@@ -68,7 +68,7 @@ def delete(
 
     Example: damoos studies delete parsec3-raytrace-guest-1
     """
-    from damoos.service import keeper
+    from damoos.service import listing
     from damoos.store.studies import Store
     from damoos.sweeps import removal
 
@@ -79,7 +79,7 @@ def delete(
     if not found:
         print("nothing to delete")
         return
-    for served, state in keeper.listed(results).items():
+    for served, state in listing.listed(results).items():
         if state["study"] in found and "failed" not in state:
             raise ConfigError(f"study '{state['study']}' is in service; end that with 'damoos stop {served}'")
     if not yes:

@@ -37,19 +37,27 @@ def load(path: Path, model: type[_T]) -> _T:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {_first_problem(error, model)}") from None
+        raise ConfigError(f"{path}: {problem(error, model)}") from None
 
 
-def _first_problem(error: ValidationError, model: type[BaseModel]) -> str:
+def problem(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """The first problem that Pydantic has found, in one line: the key, and what is wrong with it.
+
+    Parameters
+    ----------
+    model : type or None
+        Knows the valid words that may be near an unknown one.
+    """
     # A word that nobody knows is told before one that is missing: it is most often the same word.
-    problem = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
-    where = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        return f"unknown key '{where}'{nearest(str(problem['loc'][-1]), _keys(model, problem['loc'][:-1]))}"
-    if problem["type"] == "missing":
+    first = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
+    where = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = _keys(model, first["loc"][:-1]) if model else []
+        return f"unknown key '{where}'{nearest(str(first['loc'][-1]), known)}"
+    if first["type"] in ("missing", "missing_argument"):
         return f"key '{where}' is missing"
-    said, given = problem["msg"].removeprefix("Value error, "), problem["input"]
-    if problem["type"] != "value_error" and isinstance(given, str | int | float):
+    said, given = first["msg"].removeprefix("Value error, "), first["input"]
+    if first["type"] != "value_error" and isinstance(given, str | int | float):
         said = f"{said.removeprefix('Input ')}, and is {given!r}"
     return f"key '{where}': {said}" if where else said
 

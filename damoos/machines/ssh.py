@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SshEndpoint", "SshMachine", "SshSession"]
 
+# Where files lie on a host, in the home folder of the user.
+PLACE = (".cache", "damoos", "sent")
 # The exit status of a command that could not be started comes right behind the end of its output.
 _ENDED_S = 5.0
 _LITTLE_BYTES = 1 << 20
@@ -54,8 +56,7 @@ class SshHost:
             with self._lost("making a folder for the agent"):
                 self._sftp = self.connection.sftp()
                 self._files = self._sftp.get_channel()
-                self._place = f"/tmp/damoos-{endpoint.user}"
-                self._make_place()
+                self._place = self._made_place()
         except BaseException:
             log_out(self.connection)
             raise
@@ -106,16 +107,40 @@ class SshHost:
         transport = self.connection.client.get_transport()
         return bool(transport and transport.is_active() and self._files and not self._files.closed)
 
-    def _make_place(self) -> None:
+    def _made_place(self) -> str:
+        """The folder for files there, in the home folder and made step by step: nobody else can swap the agent.
+
+        Raises
+        ------
+        MachineError : there is no home folder, or others may write to a folder on the way
+        """
+        folder = home = str(self._sftp.normalize("."))
+        owner = self._sftp.stat(home).st_uid
+        self._check_own(home, owner)
+        for name in PLACE:
+            folder = posixpath.join(folder, name)
+            self._make_own(folder, home)
+            self._check_own(folder, owner)
+        return folder
+
+    def _make_own(self, folder: str, home: str) -> None:
+        if self._exists(folder):
+            return
         try:
-            self._sftp.mkdir(self._place, 0o700)
-        except OSError:
-            # Somebody else's folder, or a link to one, could swap the agent for another program.
-            place, where = self._sftp.lstat(self._place), f"{self._place} on {self.endpoint.host}"
-            if place.st_uid != self._sftp.stat(".").st_uid:
-                raise MachineError(f"{where} belongs to another user; remove it") from None
-            if not stat.S_ISDIR(place.st_mode or 0) or (place.st_mode or 0) & 0o022:
-                raise MachineError(f"{where} is no folder, or other users may write to it; remove it") from None
+            self._sftp.mkdir(folder, 0o700)
+        except OSError as error:
+            if not self._exists(folder):  # another damoos has just made it
+                raise MachineError(
+                    f"{self.endpoint.where}: {folder} cannot be made ({error.strerror or error}): the agent lies in the"
+                    f" home folder of {self.endpoint.user}, which is {home}; give the account one that it can write to"
+                ) from None
+
+    def _check_own(self, folder: str, owner: int | None) -> None:
+        status, where = self._sftp.stat(folder), f"{folder} on {self.endpoint.host}"
+        if status.st_uid != owner:
+            raise MachineError(f"{where} belongs to another user; remove it")
+        if not stat.S_ISDIR(status.st_mode or 0) or (status.st_mode or 0) & 0o022:
+            raise MachineError(f"{where} is no folder, or other users may write to it; remove it, or chmod go-w")
 
     def copy(self, path: Path) -> str:
         """Bring a file over, named by its content's hash; a second time costs one look."""
@@ -205,6 +230,11 @@ class SshSession(SshHost, Session):
             return f"install {self.endpoint.python if self.endpoint.python in said else 'sudo'} there"
         if "needs Python" in said:
             return "install a newer one there, and name it in its machine file: [ssh] python"
+        if "can't open file" in said and self.endpoint.sudo:
+            return (
+                f"root cannot read {self._place} there, as on an NFS home with root_squash; give {self.endpoint.user} a"
+                " home folder on a disk of the host"
+            )
         if said.startswith("sudo:"):
             return f"let {self.endpoint.user} run it by sudo without a password (NOPASSWD in sudoers)"
         return "run it there by hand to see why"

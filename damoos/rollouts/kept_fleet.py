@@ -12,8 +12,9 @@ from damoos.rollouts.effect import Track
 from damoos.rollouts.plan import Plan
 from damoos.rollouts.rollout import Part
 from damoos.service import keeper
-from damoos.service.journal import Journal, Windows
+from damoos.service.journal import Journal
 from damoos.service.specification import watched_only
+from damoos.service.windows import Windows
 from damoos.store.studies import slug
 
 # A part of a rollout on a machine.
@@ -137,7 +138,7 @@ class KeptFleet:
 
     def _reader(self, machine: str, part: Part) -> Windows:
         if (machine, part) not in self._windows:
-            self._windows[machine, part] = Windows(self._journals[machine], self._name(machine, part))
+            self._windows[machine, part] = Windows(self._journals[machine].folder, self._name(machine, part))
         return self._windows[machine, part]
 
     def close(self) -> None:

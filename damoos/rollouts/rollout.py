@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from damoos.common.json_file import Damage, set_aside
 from damoos.errors import ConfigError, StoreError, nearest
+from damoos.rollouts.forms import PROGRESS as PROGRESS_FORM
+from damoos.rollouts.forms import ROLLOUT as ROLLOUT_FORM
 from damoos.rollouts.plan import MOST_COMPARED, Plan
 from damoos.store.artifacts import Artifacts, next_name, numbered
 from damoos.store.studies import SCHEMA
@@ -89,10 +92,7 @@ class Rollout:
         self.name = name
         self.results = results
         self.artifacts = Artifacts(results.resolve() / name)
-        form = self.artifacts.read_json(FILE)
-        if (schema := form.get("schema")) != SCHEMA:
-            raise StoreError(f"'{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
-        self.plan = Plan(**form["plan"])
+        self.plan = self._plan()
         self.progress = self._progress()
 
     @classmethod
@@ -106,10 +106,35 @@ class Rollout:
     def _write_plan(artifacts: Artifacts, plan: Plan) -> None:
         artifacts.write_json(FILE, {"schema": SCHEMA, "plan": asdict(plan)})
 
+    def _plan(self) -> Plan:
+        content = ROLLOUT_FORM.read(self.artifacts.path / FILE)
+        if isinstance(content, Damage):
+            raise StoreError(
+                f"{content}, so '{self.name}' cannot be read; 'damoos stop' takes off what its machines have, by name"
+            )
+        if (schema := content["schema"]) != SCHEMA:
+            raise StoreError(f"'{self.name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
+        return Plan(**content["plan"])
+
     def _progress(self) -> Progress:
-        found = Progress(**self.artifacts.read_json(PROGRESS) or {})
+        """How far it has come; held before its first step, if the file that says so is damaged."""
+        try:
+            content = PROGRESS_FORM.read(self.artifacts.path / PROGRESS)
+        except FileNotFoundError:
+            return Progress()
+        if isinstance(content, Damage):
+            why = f"{content}: 'damoos stop {self.name}' undoes it, 'damoos resume {self.name}' begins again"
+            return Progress(state=State.HELD, begun_s=time.time(), why=why, findings=[[]])
+        found = Progress(**content)
         found.state, found.phase = State(found.state), Phase(found.phase)
         return found
+
+    def _set_damage_aside(self) -> None:
+        """Keep a damaged file from being written over."""
+        with suppress(FileNotFoundError):
+            content = PROGRESS_FORM.read(self.artifacts.path / PROGRESS)
+            if isinstance(content, Damage) and (aside := set_aside(content)):
+                self.artifacts.append(LOG, f"{content}: set aside as {aside.name}\n")
 
     @contextmanager
     def driving(self) -> Iterator[None]:
@@ -121,6 +146,7 @@ class Rollout:
         """
         with self.artifacts.held(f"'{self.name}' is being driven by another damoos process"):
             self.progress = self._progress()
+            self._set_damage_aside()
             yield
 
     def move(self, ray: str, insecure_cluster: bool = False) -> None:

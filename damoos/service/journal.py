@@ -7,7 +7,8 @@
     service/MACHINE/keeper.log    what the keeper said beyond that
     service/MACHINE/metrics.prom  numbers of all of it, in the text format of Prometheus
 
-A keeper of another process id reads them all, and goes on where the former one was.
+A keeper of another process id reads them all, and goes on where the former one was. A file that is damaged is renamed
+to ``NAME.json.bad``, named on standard error and in the audit log, and the others are read all the same.
 """
 
 from __future__ import annotations
@@ -15,20 +16,26 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from damoos.common.appended import append
 from damoos.common.atomic_file import fill
+from damoos.common.json_file import Damage, JsonForm, set_aside
 from damoos.common.terminal import printable
+from damoos.service.forms import STATE, WANTED
+from damoos.service.liveness import KeeperFile, Liveness
+from damoos.service.windows import Windows
 from damoos.store.studies import slug
 
 # What becomes of a policy whose keeper ends: its machine is as it was before, or it stays in force without a guard.
 UNDO, KEEP = "undo", "keep"
 # Some days of windows of 10 s; twice as much is kept at most.
 MOST_BYTES_OF_WINDOWS = 4 << 20
+AUDIT_LOG = "audit.log"
 
 
 class Journal:
@@ -43,15 +50,16 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._fd = -1
+        self._keeper = KeeperFile(folder)
+        self._named: set[str] = set()
 
     @classmethod
-    def of(cls, results: Path, machine: str) -> Journal:
+    def of(cls, results: Path, machine: str) -> Self:
         """The journal of a machine, by its name or file."""
         return cls(results.resolve() / "service" / slug(machine))
 
     @classmethod
-    def all(cls, results: Path) -> list[Journal]:
+    def all(cls, results: Path) -> list[Self]:
         """Those of all machines, by name."""
         folders = sorted((results.resolve() / "service").glob("*/"))
         return [cls(folder) for folder in folders]
@@ -68,12 +76,14 @@ class Journal:
 
     def wanted(self) -> dict[str, dict[str, Any]]:
         """What is to be in service, by name, the oldest first."""
-        specs = {file.stem: json.loads(file.read_text()) for file in self.folder.glob("[!.]*.json")}
+        specs = self._read(".json", WANTED)
         return dict(sorted(specs.items(), key=lambda item: (item[1]["wanted_s"], item[0])))
 
     def want(self, name: str, spec: dict[str, Any]) -> None:
         """Have something in service from now on."""
-        self._write(f"{name}.json", {**spec, "wanted_s": time.time()})
+        latest_s = max((spec["wanted_s"] for spec in self.wanted().values()), default=0.0)
+        wanted_s = max(time.time(), latest_s + 1e-3)  # the clock may have been set back
+        self._write(f"{name}.json", {**spec, "wanted_s": wanted_s})
 
     def confirm(self, name: str, on: dict[str, Any] | None) -> None:
         """Say that it has been in force, so that it is wanted whatever happens to its keeper and its machine.
@@ -83,9 +93,7 @@ class Journal:
         on : dict or None
             The processes, as they were found.
         """
-        with self.changing():
-            if spec := self.wanted().get(name):  # else somebody has just stopped it
-                self._write(f"{name}.json", {**spec, "on": on, "confirmed": True})
+        self._update(name, {"on": on, "confirmed": True})
 
     def adapt(self, name: str, context: dict[str, Any], scheme: str) -> None:
         """Have the next keeper go on with schemes to which it has been adapted.
@@ -97,10 +105,14 @@ class Journal:
         scheme : str
             The same as people write it.
         """
+        if spec := self.wanted().get(name):
+            self._update(name, {"policy": {**spec["policy"], "context": context}, "scheme": scheme})
+
+    def _update(self, name: str, changes: dict[str, Any]) -> None:
+        """Change what is wanted, unless a person has just stopped it."""
         with self.changing():
             if spec := self.wanted().get(name):
-                policy = {**spec["policy"], "context": context}
-                self._write(f"{name}.json", {**spec, "policy": policy, "scheme": scheme})
+                self._write(f"{name}.json", {**spec, **changes})
 
     def forget(self, name: str) -> None:
         """Have it in service no longer."""
@@ -108,11 +120,7 @@ class Journal:
 
     def states(self) -> dict[str, dict[str, Any]]:
         """How each is, by name; with ``failed`` or ``error``, what is no longer wanted."""
-        found = {}
-        for file in sorted(self.folder.glob("[!.]*.state")):
-            with contextlib.suppress(FileNotFoundError):
-                found[file.stem] = json.loads(file.read_text())
-        return found
+        return self._read(".state", STATE)
 
     def tell(self, name: str, state: dict[str, Any] | None) -> None:
         """Say how one is; None for one of which there is nothing more to say."""
@@ -123,23 +131,72 @@ class Journal:
 
     def audit(self, name: str, what: str) -> None:
         """Write a line of what has been done."""
-        with open(self.folder / "audit.log", "a") as file:
-            file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {name}: {printable(' '.join(what.split()))}\n")
+        self._append_to_audit(f"{clock(time.time())} {name}: {printable(' '.join(what.split()))}")
+
+    def _append_to_audit(self, line: str) -> None:
+        append(self.folder / AUDIT_LOG, line)
+
+    def last_words(self, name: str) -> str:
+        """What the audit log says last of one."""
+        with contextlib.suppress(OSError):
+            lines = (self.folder / AUDIT_LOG).read_text(errors="replace").splitlines()
+            return next((line.partition(": ")[2] for line in reversed(lines) if f" {name}: " in line), "")
+        return ""
 
     def add_window(self, name: str, window: dict[str, Any]) -> None:
         """Write down what was measured of one in a window; the oldest go when there are too many."""
+        self._append_window(name, json.dumps(window))
+
+    def _append_window(self, name: str, line: str) -> None:
         file = self.folder / f"{name}.windows"
         if file.exists() and file.stat().st_size > MOST_BYTES_OF_WINDOWS:
             file.replace(file.with_suffix(".windows-before"))
-        with open(file, "a") as out:
-            out.write(json.dumps(window) + "\n")
+        append(file, line)
 
     def windows(self, name: str) -> list[dict[str, Any]]:
         """What was measured of one, the oldest first; see `damoos.service.kept.Kept`."""
-        return Windows(self, name).read()
+        return Windows(self.folder, name).read()
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
         fill(self.folder / name, [json.dumps(value).encode()], mode=0o666)
+
+    def _read(self, suffix: str, form: JsonForm) -> dict[str, dict[str, Any]]:
+        """The content of all files of a kind, by name; a damaged one is set aside, and the others are read."""
+        found = {}
+        for file in sorted(self.folder.glob(f"[!.]*{suffix}")):
+            with contextlib.suppress(FileNotFoundError):
+                content = form.read(file)
+                if not isinstance(content, Damage):
+                    found[file.stem] = content
+                    continue
+                self._set_aside(file.stem, content)
+                if content.may_pass and (known := self._unreadable(file)):
+                    found[file.stem] = known
+        return found
+
+    def _unreadable(self, file: Path) -> dict[str, Any] | None:
+        """What is known of a file that the disk does not give."""
+        return None
+
+    def _set_aside(self, name: str, damage: Damage) -> None:
+        """Put a damaged file out of the way, and say so: once, if it has to stay."""
+        aside = set_aside(damage)
+        if aside is None and damage.path.name in self._named:
+            return
+        self._named.add(damage.path.name)
+        fate = f"set aside as {aside.name}" if aside else "left out until it can be read"
+        print(printable(f"damoos: {damage}; {fate}"), file=sys.stderr)
+        if aside:
+            with contextlib.suppress(OSError):  # it has been said already
+                self.audit(name, f"{damage.path.name} is damaged, {fate}: {damage.why}")
+                self._tell_damage(name, damage, aside)
+
+    def _tell_damage(self, name: str, damage: Damage, aside: Path) -> None:
+        """What nobody can read any more is in service no longer."""
+        state = self.states().get(name) if damage.path.suffix == ".json" else None
+        if state and not state.keys() & {"failed", "error"}:
+            why = f"{damage.path.name} was damaged ({damage.why}) and is {aside.name} now; apply it again"
+            self.tell(name, {**state, "in_force": False, "failed": why})
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
@@ -150,70 +207,23 @@ class Journal:
 
     def take(self) -> bool:
         """Become the machine's keeper for as long as this process lives; False if there is one."""
-        fd = os.open(self.folder / ".keeper", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return False
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, str(os.getpid()).encode(), 0)
-        self._fd = fd
-        return True
+        return self._keeper.take()
 
     def leave(self) -> None:
         """Be its keeper no longer."""
-        os.ftruncate(self._fd, 0)
-        os.close(self._fd)
+        self._keeper.leave()
+
+    @property
+    def keeper(self) -> Liveness:
+        """Whether there is a keeper, and when it has looked last."""
+        return self._keeper.liveness()
 
     @property
     def keeper_pid(self) -> int:
         """The process that keeps this machine's; 0 if there is none."""
-        try:
-            pid = int((self.folder / ".keeper").read_text())
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        except (OSError, ValueError):
-            return 0
-        return pid if str(self.folder).encode() in words else 0
+        return self.keeper.pid
 
 
-class Windows:
-    """What was measured of one policy, for whoever looks again and again: only what is new is read.
-
-    Parameters
-    ----------
-    journal : Journal
-    name : str
-    """
-
-    def __init__(self, journal: Journal, name: str) -> None:
-        self._file = journal.folder / f"{name}.windows"
-        self._before = self._file.with_suffix(".windows-before")
-        self._inode = self._offset = 0
-        self._found: list[dict[str, Any]] = []
-
-    def read(self) -> list[dict[str, Any]]:
-        """All of them that there were at any look, the oldest first."""
-        with contextlib.suppress(FileNotFoundError), open(self._file, "rb") as file:
-            inode = os.fstat(file.fileno()).st_ino
-            if inode != self._inode:  # the first look, or another file has taken its place
-                self._read_before()
-                self._inode, self._offset = inode, 0
-            file.seek(self._offset)
-            self._add(file.read())
-        return self._found
-
-    def _read_before(self) -> None:
-        """What the former file has beyond the last look."""
-        with contextlib.suppress(FileNotFoundError), open(self._before, "rb") as file:
-            if self._inode not in (0, os.fstat(file.fileno()).st_ino):
-                return  # two files have gone since, which takes days
-            file.seek(self._offset)
-            self._add(file.read())
-
-    def _add(self, text: bytes) -> None:
-        whole = text[: text.rfind(b"\n") + 1]  # the last line may be half written
-        self._offset += len(whole)
-        for line in whole.splitlines():
-            with contextlib.suppress(ValueError):  # its writer was killed in the middle of one
-                self._found.append(json.loads(line))
+def clock(at_s: float) -> str:
+    """A time as people read it, with this computer's zone."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(at_s))

@@ -32,12 +32,12 @@ from damoos.errors import (
 from damoos.service import metrics
 from damoos.service.journal import KEEP, Journal
 from damoos.service.kept import Kept, adaptation_of, guard_of
+from damoos.service.listing import described, listed
+from damoos.service.patient import PatientJournal
 from damoos.service.systemd import STAY
 from damoos.study.run_config import RunConfig
-from damoos.units import format_us
 
-_UNDONE = "no keeper runs, so the machine is as it was before"
-_LEFT = "no keeper runs, so it has no guard; what was in force stays until damoos has the machine again, or it reboots"
+_MODULE = "damoos.service.keeper"
 POLL_S = 2.0
 STOP_S = 60.0
 # Be nobody's child: some parents end all of theirs when they end, as workers of Ray do.
@@ -78,15 +78,41 @@ def apply(spec: dict[str, Any]) -> dict[str, Any]:
         except BaseException:
             journal.forget(name)
             raise
-    while (state := journal.states().get(name)) is None:
-        if not journal.keeper_pid:
-            journal.forget(name)
-            raise MachineError(f"the keeper process died; {journal.log_file} shows why")
+    try:
+        return _first_state(journal, name)
+    except BaseException:  # an interrupt, too: what nobody has seen in force is not to come later
+        journal.forget(name)
+        wake(journal, start=False)
+        raise
+
+
+def _first_state(journal: Journal, name: str) -> dict[str, Any]:
+    """Wait until something is in force.
+
+    Raises
+    ------
+    DamoosError : why it is not; nothing of it is left on the machine
+    """
+    while True:
+        # In this order: a keeper that refuses it says why before it forgets it, and one that ends does that last.
+        pid, spec, state = journal.keeper_pid, journal.wanted().get(name), journal.states().get(name)
+        if state and "error" in state:
+            journal.tell(name, None)
+            raise from_wire(state["error"])
+        if state and "failed" in state:
+            raise MachineError(f"'{name}' was put into force and taken off at once: {state['failed']}")
+        if not spec and not state:
+            last = journal.last_words(name)
+            raise MachineError(f"'{name}' was taken off while it was put into force{f': {last}' if last else ''}")
+        if not pid:
+            _take_back(spec or {})
+            journal.tell(name, None)
+            raise MachineError(
+                f"the keeper process ended before '{name}' was in force, so it is not; {journal.log_file} shows why"
+            )
+        if spec and state and not state.get("beginning"):
+            return state
         time.sleep(0.05)
-    if "error" in state:
-        journal.tell(name, None)
-        raise from_wire(state["error"])
-    return state
 
 
 def wake(journal: Journal, start: bool = True) -> None:
@@ -104,7 +130,7 @@ def _started(journal: Journal) -> int:
     """Start a keeper; returns its process id once it has the machine's journal."""
     with open(journal.log_file, "w") as log:
         subprocess.run(
-            [sys.executable, "-m", "damoos.service.keeper", str(journal.folder), _DETACHED],
+            [sys.executable, "-m", _MODULE, str(journal.folder), _DETACHED],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -114,21 +140,6 @@ def _started(journal: Journal) -> int:
     if not (pid := journal.keeper_pid):
         raise MachineError(f"the keeper process died; {journal.log_file} shows why")
     return pid
-
-
-def listed(results: Path) -> dict[str, dict[str, Any]]:
-    """What is in service, and what failed, by name; with ``lost`` where a keeper was killed and none has followed."""
-    services: dict[str, dict[str, Any]] = {}
-    for journal in Journal.all(results):
-        wanted, keeper_pid = journal.wanted(), journal.keeper_pid
-        for name, state in journal.states().items():
-            if "error" not in state:
-                services[name] = {**state, "keeper_pid": keeper_pid}
-        for name, spec in wanted.items():
-            services.setdefault(name, _described(spec) | {"keeper_pid": keeper_pid})
-            if not keeper_pid:
-                services[name]["lost"] = _LEFT if spec.get("on_exit") == KEEP else _UNDONE
-    return services
 
 
 def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
@@ -159,12 +170,13 @@ def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
     journal = next(one for one in Journal.all(results) if name in one.wanted() or name in one.states())
     pid, spec = journal.keeper_pid, journal.wanted().get(name)
     is_kept = spec is not None
-    if spec and not pid and spec.get("on_exit") == KEEP:
-        with Lease(_where(spec).machine_for()):
-            pass  # whoever takes the machine takes back what was left there
-    journal.forget(name)
+    if spec and not pid:
+        _take_back(spec)
+    with journal.changing():  # a keeper that begins with it has said so before, or does not begin
+        journal.forget(name)
     if pid and is_kept:
-        os.kill(pid, signal.SIGUSR1)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGUSR1)
         deadline = time.monotonic() + STOP_S
         while journal.keeper_pid == pid and name in journal.states():
             if time.monotonic() > deadline:
@@ -172,6 +184,13 @@ def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
             time.sleep(0.05)
     journal.tell(name, None)
     return name, services[name]
+
+
+def _take_back(spec: Mapping[str, Any]) -> None:
+    """Take back what a keeper that is gone has left in force: the next agent on its machine does that."""
+    if spec.get("on_exit") == KEEP:
+        with Lease(_where(spec).machine_for()):
+            pass
 
 
 class _Stopped(Exception):
@@ -183,24 +202,33 @@ class Keeper:
 
     Parameters
     ----------
-    journal : Journal
+    journal : PatientJournal
     woken : threading.Event
         Set when the journal has changed.
     """
 
-    def __init__(self, journal: Journal, woken: threading.Event) -> None:
+    def __init__(self, journal: PatientJournal, woken: threading.Event) -> None:
         self._journal = journal
         self._woken = woken
         self._kept: dict[str, Kept] = {}
+        self._beginning = ""
 
     def run(self, stay: bool) -> None:
-        """Until nothing is wanted any more; for ever if it is to stay."""
+        """Until nothing is wanted any more, or it is told to end; if it is to stay, only that ends it."""
+        try:
+            self._run(stay)
+        except _Stopped:
+            self._publish_metrics(is_up=False)
+            raise
+
+    def _run(self, stay: bool) -> None:
         while True:
             if wanted := self._journal.wanted():
                 self._run_leased(next(iter(wanted.values())))
             with self._journal.changing():  # whoever adds something now starts a keeper, or wakes this one
                 self._forget_states()
                 if not self._journal.wanted() and not stay:
+                    self._publish_metrics(is_up=False)
                     self._journal.leave()
                     return
             self._pause()
@@ -231,7 +259,12 @@ class Keeper:
             self._kept.clear()
             for name in ended:
                 self._journal.tell(name, None)
-            metrics.write(self._journal.metrics_file, self._journal.states(), self._journal.folder.name)
+            self._beginning = ""
+            self._publish_metrics()
+
+    def _publish_metrics(self, is_up: bool = True) -> None:
+        machine = metrics.Machine(self._journal.states(), is_up, time.time(), self._journal.is_failing)
+        self._journal.attempt(lambda: metrics.write(self._journal.metrics_file, self._journal.folder.name, machine))
 
     def _told_to_end(self, lease: Lease) -> list[str]:
         """Leave the machine to itself, with the policies that are to stay there; returns what was taken off."""
@@ -243,6 +276,10 @@ class Keeper:
             self._journal.audit(name, "taken off: its keeper was told to end, and goes on with it when it is back")
             ended.append(name)
         with contextlib.suppress(DamoosError):  # an agent that cannot be told does the same when it hears nothing
+            if self._beginning:
+                lease.call("stop", service=self._beginning)
+                self._journal.audit(self._beginning, "not put into force: its keeper was told to end")
+                ended.append(self._beginning)
             lease.call("leave")
         return ended
 
@@ -254,8 +291,9 @@ class Keeper:
             if not spec.get("confirmed"):
                 self._refuse(name, spec, error)
                 continue
-            state = self._journal.states().get(name, _described(spec))
+            state = self._journal.states().get(name, _about(spec))
             self._journal.tell(name, {**state, "in_force": False, "out_of_reach": str(error)})
+        self._journal.looked()
         self._woken.wait(RETRY_S)
         return True
 
@@ -267,7 +305,10 @@ class Keeper:
         """Do what the journal says, and look at what is kept; False once nothing is."""
         wanted = self._journal.wanted()
         for name in [name for name in self._kept if name not in wanted]:
-            self._kept.pop(name).stop("'damoos stop'")
+            failed = self._journal.states().get(name, {}).get("failed")  # its file could not be read
+            self._kept.pop(name).stop(failed or "'damoos stop'")
+            if failed:
+                continue
             if wanted:
                 self._journal.tell(name, None)
             else:
@@ -275,11 +316,16 @@ class Keeper:
         for name in [name for name in wanted if name not in self._kept]:
             self._begin(lease, name, wanted[name])
         self._look()
-        states = self._journal.states()
-        metrics.write(self._journal.metrics_file, states, self._journal.folder.name)
+        self._journal.looked()
+        self._publish_metrics()
         return bool(self._kept)
 
     def _begin(self, lease: Lease, name: str, spec: dict[str, Any]) -> None:
+        with self._journal.changing():
+            if name not in self._journal.wanted():  # stopped just now
+                return
+            self._journal.tell(name, {**_about(spec), "in_force": False, "beginning": True})
+        self._beginning = name
         try:
             applied, about = _call(lease, spec)
             watched = guard_of(spec)
@@ -292,12 +338,13 @@ class Keeper:
         else:
             self._kept[name] = kept
             self._journal.confirm(name, kept.applied.get("on"))
+        self._beginning = ""
 
     def _refuse(self, name: str, spec: Mapping[str, Any], error: DamoosError) -> None:
         """Tell whoever waits for it; what was in force once has failed instead."""
         self._journal.audit(name, f"not put into force: {error}")
         wrong = {"failed": str(error)} if spec.get("confirmed") else {"error": to_wire(error)}
-        self._journal.tell(name, {**_described(spec), "in_force": False, **wrong})
+        self._journal.tell(name, {**_about(spec), "in_force": False, **wrong})
         self._journal.forget(name)
 
     def _look(self) -> None:
@@ -328,33 +375,12 @@ def _call(lease: Lease, spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[s
     else:
         workload = _where(spec).workload_on(lease.place)
         applied |= workload.spec(lease.copy, lease.facts.get("vcpus", 1), lease.facts.get("arch", ""))
-    return applied, _described(spec)
+    return applied, _about(spec)
 
 
-def _described(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **{key: spec[key] for key in ("study", "machine", "scheme", "arm", "verdict", "guards")},
-        "on": spec["on_text"],
-        "keeper_pid": os.getpid(),
-        "since": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
-
-
-def describe(name: str, state: Mapping[str, Any]) -> str:
-    """One line on something in service."""
-    where = f"{state['on']} of machine {state['machine']}"
-    if "failed" in state:
-        return f"{name}: {state['scheme']} is no longer on {where}: {state['failed']}"
-    if "lost" in state:
-        return f"{name}: is not in force on {where}: {state['lost']}; start its systemd unit, or 'damoos stop {name}'"
-    age = f" for {format_us(int(state['for_s']) * 1_000_000)}" if state.get("for_s") else ""
-    if "out_of_reach" in state:
-        how = f"; out of reach: {state['out_of_reach']}"
-    elif state.get("paused"):
-        how = "; paused by its guard"
-    else:
-        how = "" if state.get("in_force") else "; waits for processes"
-    return f"{name}: {state['scheme']}  on {where}{age} (study {state['study']}){how}"
+def _about(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What a state says beside what the machine tells."""
+    return {**described(spec), "keeper_pid": os.getpid()}
 
 
 def main() -> int:
@@ -369,7 +395,7 @@ def main() -> int:
     signal.signal(signal.SIGUSR1, lambda *_: woken.set())
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_end)
-    journal, stay = Journal(Path(sys.argv[1])), STAY in sys.argv[2:]
+    journal, stay = PatientJournal(Path(sys.argv[1])), STAY in sys.argv[2:]
     try:
         while not journal.take():
             if not stay:

@@ -36,9 +36,10 @@ _REPORTED = (
 class Kept:
     """From `begin` until `look` says that it has ended, or `stop`.
 
-    Each window of its guard goes into the journal: ``at_s`` (its end, of this machine's clock), ``paused``,
-    ``net_bytes`` (memory of the processes and what their pages take in zram and zswap, at its end; None where the
-    kernel does not tell), ``rss_bytes``, ``watched`` (values by name).
+    Each window of its guard goes into the journal: ``at_s`` (its end, of this machine's clock; later than the one
+    before, also if the clock was set back), ``paused``, ``net_bytes`` (memory of the processes and what their pages
+    take in zram and zswap, at its end; None where the kernel does not tell), ``rss_bytes``, ``watched`` (values by
+    name).
 
     Parameters
     ----------
@@ -80,6 +81,7 @@ class Kept:
         self._now = now
         self._renewed_s: list[float] = []
         self._restarts = 0
+        self._window_s = 0.0
         self._unreached = ""
 
     def begin(self) -> None:
@@ -193,8 +195,11 @@ class Kept:
         before = self._guard.nr_windows
         decision = self._guard.add(status["reading"], status["paused"])
         if self._guard.nr_windows > before:
+            self._window_s = max(
+                time.time(), self._window_s + 1e-3
+            )  # readers take windows after the last that they have
             window = {
-                "at_s": time.time(), "paused": status["paused"], "net_bytes": _net_bytes(status),
+                "at_s": self._window_s, "paused": status["paused"], "net_bytes": _net_bytes(status),
                 "rss_bytes": status["rss_bytes"], "watched": self._guard.values,
                 **({"min_age_us": self._age_us} if self._adaptation else {}),
             }  # fmt: skip

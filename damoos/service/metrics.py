@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ from prometheus_client.registry import Collector
 
 from damoos.errors import MachineError
 from damoos.service.journal import Journal
+from damoos.service.listing import of_machine
 
 LOOPBACK = "127.0.0.1"
 # A dashboard of all numbers here, for people to import.
 GRAFANA = Path(__file__).with_name("grafana.json")
 State = Mapping[str, Any]
-States = Mapping[str, Mapping[str, State]]  # of each service, by machine and name
 
 _LABELS = ("machine", "service", "study")
+# What is known of a service whose keeper is gone.
+_LASTING = ("study", "failed")
 _SINGLE: Mapping[str, tuple[str, Callable[[State], float | None]]] = {
-    "in_force": ("1 while the policy acts", lambda state: float(_acts(state))),
+    "in_force": ("1 while the policy acts and a keeper guards it", lambda state: float(_acts(state))),
     "paused": ("1 while the guard has paused the policy", lambda state: float(bool(state.get("paused")))),
     "failed": (
         "1 if the policy was taken off: by the guard, an error, or somebody's change",
@@ -37,6 +40,41 @@ _SINGLE: Mapping[str, tuple[str, Callable[[State], float | None]]] = {
     "saved_bytes": (
         "memory on swap less what it takes in zram and zswap; dropped file pages are not counted",
         lambda state: _saved_bytes(state),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine with policies in service.
+
+    Parameters
+    ----------
+    states : mapping
+        The state of each service, by its name.
+    has_keeper : bool
+        Whether its keeper lives.
+    looked_s : float, seconds since 1970
+        When that has looked last; 0 where it never has.
+    is_failing : bool
+        Whether the keeper cannot write its journal.
+    """
+
+    states: Mapping[str, State]
+    has_keeper: bool
+    looked_s: float
+    is_failing: bool
+
+
+_OF_KEEPER: Mapping[str, tuple[str, Callable[[Machine], float | None]]] = {
+    "keeper_up": ("1 while the machine's keeper lives", lambda machine: float(machine.has_keeper)),
+    "keeper_last_look_timestamp_seconds": (
+        "when the keeper has looked at its machine last, as Unix time",
+        lambda machine: machine.looked_s or None,
+    ),
+    "keeper_journal_failing": (
+        "1 while the keeper cannot write its journal: the disk is full, say",
+        lambda machine: float(machine.is_failing),
     ),
 }
 
@@ -67,53 +105,56 @@ class InService(Collector):
     Parameters
     ----------
     look : callable
-        States of all services, by machine and name.
+        All machines, by name.
     """
 
-    def __init__(self, look: Callable[[], States]) -> None:
+    def __init__(self, look: Callable[[], Mapping[str, Machine]]) -> None:
         self._look = look
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """All numbers, as gauges."""
+        machines = self._look()
+        for name, (meaning, of_keeper) in _OF_KEEPER.items():
+            yield _gauge(name, meaning, ("machine",), (((one,), of_keeper(machines[one])) for one in machines))
         found = [
-            ((machine, name, state.get("study", "")), state)
-            for machine, states in self._look().items()
-            for name, state in states.items()
+            ((name, service, state.get("study", "")), state)
+            for name, machine in machines.items()
+            for service, state in machine.states.items()
         ]
         for name, (meaning, value_of) in _SINGLE.items():
-            yield _gauge(name, meaning, (), ((labels, value_of(state)) for labels, state in found))
+            yield _gauge(name, meaning, _LABELS, ((labels, value_of(state)) for labels, state in found))
         watched = (
             ((*labels, metric), value) for labels, state in found for metric, value in state.get("watched", {}).items()
         )
-        yield _gauge("watched", "the guard's last window", ("metric",), watched)
+        yield _gauge("watched", "the guard's last window", (*_LABELS, "metric"), watched)
         applied = (
-            ((*labels, str(nth)), scheme["sz_applied_bytes"])
+            ((*labels, str(nth)), scheme.get("sz_applied_bytes"))
             for labels, state in found
             for nth, scheme in enumerate(state.get("damos", ()))
         )
-        yield _gauge("scheme_applied_bytes", "what the scheme was applied to since it was put on", ("scheme",), applied)
+        what = "what the scheme was applied to since it was put on"
+        yield _gauge("scheme_applied_bytes", what, (*_LABELS, "scheme"), applied)
 
 
 def _gauge(
-    name: str, meaning: str, more: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float | None]]
+    name: str, meaning: str, labels: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float | None]]
 ) -> GaugeMetricFamily:
-    gauge = GaugeMetricFamily(f"damoos_{name}", meaning, labels=[*_LABELS, *more])
-    for labels, value in values:
+    gauge = GaugeMetricFamily(f"damoos_{name}", meaning, labels=labels)
+    for of_labels, value in values:
         if value is not None:
-            gauge.add_metric(labels, value)
+            gauge.add_metric(of_labels, value)
     return gauge
 
 
-def write(path: Path, states: Mapping[str, State], machine: str) -> None:
+def write(path: Path, name: str, machine: Machine) -> None:
     """Write the numbers of all that is in service on a machine, in one step.
 
-    Parameters
-    ----------
-    states : mapping
-        The state of each, by its name.
+    Raises
+    ------
+    OSError : it cannot be written; what was there stays
     """
     registry = CollectorRegistry()
-    registry.register(InService(lambda: {machine: states}))
+    registry.register(InService(lambda: {name: machine}))
     write_to_textfile(str(path), registry)
 
 
@@ -135,9 +176,17 @@ def serve(results: Path, port: int) -> Any:
     MachineError : the port is taken, or not this user's to take
     """
     registry = CollectorRegistry()
-    registry.register(InService(lambda: {one.folder.name: one.states() for one in Journal.all(results)}))
+    registry.register(InService(lambda: {one.folder.name: _looked_up(one) for one in Journal.all(results)}))
     try:
         server, _ = start_http_server(port, LOOPBACK, registry)
     except OSError as error:
         raise MachineError(f"port {port} of {LOOPBACK}: {error.strerror}; choose another --port") from None
     return server
+
+
+def _looked_up(journal: Journal) -> Machine:
+    """A machine as its journal tells; nothing of it is in force where its keeper is gone."""
+    keeper, states = journal.keeper, of_machine(journal)
+    if not keeper.pid:  # its numbers are old
+        states = {name: {key: state[key] for key in _LASTING if key in state} for name, state in states.items()}
+    return Machine(states, bool(keeper.pid), keeper.looked_s, bool(keeper.unwritten_s))

@@ -223,3 +223,13 @@ def _can_be_watched(text: str, metrics: Sequence[str]) -> bool:
     except ConfigError:  # of a run against its baseline, which a service does not have
         return False
     return True
+
+
+def would_be_here(spec: Mapping[str, Any]) -> str:
+    """What it is about to do, for a policy whose user has named no machine and which would go on this host.
+
+    Empty for one that goes elsewhere: a guest, say, that is made for it.
+    """
+    if spec["machine"] != "local":
+        return ""
+    return f"the policy of study '{spec['study']}' would go on this host, on {spec['on_text']}"

@@ -27,6 +27,7 @@ FILES = (
 )
 ENVIRONMENT = (
     ("DAMOOS_CACHE", "Folder of kernels, images and suites."),
+    ("DAMOOS_RESERVATIONS", "Folder in which guests reserve CPUs and memory, apart from those of other users."),
     ("DAMOOS_KERNEL", "Kernel of guests for which neither the command nor the machine file names one."),
 )
 

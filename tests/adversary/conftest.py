@@ -65,15 +65,22 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def start(home: Path) -> Iterator[Start]:
-    """Starts agents whose temporary folder is `home`; as the victim where this is root, else as this user."""
+    """Starts agents whose temporary folder is `home`; as the victim where this is root, else as this user.
+
+    Their home folder is ``own`` in it.
+    """
+    own = home / "own"
+    own.mkdir(0o700)
+    os.chown(own, uid(), -1)
     bundle = Path(shutil.copy(agent_bundle(), home / "agent.pyz"))
     bundle.chmod(0o644)
     agents: list[AgentProcess] = []
 
     def start(*tokens: str, dead_man_s: float = 60.0, **env: str) -> AgentProcess:
         user = VICTIM if os.geteuid() == 0 else None
+        where = {"TMPDIR": str(home), "HOME": str(own), "PATH": os.environ["PATH"]}
         argv = [PYTHON, "-S", bundle, str(dead_man_s), *(tokens or ("token",))]
-        agents.append(AgentProcess(argv, {"TMPDIR": str(home), "PATH": os.environ["PATH"], **env}, user))
+        agents.append(AgentProcess(argv, {**where, **env}, user))
         return agents[-1]
 
     yield start

@@ -7,12 +7,26 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.adversary.conftest import ATTACKER, Start, needs_two_users, uid
+
+
+def state_of(home: Path) -> Path:
+    """Where an ordinary user's agent has its state, without a runtime folder."""
+    return home / f"own/.cache/damoos/agent-{os.uname().nodename}"
+
+
+def own(folder: Path) -> Path:
+    """A folder of the victim's, with those above it in their home."""
+    for part in (folder.parents[1], folder.parent, folder):
+        part.mkdir(0o700)
+        os.chown(part, uid(), -1)
+    return folder
 
 
 def plant(folder: Path, victims_file: Path, owner: int) -> None:
     """A list of changes to undo that would remove somebody's file."""
-    folder.mkdir()
     folder.chmod(0o777)
     (folder / "undo.json").write_text(json.dumps([{"kind": "folder", "path": str(victims_file)}]))
     for path in (folder, folder / "undo.json"):
@@ -24,11 +38,29 @@ def test_an_undo_list_in_a_folder_of_another_user_s_is_not_executed(start: Start
     theirs = home / "precious"
     theirs.mkdir()
     os.chown(theirs, uid(), -1)
-    plant(home / f"damoos-agent-{uid()}", theirs, ATTACKER)
+    plant(own(state_of(home)), theirs, ATTACKER)
     error = start().answer()
     assert error["type"] == "MachineError"
-    assert f"damoos-agent-{uid()} belongs to user {ATTACKER}" in error["message"]
+    assert f"{state_of(home)} belongs to user {ATTACKER}" in error["message"]
     assert theirs.exists()
+
+
+@needs_two_users
+def test_a_folder_in_the_temporary_folder_is_neither_used_nor_waited_for(start: Start, home: Path) -> None:
+    """Its name was known beforehand, so that any user could make it first and keep the agent from working."""
+    (home / f"damoos-agent-{uid()}").mkdir()
+    os.chown(home / f"damoos-agent-{uid()}", ATTACKER, -1)
+    agent = start()
+    assert agent.answer()["pid"] == agent.process.pid
+    assert (state_of(home) / "lock").exists()
+
+
+@needs_two_users
+@pytest.mark.parametrize("where", ["/nowhere", "/tmp", "~"])
+def test_an_agent_without_a_home_of_its_own_refuses_to_work(start: Start, where: str) -> None:
+    error = start(HOME=where).answer()
+    assert error["type"] == "MachineError"
+    assert "no home folder that is theirs alone" in error["message"]
 
 
 def test_an_undo_list_of_an_ordinary_user_s_is_not_executed(start: Start, home: Path) -> None:
@@ -36,8 +68,8 @@ def test_an_undo_list_of_an_ordinary_user_s_is_not_executed(start: Start, home: 
     theirs = home / "precious"
     theirs.mkdir()
     os.chown(theirs, uid(), -1)
-    plant(home / f"damoos-agent-{uid()}", theirs, uid())
-    (home / f"damoos-agent-{uid()}").chmod(0o700)
+    plant(own(state_of(home)), theirs, uid())
+    state_of(home).chmod(0o700)
     agent = start()
     assert agent.answer()["pid"] == agent.process.pid
     assert theirs.exists() == (uid() != 0)
@@ -53,13 +85,11 @@ def test_a_runtime_folder_of_another_user_s_is_not_taken(start: Start, home: Pat
     os.chown(runtime, ATTACKER, -1)
     runtime.chmod(0o777)
     start(XDG_RUNTIME_DIR=str(runtime)).answer()
-    assert (home / f"damoos-agent-{uid()}/lock").exists()
+    assert (state_of(home) / "lock").exists()
 
 
 def test_a_link_for_the_lock_leads_nowhere(start: Start, home: Path) -> None:
-    folder = home / f"damoos-agent-{uid()}"
-    folder.mkdir(0o700)
-    os.chown(folder, uid(), -1)
+    folder = own(state_of(home))
     precious = home / "precious"
     precious.write_text("kept")
     os.chown(precious, uid(), -1)

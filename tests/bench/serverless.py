@@ -19,7 +19,7 @@ from generate.results import CURATED, TOP, between
 from damoos.machines import catalog
 from damoos.machines.guest import GuestSession
 from damoos.report.charts import Axis, Chart, Level, Line, Panel
-from damoos.service import keeper
+from damoos.service import keeper, listing
 from damoos.service.journal import Journal
 from damoos.service.specification import specification
 from damoos.testing.hosts import host_file
@@ -80,10 +80,10 @@ def measure(folder: Path, hour_s: float) -> dict[str, Any]:
             guests[swap] = begun(swap, folder)
         facts = {swap: shell(guest, "uname -r") for swap, (guest, _) in guests.items()}
         serve(guests, study, folder, "none", WATCHED_S)
-        for name in list(keeper.listed(folder)):
+        for name in list(listing.listed(folder)):
             keeper.stop(folder, name)
         serve(guests, study, folder, "tuned", hour_s)
-        states = keeper.listed(folder)
+        states = listing.listed(folder)
         for name in list(states):
             keeper.stop(folder, name)
         return {

@@ -360,7 +360,7 @@ def test_a_program_for_which_memory_runs_out_is_known_by_the_kernels_count(fresh
 
 
 def test_a_second_agent_is_refused(guest: GuestSession) -> None:
-    bundle = shell(guest, "ls -t /tmp/damoos-root/*/*.pyz | head -1")
+    bundle = shell(guest, "ls -t /root/.cache/damoos/sent/*/*.pyz | head -1")
     answer = shell(guest, f"python3 -S {bundle} </dev/null || true")
     assert "another damoos agent works on this machine" in answer
 

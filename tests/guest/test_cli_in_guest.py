@@ -17,7 +17,7 @@ import pytest
 from damoos.api import service as api
 from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestSession, kernels
-from damoos.service.keeper import listed
+from damoos.service.listing import listed
 from damoos.testing.hosts import host_file
 from tests.conftest import DAMOOS, damoos, proven_study, shell, short_workload, until
 

@@ -171,13 +171,13 @@ def test_sudo_gets_words_and_no_shell_string(host: GuestSession) -> None:
 def test_what_the_host_refuses_is_no_lost_machine(session: SshSession, host: GuestSession, tmp_path: Path) -> None:
     """A disk that is full stays full; the connection holds."""
     (tmp_path / "file").write_text("content that is copied")
-    shell(host, "mount -t tmpfs -o ro none /tmp/damoos-root")
+    shell(host, "mount -t tmpfs -o ro none /root/.cache/damoos/sent")
     try:
         with pytest.raises(MachineError, match="copying file") as caught:
             session.copy(tmp_path / "file")
         assert not isinstance(caught.value, MachineTransientError)
     finally:
-        shell(host, "umount /tmp/damoos-root")
+        shell(host, "umount /root/.cache/damoos/sent")
 
 
 def test_the_keys_of_the_users_agent_are_offered(host: GuestSession, monkeypatch: pytest.MonkeyPatch) -> None:

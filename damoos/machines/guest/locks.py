@@ -1,4 +1,4 @@
-"""Lock files that all damoos of this host share, whoever's they are.
+"""Lock files of `damoos.machines.guest.place`, which all damoos of this host share. Reading them is enough to lock.
 
 The kernel frees a lock when the last process that has its file open is gone, so not even SIGKILL leaves one behind.
 """
@@ -8,38 +8,18 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import stat
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from damoos.errors import MachineError
 
-_OPEN_TRIES = 100
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # neither a link nor a pipe of somebody's leads elsewhere
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # neither a link nor a pipe leads elsewhere
 _held: set[int] = set()
 
 
-def place() -> Path:
-    """The folder of the lock files, in the host's temporary folder; made if need be.
-
-    Raises
-    ------
-    MachineError : something else has its name
-    """
-    folder = Path(tempfile.gettempdir()) / "damoos-reserved"
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir()
-        folder.chmod(0o1777)  # for every user, and none of them removes another's files
-    if not stat.S_ISDIR(folder.lstat().st_mode):
-        raise MachineError(f"{folder} is not a folder; remove it")
-    return folder
-
-
 def try_lock(path: Path) -> int | None:
-    """Lock a file, made if need be; the descriptor to hand to `unlock`, or None while somebody else has it."""
+    """Lock a file; the descriptor to hand to `unlock`, or None while another process has it."""
     fd = _opened(path)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -94,20 +74,10 @@ def locked_content(path: Path) -> bytes | None:
 
 
 def _opened(path: Path) -> int:
-    for _ in range(_OPEN_TRIES):
-        try:
-            return os.open(path, _READ)
-        except FileNotFoundError:
-            # O_CREAT only with O_EXCL: fs.protected_regular forbids it on files of others
-            with contextlib.suppress(FileExistsError):
-                fd = os.open(path, _READ | os.O_CREAT | os.O_EXCL, 0o644)
-                os.fchmod(fd, 0o644)  # whatever the umask
-                return fd
-        except PermissionError:
-            time.sleep(0.01)  # its maker has not come to the line above
-        except OSError as error:
-            raise MachineError(f"{path}: {error.strerror}; remove it") from None
-    raise MachineError(f"{path} cannot be read; remove it")
+    try:
+        return os.open(path, _READ)
+    except OSError as error:
+        raise MachineError(f"{path}: {error.strerror}; remove the folder {path.parent}, which is made anew") from None
 
 
 def _forget() -> None:

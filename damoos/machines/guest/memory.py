@@ -1,11 +1,11 @@
 """Which guests this host has, and whether its memory is enough for one more.
 
-Each has a file, locked by its QEMU for as long as that lives, which holds the guest's state (``idle`` or ``busy``), the
-process id of QEMU and its memory in bytes.
+Each has a file of a name drawn by chance, locked by its QEMU for as long as that lives, which holds the guest's state
+(``idle`` or ``busy``), the process id of QEMU and its memory in bytes.
 
-Every user of the host can write such a file, and what it says is believed as far as it can be checked: a process id
-only if that process has the file open and is the file's owner's, and memory of another user's guest only as far as its
-QEMU has it.
+If the folder is shared, every user of the host can write such a file. What it says is believed as far as it can be
+checked: a process id only if that process has the file open and is the file's owner's, and memory of another user's
+guest only as far as its QEMU has it.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import contextlib
 import fcntl
 import os
 import random
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from damoos.errors import MachineError, MachineTransientError
-from damoos.machines.guest import locks
+from damoos.machines.guest import locks, place
 
 SHARE = 0.9
 WAIT_S = 600.0
@@ -33,15 +34,24 @@ class GuestRecord:
 
     The lock is QEMU's alone: `fd` is for it to inherit and is closed here by `handed_to`. So the memory counts as taken
     until QEMU is truly gone, and not longer, however damoos ends.
+
+    Parameters
+    ----------
+    records : Path
+        Folder of all records; other users may write to it, if it is sticky.
+    mem_bytes : int
+        Of the guest.
     """
 
-    def __init__(self, folder: Path, mem_bytes: int) -> None:
-        self.fd, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
+    def __init__(self, records: Path, mem_bytes: int) -> None:
+        self._for_writing, name = tempfile.mkstemp(prefix=_PREFIX, dir=records)
         self._path = Path(name)
         self._mem_bytes = mem_bytes
         self._pid = 0
-        self._for_writing = os.open(self._path, os.O_WRONLY)
-        os.fchmod(self.fd, 0o644)
+        os.fchmod(self._for_writing, 0o644)
+        # The lock belongs to a description of the file, so QEMU gets one of its own: of this very file, whatever may
+        # lie at its path by now.
+        self.fd = os.open(f"/proc/self/fd/{self._for_writing}", os.O_RDONLY)
         self.write("busy")
         fcntl.flock(self.fd, fcntl.LOCK_EX)
 
@@ -58,7 +68,7 @@ class GuestRecord:
 
     def remove(self) -> None:
         """The guest is gone, or has never come to be."""
-        self._path.unlink(missing_ok=True)
+        _remove(self._path, os.fstat(self._for_writing))
         for fd in (self.fd, self._for_writing):
             if fd >= 0:
                 os.close(fd)
@@ -86,10 +96,11 @@ def claim(folder: Path, mem_bytes: int, say: Callable[[str], None], host_bytes: 
         )
     end, waits = time.monotonic() + WAIT_S, False
     while True:
-        with locks.locked(folder / "memory"):
-            taken = sum(_alive(path) for path in folder.glob(f"{_PREFIX}*"))
+        with locks.locked(folder / place.MEMORY):
+            records = folder / place.RECORDS
+            taken = sum(_alive(path) for path in records.glob(f"{_PREFIX}*"))
             if taken + mem_bytes <= limit:
-                return GuestRecord(folder, mem_bytes)
+                return GuestRecord(records, mem_bytes)
         what = f"{_gib(mem_bytes)} of memory: other guests have {_gib(taken)} of {_gib(limit)}"
         if time.monotonic() > end:
             raise MachineTransientError(f"waited {WAIT_S:g} s for {what}")
@@ -101,7 +112,7 @@ def claim(folder: Path, mem_bytes: int, say: Callable[[str], None], host_bytes: 
 
 def idle_guests(folder: Path) -> Iterator[int]:
     """Process ids of the QEMUs that nobody waits for."""
-    for path in folder.glob(f"{_PREFIX}*"):
+    for path in (folder / place.RECORDS).glob(f"{_PREFIX}*"):
         state, pid, _ = _read(path)
         if state == "idle" and _is_holder(pid, path):
             yield pid
@@ -111,13 +122,31 @@ def _alive(path: Path) -> int:
     """Bytes of a guest; 0 if it is gone, and then its file goes, too."""
     state, pid, mem_bytes = _read(path)
     if not state:
-        with contextlib.suppress(OSError):  # another user's
-            path.unlink()
+        _remove_left(path)
         return 0
     with contextlib.suppress(FileNotFoundError):
         owner = path.lstat().st_uid
         return mem_bytes if owner in (0, os.geteuid()) else min(mem_bytes, _size_bytes(pid, owner))
     return 0
+
+
+def _remove_left(path: Path) -> None:
+    """Remove a record of this user's whose guest is gone; those of others are theirs to remove."""
+    with contextlib.suppress(OSError):
+        record = path.lstat()
+        if stat.S_ISREG(record.st_mode) and record.st_uid == os.geteuid():
+            _remove(path, record)
+
+
+def _remove(path: Path, record: os.stat_result) -> None:
+    """Remove a record, unless another file has its name by now."""
+    with contextlib.suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.path.samestat(os.stat(path.name, dir_fd=folder, follow_symlinks=False), record):
+                os.unlink(path.name, dir_fd=folder)
+        finally:
+            os.close(folder)
 
 
 def _is_holder(pid: int, path: Path) -> bool:

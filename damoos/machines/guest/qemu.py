@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import shutil
 import signal
@@ -23,6 +24,7 @@ from types import MappingProxyType
 
 from damoos.agent.access_counts import COUNTED
 from damoos.errors import MachineLost
+from damoos.machines.guest import locks
 from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.guest.architecture import ALL, Architecture
 from damoos.machines.guest.image import Image
@@ -135,6 +137,7 @@ class QemuProcess:
         self._reserve = partial(Reservation, mem_bytes, vcpus, say)
         self.reserved = self._reserve()
         self.place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        self._in_use = locks.lock(self.place)  # so that no `sweep` takes it, not even of another PID namespace
         self._console = self.place / "console"
         self._console.touch()
         architecture = ALL[kernel.architecture]
@@ -250,6 +253,7 @@ class QemuProcess:
     def _clear_up(self) -> None:
         self.reserved.end()
         shutil.rmtree(self.place, ignore_errors=True)
+        locks.unlock(self._in_use)
 
 
 def _readonly(disk: Path) -> tuple[str, str]:
@@ -260,9 +264,24 @@ def sweep() -> None:
     """Remove what guests of a damoos that was killed have left: their consoles; their processes died with it."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         pid = folder.name.removeprefix(_PREFIX).split("-")[0]
-        with contextlib.suppress(FileNotFoundError):  # another damoos that sweeps at the same time was faster
-            if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.geteuid():
-                shutil.rmtree(folder, ignore_errors=True)
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            _remove_if_left(folder)
+
+
+def _remove_if_left(folder: Path) -> None:
+    """Remove a folder that is this user's and that no damoos holds; a link, or another user's folder, stays."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return  # another user's, no folder, or another damoos that sweeps at the same time was faster
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(fd).st_uid == os.geteuid():
+            shutil.rmtree(folder, ignore_errors=True)  # which follows no link, also if one has taken its place
+    except BlockingIOError:
+        return
+    finally:
+        os.close(fd)
 
 
 def _free_port() -> int:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from damoos.machines.guest import locks, memory
+from damoos.machines.guest import locks, memory, place
 from damoos.units import show_count
 
 SAY_AFTER_S = 1.0
@@ -32,7 +32,7 @@ class Reservation:
     say : callable
         Told of a wait.
     folder : Path or None
-        Of the lock files; None for the host's.
+        Of the lock files; None for that of `damoos.machines.guest.place`.
     host_bytes : int or None
         Memory of the host; None to ask it.
 
@@ -50,8 +50,8 @@ class Reservation:
         folder: Path | None = None,
         host_bytes: int | None = None,
     ) -> None:
-        self._folder = folder or locks.place()
-        self._gate = self._folder / "gate"
+        self._folder = place.filled(folder) if folder else place.place()
+        self._gate = self._folder / place.GATE
         self._say = say
         self._vcpus = vcpus
         self._pid = 0
@@ -141,7 +141,7 @@ class Reservation:
         all_cpus = sorted(os.sched_getaffinity(0))
         first = self._preferred % len(all_cpus)
         for cpu in all_cpus[first:] + all_cpus[:first]:
-            fd = locks.try_lock(self._folder / f"cpu-{cpu}")
+            fd = locks.try_lock(self._folder / place.cpu(cpu))
             if fd is not None:
                 cpus[cpu] = fd
             if len(cpus) == self._wanted():
@@ -161,7 +161,7 @@ class Reservation:
             pin(pid, free or everywhere)
 
     def _is_free(self, cpu: int) -> bool:
-        fd = locks.try_lock(self._folder / f"cpu-{cpu}")
+        fd = locks.try_lock(self._folder / place.cpu(cpu))
         if fd is not None:
             locks.unlock(fd)
         return fd is not None

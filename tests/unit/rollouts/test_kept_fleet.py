@@ -10,7 +10,8 @@ import pytest
 from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.rollouts.rollout import Part
 from damoos.service import keeper
-from damoos.service.journal import Journal, Windows
+from damoos.service.journal import Journal
+from damoos.service.windows import Windows
 from damoos.testing.rollout_fleet import fake_plan, spec
 
 
@@ -106,7 +107,7 @@ def test_whoever_looks_again_sees_each_window_once(tmp_path: Path, monkeypatch: 
     """Also when the file has made room for a new one meanwhile, and when a line is half written."""
     monkeypatch.setattr("damoos.service.journal.MOST_BYTES_OF_WINDOWS", 200)
     journal = Journal.of(tmp_path, "m0")
-    looked, seen = Windows(journal, "redis"), []
+    looked, seen = Windows(journal.folder, "redis"), []
     for nth in range(40):
         journal.add_window("redis", {"at_s": nth, "watched": {}})
         if nth % 7 == 0:

@@ -6,34 +6,29 @@ import json
 import re
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from damoos import api
-from damoos.dispatch import lease
-from damoos.errors import ConfigError, MachineLost
-from damoos.service import keeper, metrics, systemd
+from damoos.errors import ConfigError
+from damoos.service import keeper, listing, metrics, systemd
 from damoos.service.journal import Journal
-from damoos.service.specification import specification
-from damoos.testing.fake import FakeMachine
 from damoos.testing.rollout_fleet import spec
 from tests.conftest import until
-from tests.unit.service.test_kept import ON
+from tests.unit.service.conftest import Host, run
 
 SPEC = spec(machine="there")
 STATE = {"study": "s", "machine": "there", "on": "unit:redis.service", "scheme": "senpai", "in_force": True}
 
 
 def test_what_is_in_service_is_told_by_its_name(tmp_path: Path) -> None:
-    assert keeper.listed(tmp_path) == {}
+    assert listing.listed(tmp_path) == {}
     journal = Journal.of(tmp_path, "there")
     journal.want("redis", SPEC)
     journal.tell("redis", STATE)
     journal.tell("nginx", {**STATE, "failed": "its guard has taken it off: p99_ms is 30"})
-    found = keeper.listed(tmp_path)
+    found = listing.listed(tmp_path)
     assert found.keys() == {"redis", "nginx"}
     assert found["redis"]["lost"] == "no keeper runs, so the machine is as it was before"
     assert "lost" not in found["nginx"]
@@ -43,7 +38,7 @@ def test_what_failed_is_told_and_then_forgotten(tmp_path: Path) -> None:
     Journal.of(tmp_path, "there").tell("redis", {**STATE, "failed": "it was lost"})
     name, state = keeper.stop(tmp_path)
     line = "redis: senpai is no longer on unit:redis.service of machine there: it was lost"
-    assert keeper.describe(name, state) == line
+    assert listing.describe(name, state) == line
     with pytest.raises(ConfigError, match="nothing is in service here"):
         keeper.stop(tmp_path)
 
@@ -78,7 +73,7 @@ def test_a_name_is_taken_once(tmp_path: Path) -> None:
     ],
 )
 def test_how_it_is_stands_in_one_line(more: dict[str, Any], end: str) -> None:
-    assert keeper.describe("redis", {**STATE, **more}).endswith(end)
+    assert listing.describe("redis", {**STATE, **more}).endswith(end)
 
 
 def test_one_keeper_has_a_journal(tmp_path: Path) -> None:
@@ -124,10 +119,11 @@ def test_the_numbers_are_prometheus_s(tmp_path: Path) -> None:
         "watched": {"memory_pressure": 0.01}, "damos": [{"sz_applied_bytes": 4096}],
     }  # fmt: skip
     file = tmp_path / "metrics.prom"
-    metrics.write(file, {"redis": state, "nginx": {**STATE, "in_force": False, "failed": "x"}}, "there")
+    states = {"redis": state, "nginx": {**STATE, "in_force": False, "failed": "x"}}
+    metrics.write(file, "there", metrics.Machine(states, True, 1e9, False))
     families = text_string_to_metric_families(file.read_text())
     found = {
-        (sample.name, sample.labels["service"], sample.labels.get("metric", "")): sample.value
+        (sample.name, sample.labels.get("service", ""), sample.labels.get("metric", "")): sample.value
         for family in families
         for sample in family.samples
     }
@@ -140,64 +136,6 @@ def test_the_numbers_are_prometheus_s(tmp_path: Path) -> None:
     assert json.dumps(state)  # a state is plain
 
 
-class Session:
-    """A machine's agent that has everything in force that it is asked for."""
-
-    facts: dict[str, Any] = {}  # noqa: RUF012
-
-    def __init__(self, host: Host) -> None:
-        self.agent, self._host = self, host
-
-    def call(self, name: str, service: str = "", **args: Any) -> Any:
-        self._host.calls.append((name, service))
-        if name == "apply":
-            self._host.applied[service] = args
-            return {"pid": 7, "started": 4711, "accepted": {}}
-        if name == "stop":
-            self._host.applied.pop(service, None)
-        return {**ON, "in_service": service in self._host.applied} if name == "status" else None
-
-    def close(self) -> None:
-        self._host.applied.clear()
-
-
-class Host(FakeMachine):
-    """A host that does not answer at first, and again whenever it is told so."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[tuple[str, str]] = []
-        self.applied: dict[str, Any] = {}
-        self.lost_for = 0
-
-    def open(self, say: Any = None) -> Any:
-        if self.lost_for:
-            self.lost_for = max(self.lost_for - 1, 0)
-            raise MachineLost("there: no route to host")
-        return Session(self)
-
-
-@pytest.fixture
-def kept_by(tmp_path: Path, fake: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Journal, Host, dict[str, Any]]:
-    """A keeper in a thread of its own, of a study's policy on a host."""
-    fake(FakeMachine(noise=0.001))
-    study = api.tune(command="true", machine="fake", results=tmp_path, trials=2, seed=1)
-    host = Host()
-    fake(host)
-    for name in ("POLL_S", "RETRY_S"):
-        monkeypatch.setattr(keeper, name, 0.01)
-    monkeypatch.setattr(lease, "BACKOFF_S", 0.0)
-    spec = specification(study.name, tmp_path, arm="manual", machine="fake", on="pid:7", label="redis")
-    return Journal.of(tmp_path, "fake"), host, spec
-
-
-def run(journal: Journal) -> threading.Thread:
-    thread = threading.Thread(target=keeper.Keeper(journal, threading.Event()).run, args=(False,), daemon=True)
-    assert journal.take()
-    thread.start()
-    return thread
-
-
 def test_what_was_in_force_once_waits_for_its_machine(kept_by: tuple[Journal, Host, dict[str, Any]]) -> None:
     """After a boot, say, the host that is to have it may come later than the keeper."""
     journal, host, spec = kept_by
@@ -206,7 +144,7 @@ def test_what_was_in_force_once_waits_for_its_machine(kept_by: tuple[Journal, Ho
     host.lost_for = 1_000_000
     thread = run(journal)
     until(lambda: journal.states().get("redis", {}).get("out_of_reach"))
-    assert "out of reach" in keeper.describe("redis", journal.states()["redis"])
+    assert "out of reach" in listing.describe("redis", journal.states()["redis"])
     host.lost_for = 0
     until(lambda: journal.states()["redis"].get("in_force"))
     assert host.applied["redis"]["on"] == {"kind": "pid", "pid": 7, "started": 4711}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from damoos.errors import DamoosError, MachineBusy, MachineLost, UnsupportedErro
 from damoos.service import kept
 from damoos.service.guard import Guard, parse
 from damoos.service.journal import Journal
+from damoos.testing import rollout_fleet
 
 READING = {
     "is_group": True, "psi_us": {"some": 0}, "counters": {}, "metrics": {}, "missing": {}, "memory_bytes": 100,
@@ -57,7 +59,7 @@ class Machine:
         guard = Guard([parse("memory_pressure<=1%")], 10.0, judges)
         applied = {"context": PAGES_OUT if adapts else None, "on": on or {"kind": "pid", "pid": 7}}
         about = {"scheme": "senpai", "on": "pid:7"}
-        spec = {"proven_us": 4_000_000 if adapts else 0, "policy": applied}
+        spec = rollout_fleet.spec(proven_us=4_000_000 if adapts else 0, policy=applied)
         adaptation = kept.adaptation_of(spec, guard)
         self.journal.want("redis", spec)
         self.kept = kept.Kept("redis", self.call, applied, about, guard, self.journal, adaptation, lambda: self.now_s)
@@ -129,6 +131,21 @@ def test_a_policy_that_is_lost_again_and_again_is_given_up(tmp_path: Path) -> No
     assert machine.look() == [True, True, True, False]
     assert machine.state["failed"] == "it was lost 4 times within an hour: no swap"
     assert machine.names == ["renew"] * 3 + ["stop"]
+    seldom = Machine(tmp_path / "seldom", *[KDAMOND_ENDED] * 9)
+    assert seldom.look(seconds_a_look=1800.0) == [True] * 9
+
+
+def test_a_clock_that_jumps_by_a_day_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows stay in their order, and losses within an hour are counted by a steady clock."""
+    jumps = itertools.cycle((1e9, 1e9 + 86400, 1e9 - 86400))
+    monkeypatch.setattr("time.time", lambda: next(jumps))
+    machine = Machine(tmp_path / "windows", *under_load(*[1000.0] * 8))
+    assert machine.look() == [True] * 8
+    times = [window["at_s"] for window in machine.journal.windows("redis")]
+    assert len(times) == 7
+    assert times == sorted(set(times))
+    often = Machine(tmp_path / "often", *[KDAMOND_ENDED] * 4)
+    assert often.look() == [True, True, True, False]
     seldom = Machine(tmp_path / "seldom", *[KDAMOND_ENDED] * 9)
     assert seldom.look(seconds_a_look=1800.0) == [True] * 9
 

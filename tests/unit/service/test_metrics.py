@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from damoos.errors import MachineError
-from damoos.service import metrics
+from damoos.service import listing, liveness, metrics
 from damoos.service.journal import Journal
+from damoos.service.liveness import KeeperFile
+from damoos.testing.rollout_fleet import spec
 
 STATE = {
     "study": "s", "in_force": True, "nr_processes": 3, "kdamond_cpu_s": 1.5, "watched": {"memory_pressure": 0.01},
@@ -30,9 +34,69 @@ def asked(port: int, accept: str) -> tuple[str, str]:
         return answer.headers["Content-Type"], answer.read().decode()
 
 
-def test_all_machines_of_a_folder_are_told_in_openmetrics(tmp_path: Path) -> None:
+@pytest.fixture
+def keepers(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Processes that count as keepers of any journal."""
+    alive = {os.getpid()}
+    monkeypatch.setattr(KeeperFile, "_is_keeper", lambda self, pid: pid in alive)
+    return alive
+
+
+def numbers(results: Path) -> dict[tuple[str, str], float]:
+    """What Prometheus would get, by the name and the machine."""
+    server = metrics.serve(results, 0)
+    try:
+        text = asked(server.server_address[1], "application/openmetrics-text; version=1.0.0")[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    return {(sample.name, sample.labels["machine"]): sample.value for sample in samples}
+
+
+def test_a_dead_keeper_looks_dead(tmp_path: Path, keepers: set[int]) -> None:
+    """It was killed, and has left its last state."""
+    journal = Journal.of(tmp_path, "web1")
+    journal.want("redis", spec(machine="web1"))
+    journal.tell("redis", STATE)
+    assert journal.take()
+    before_s = journal.keeper.looked_s
+    found = numbers(tmp_path)
+    assert (found["damoos_keeper_up", "web1"], found["damoos_in_force", "web1"]) == (1, 1)
+    keepers.clear()
+    found = numbers(tmp_path)
+    assert (found["damoos_keeper_up", "web1"], found["damoos_in_force", "web1"]) == (0, 0)
+    assert found["damoos_keeper_last_look_timestamp_seconds", "web1"] == before_s
+    assert ("damoos_rss_bytes", "web1") not in found
+    journal.tell("redis", None)  # as a keeper that was told to end leaves it
+    assert numbers(tmp_path)["damoos_in_force", "web1"] == 0
+    assert listing.listed(tmp_path)["redis"]["lost"]
+    journal.leave()
+
+
+def test_a_keeper_that_does_not_look_is_late_whatever_the_clock_says(
+    tmp_path: Path, keepers: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.of(tmp_path, "web1")
+    journal.tell("redis", {**STATE, "machine": "web1", "scheme": "senpai", "on": "unit:redis.service"})
+    assert journal.take()
+    now_s, steady_s = time.time(), liveness._steady_s()
+    for wall_s in (now_s - 86400, now_s + 86400):
+        monkeypatch.setattr(time, "time", lambda wall_s=wall_s: wall_s)
+        assert not journal.keeper.is_late
+    monkeypatch.setattr(liveness, "_steady_s", lambda: steady_s + 3600)
+    line = listing.describe("redis", listing.listed(tmp_path)["redis"])
+    assert line.endswith(
+        f"its keeper (process {os.getpid()}) lives and has not looked for 1h: end it, and start or apply it again"
+    )
+    journal.leave()
+
+
+def test_all_machines_of_a_folder_are_told_in_openmetrics(tmp_path: Path, keepers: set[int]) -> None:
     for machine in ("web1", "web2"):
-        Journal.of(tmp_path, machine).tell("redis", STATE)
+        journal = Journal.of(tmp_path, machine)
+        journal.tell("redis", STATE)
+        assert journal.take()
     server = metrics.serve(tmp_path, 0)
     try:
         assert server.server_address[0] == "127.0.0.1"
@@ -45,7 +109,7 @@ def test_all_machines_of_a_folder_are_told_in_openmetrics(tmp_path: Path) -> Non
         }
         assert found["damoos_saved_bytes", "web1"] == found["damoos_saved_bytes", "web2"] == 30
         Journal.of(tmp_path, "web2").tell("redis", None)
-        assert 'machine="web2"' not in asked(server.server_address[1], "text/plain")[1]
+        assert 'machine="web2",service="redis"' not in asked(server.server_address[1], "text/plain")[1]
         with pytest.raises(MachineError, match=r"port \d+ of 127.0.0.1: Address already in use; choose another --port"):
             metrics.serve(tmp_path, server.server_address[1])
     finally:
@@ -81,7 +145,7 @@ def test_grafana_s_own_library_knows_each_word_of_the_dashboard() -> None:
 
 def test_the_dashboard_shows_numbers_that_there_are(tmp_path: Path) -> None:
     file = tmp_path / "metrics.prom"
-    metrics.write(file, {"redis": STATE}, "there")
+    metrics.write(file, "there", metrics.Machine({"redis": STATE}, True, 1e9, False))
     told = set(re.findall(r"^# TYPE (\w+) gauge$", file.read_text(), re.MULTILINE))
     shown = set(re.findall(r"damoos_\w+", metrics.GRAFANA.read_text()))
     assert shown <= told

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from damoos.errors import MachineError, MachineTransientError
-from damoos.machines.guest import locks, memory
+from damoos.machines.guest import locks, memory, place
 from damoos.machines.guest.reserve import Reservation
 
 GIB = 1 << 30
@@ -141,7 +141,7 @@ def test_a_damoos_that_is_killed_leaves_its_cpus(other, guest) -> None:
 
 
 def test_a_process_that_was_forked_off_keeps_no_cpu_from_the_others(tmp_path: Path) -> None:
-    held = locks.try_lock(tmp_path / "cpu-0")
+    held = locks.try_lock(place.filled(tmp_path) / "cpu-0")
     assert held is not None
     heard, say = os.pipe()
     child = os.fork()
@@ -237,7 +237,7 @@ def test_memory_counts_for_as_long_as_its_qemu_lives(guest, tmp_path: Path, monk
         guest()
     gone.kill()
     guest()
-    assert len(list(tmp_path.glob("guest-*"))) == 1
+    assert len(list(tmp_path.glob("records/guest-*"))) == 1
 
 
 def test_a_guest_that_can_never_fit_is_told_so_at_once(guest) -> None:
@@ -245,36 +245,38 @@ def test_a_guest_that_can_never_fit_is_told_so_at_once(guest) -> None:
         guest(mem=32 * GIB)
 
 
-def test_a_damoos_of_any_user_finds_the_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    before = os.umask(0o077)
-    try:
+def test_where_root_has_made_no_folder_it_is_the_user_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container in which nobody writes to /run, say; the folders are private."""
+    monkeypatch.setattr(place, "SHARED", tmp_path / "no run" / "damoos-guests")
+    monkeypatch.delenv(place.OWN, raising=False)
+    monkeypatch.setenv("DAMOOS_CACHE", str(tmp_path / "cache"))
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(0o700)
+    for value, parent in ((str(runtime), runtime / "damoos"), ("", tmp_path / "cache")):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", value)
         mine = Reservation(GIB, 1, host_bytes=HOST)
         with mine.busy():
-            modes = {path.name.split("-")[0]: path.stat().st_mode for path in locks.place().iterdir()}
-    finally:
-        os.umask(before)
-    mine.end()
-    assert stat.S_IMODE(locks.place().stat().st_mode) == 0o1777
-    assert {name: stat.S_IMODE(mode) for name, mode in modes.items()} == dict.fromkeys(
-        ("cpu", "gate", "guest", "memory"), 0o644
-    )
+            folder = place.place()
+        mine.end()
+        assert folder.parent == parent
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    runtime.chmod(0o777)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    assert place.place().parent == tmp_path / "cache"
+    monkeypatch.setenv(place.OWN, str(tmp_path / "own"))
+    assert place.place() == tmp_path / "own"
 
 
-def test_links_of_somebodys_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "target").mkdir()
-    (tmp_path / "gate").symlink_to("target/file")
-    with pytest.raises(MachineError, match=r"gate: .*; remove it"):
+def test_links_of_somebodys_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "target").touch()
+    (tmp_path / "gate").symlink_to("target")
+    with pytest.raises(MachineError, match=r"gate: .*; remove the folder"):
         locks.try_lock(tmp_path / "gate")
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    (tmp_path / "damoos-reserved").symlink_to("target")
-    with pytest.raises(MachineError, match="damoos-reserved is not a folder; remove it"):
-        locks.place()
 
 
 def plant(folder: Path, text: str) -> int:
     """A record of somebody's, locked as a guest's is; returns its descriptor."""
-    path = folder / "guest-planted"
+    path = place.filled(folder) / place.RECORDS / "guest-planted"
     path.write_text(text)
     fd = os.open(path, os.O_RDONLY)
     fcntl.flock(fd, fcntl.LOCK_EX)
@@ -288,7 +290,7 @@ def test_a_record_that_names_a_process_of_somebody_else_s_moves_nobody(tmp_path:
     try:
         assert list(memory.idle_guests(tmp_path)) == []
         holder = subprocess.Popen(["sleep", "60"], pass_fds=(fd,))
-        (tmp_path / "guest-planted").write_text(f"idle {holder.pid} {GIB}")
+        (tmp_path / "records/guest-planted").write_text(f"idle {holder.pid} {GIB}")
         assert list(memory.idle_guests(tmp_path)) == [holder.pid]
         holder.kill()
         holder.wait()
@@ -302,11 +304,11 @@ def test_a_record_that_names_a_process_of_somebody_else_s_moves_nobody(tmp_path:
 def test_memory_that_another_user_claims_counts_as_far_as_a_process_has_it(tmp_path: Path) -> None:
     fd = plant(tmp_path, f"busy {os.getpid()} {HOST}")
     try:
-        os.chown(tmp_path / "guest-planted", 61235, -1)
+        os.chown(tmp_path / "records/guest-planted", 61235, -1)
         Reservation(GIB, 1, folder=tmp_path, host_bytes=HOST).end()  # else it would wait for ten minutes
         theirs = subprocess.Popen(["sleep", "60"], user=61235)
-        (tmp_path / "guest-planted").write_text(f"busy {theirs.pid} {HOST}")
-        assert 0 < memory._alive(tmp_path / "guest-planted") < GIB
+        (tmp_path / "records/guest-planted").write_text(f"busy {theirs.pid} {HOST}")
+        assert 0 < memory._alive(tmp_path / "records/guest-planted") < GIB
         theirs.kill()
         theirs.wait()
     finally:

@@ -1,0 +1,111 @@
+"""What the files of a journal hold: the keys that every reader relies on, and their types."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, field_validator
+
+from damoos.common.json_file import JsonForm
+from damoos.study.run_config import RunConfig
+
+_OF_RUN = {field.name for field in fields(RunConfig)}
+
+
+class Wanted(BaseModel):
+    """``NAME.json``: what is to be in service; see `damoos.service.specification.specification`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    wanted_s: float
+    study: str
+    machine: str
+    scheme: str
+    arm: str
+    verdict: str
+    guards: list[str]
+    on: dict[str, Any] | None
+    on_text: str
+    window_s: float
+    metrics: list[list[Any]]
+    run: RunConfig
+    policy: dict[str, Any]
+    confirmed: bool = False
+    on_exit: str = ""
+    proven_us: int = 0
+
+    @field_validator("run", mode="before")
+    @classmethod
+    def _has_known_keys(cls, run: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(run, dict) and (unknown := sorted(set(run) - _OF_RUN)):
+            raise ValueError(f"unknown key '{unknown[0]}'")
+        return run
+
+
+class Scheme(BaseModel):
+    """DAMON's numbers of one scheme in force."""
+
+    model_config = ConfigDict(extra="allow")
+
+    sz_applied_bytes: float | None = None
+
+
+class Reading(BaseModel):
+    """Numbers of the processes, None where the kernel does not tell them."""
+
+    model_config = ConfigDict(extra="allow")
+
+    memory_bytes: int | None = None
+    swap_bytes: int | None = None
+    compressed_bytes: int | None = None
+
+
+class Rule(BaseModel):
+    """Numbers of a policy's rule."""
+
+    model_config = ConfigDict(extra="allow")
+
+    cpu_s: float = 0.0
+
+
+class State(BaseModel):
+    """``NAME.state``: how something in service is, as its keeper has last seen it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    study: str = ""
+    machine: str = ""
+    scheme: str = ""
+    on: str = ""
+    in_force: bool = False
+    paused: bool = False
+    beginning: bool = False
+    for_s: float = 0.0
+    since: str = ""
+    nr_processes: int = 0
+    restarts: int = 0
+    rss_bytes: int = 0
+    kdamond_cpu_s: float = 0.0
+    reading: Reading = Reading()
+    rule: Rule | None = None
+    damos: list[Scheme] = []
+    watched: dict[str, float] = {}
+    failed: str = ""
+    error: dict[str, str] = {}
+    out_of_reach: str = ""
+    stood_down: bool = False
+
+
+class Window(BaseModel):
+    """A line of ``NAME.windows``."""
+
+    model_config = ConfigDict(extra="allow")
+
+    at_s: float
+    watched: dict[str, float] = {}
+    net_bytes: float | None = None
+    paused: bool = False
+
+
+WANTED, STATE, WINDOW = JsonForm(Wanted), JsonForm(State), JsonForm(Window)

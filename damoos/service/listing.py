@@ -1,0 +1,82 @@
+"""What is in service, for people and for Prometheus: read from the journals, and from whether their keepers live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from damoos.service.journal import KEEP, Journal, clock
+from damoos.units import format_us
+
+_UNDONE = "no keeper runs, so the machine is as it was before"
+_LEFT = "no keeper runs, so it has no guard; what was in force stays until damoos has the machine again, or it reboots"
+_KEYS = ("study", "machine", "scheme", "on")
+
+
+def listed(results: Path) -> dict[str, dict[str, Any]]:
+    """What is in service, and what failed, by name.
+
+    With ``lost`` where a keeper was killed and none has followed, ``late`` (seconds) where it lives and has not looked
+    for long, and ``unwritten`` (a time) where it cannot write its journal.
+    """
+    return {name: state for journal in Journal.all(results) for name, state in of_machine(journal).items()}
+
+
+def of_machine(journal: Journal) -> dict[str, dict[str, Any]]:
+    """What is in service on one machine, and what failed there, by name."""
+    wanted, states, keeper = journal.wanted(), journal.states(), journal.keeper
+    services = {name: state for name, state in states.items() if "error" not in state}
+    services |= {name: described(spec) for name, spec in wanted.items() if name not in services}
+    late = {"late": round(keeper.age_s)} if keeper.is_late else {}
+    unwritten = {"unwritten": clock(keeper.unwritten_s)} if keeper.pid and keeper.unwritten_s else {}
+    lives = {"keeper_pid": keeper.pid, **late, **unwritten}
+    services = {name: {**dict.fromkeys(_KEYS, "unknown"), **state, **lives} for name, state in services.items()}
+    if not keeper.pid:
+        for name, state in services.items():
+            state["in_force"] = state["paused"] = False
+            if name in wanted:
+                state["lost"] = _LEFT if wanted[name].get("on_exit") == KEEP else _UNDONE
+    return services
+
+
+def described(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What a state says of something in service beside what its machine tells."""
+    return {
+        **{key: spec[key] for key in ("study", "machine", "scheme", "arm", "verdict", "guards")},
+        "on": spec["on_text"],
+        "since": clock(spec.get("wanted_s", time.time())),
+    }
+
+
+def describe(name: str, state: Mapping[str, Any]) -> str:
+    """One line on something in service."""
+    where = f"{state['on']} of machine {state['machine']}"
+    if "failed" in state:
+        return f"{name}: {state['scheme']} is no longer on {where}: {state['failed']}"
+    if "lost" in state:
+        return f"{name}: is not in force on {where}: {state['lost']}; start its systemd unit, or 'damoos stop {name}'"
+    age = f" for {format_us(int(state['for_s']) * 1_000_000)}" if state.get("for_s") else ""
+    return f"{name}: {state['scheme']}  on {where}{age} (study {state['study']}){_how(state)}{_keeper(state)}"
+
+
+def _how(state: Mapping[str, Any]) -> str:
+    if "out_of_reach" in state:
+        return f"; out of reach: {state['out_of_reach']}"
+    if state.get("paused"):
+        return "; paused by its guard"
+    if state.get("beginning"):
+        return "; is being put into force"
+    return "" if state.get("in_force") else "; waits for processes"
+
+
+def _keeper(state: Mapping[str, Any]) -> str:
+    """What is wrong with its keeper."""
+    pid = state.get("keeper_pid")
+    if "late" in state:
+        late = format_us(state["late"] * 1_000_000)
+        return f"; its keeper (process {pid}) lives and has not looked for {late}: end it, and start or apply it again"
+    if "unwritten" in state:
+        return f"; its keeper (process {pid}) cannot write its journal since {state['unwritten']}: free its disk"
+    return ""

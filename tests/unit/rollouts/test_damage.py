@@ -1,0 +1,63 @@
+"""A rollout whose files are damaged: it is named, and nothing else stops because of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from damoos.cli import app
+from damoos.errors import StoreError
+from damoos.rollouts.driver import Driver
+from damoos.rollouts.rollout import Rollout, State
+from damoos.service.journal import Journal
+from damoos.testing.rollout_fleet import FakeFleet, fake_plan, spec
+
+CONTENTS = ("", "{", "[]", "3", '{"state": "flying"}', '{"plan": {}, "schema": 1}', '{"step": "x"}', "[" * 100_000)
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=lambda content: content[:20])
+@pytest.mark.parametrize("file", ["rollout.json", "progress.json"])
+def test_what_is_in_service_is_told_all_the_same(tmp_path: Path, file: str, content: str) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2]))
+    rollout.save()
+    Journal.of(tmp_path, "there").want("redis", spec(machine="there"))
+    (rollout.artifacts.path / file).write_text(content)
+    for form in ("text", "json"):
+        done = CliRunner().invoke(app, ["status", "--results", str(tmp_path), "--format", form])
+        assert done.exception is None
+        assert "redis" in done.stdout
+        assert file in done.stdout + done.stderr
+        assert len(done.stderr.splitlines()) == (file == "rollout.json")
+
+
+def test_one_whose_plan_is_damaged_is_refused_in_a_line(tmp_path: Path) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2]))
+    (rollout.artifacts.path / "rollout.json").write_text("{")
+    with pytest.raises(StoreError, match=r"rollout.json: .*, so 'rollout-1' cannot be read"):
+        Rollout(tmp_path, "rollout-1")
+
+
+def test_one_whose_progress_is_damaged_is_held_and_can_be_undone(tmp_path: Path) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(4, [1, 4]))
+    fleet = FakeFleet(rollout.plan)
+    with rollout.driving():
+        driver = Driver(rollout, fleet, lambda line: None, lambda: fleet.now_s)
+        while not rollout.machines_with_policy():
+            driver.advance()
+            fleet.now_s += 60.0
+    progress = rollout.artifacts.path / "progress.json"
+    progress.write_text(progress.read_text()[:40])
+    again = Rollout(tmp_path, "rollout-1")
+    assert again.progress.state is State.HELD
+    again.ask_for_undo()
+    with again.driving():
+        driver = Driver(again, fleet, lambda line: None, lambda: fleet.now_s)
+        while driver.advance():
+            fleet.now_s += 60.0
+    assert fleet.remaining() == []
+    assert Rollout(tmp_path, "rollout-1").progress.state is State.UNDONE
+    assert len((rollout.artifacts.path / "progress.json.bad").read_text()) == 40
+    assert json.loads(progress.read_text())["state"] == "undone"

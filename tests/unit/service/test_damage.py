@@ -1,0 +1,117 @@
+"""A journal of which a file is damaged: it is set aside and named, and everything else goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from damoos.cli import app
+from damoos.service import keeper, listing
+from damoos.service.journal import Journal
+from damoos.service.windows import Windows
+from damoos.testing.rollout_fleet import spec
+from tests.conftest import until
+from tests.unit.service.conftest import Host, run
+from tests.unit.service.test_keeper import STATE
+
+SPEC = spec(machine="there")
+
+
+def text(content: str) -> Callable[[Path], None]:
+    return lambda path: path.write_text(content) and None
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "truncated": text('{"study": "s", "mach'),
+    "empty": lambda path: path.touch(),
+    "not JSON": lambda path: path.write_bytes(b"\xff\x00\x13") and None,
+    "a list": text("[]"),
+    "a number": text("3"),
+    "deep": text("[" * 100_000),
+    "no keys": text('{"in_force": "perhaps"}'),
+    "wrong types": text(json.dumps({**SPEC, **STATE, "wanted_s": 1.0, "study": 3})),
+    "an unknown option": text(json.dumps({**SPEC, "wanted_s": 1.0, "run": {"machien": "x"}, "in_force": 3})),
+    "no target": text(json.dumps({**SPEC, "wanted_s": 1.0, "run": {"machine": "x"}, "watched": 3})),
+    "a folder": lambda path: path.mkdir(),
+    "a pipe": lambda path: os.mkfifo(path),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("suffix", ["json", "state"])
+def test_the_others_are_told_and_stopped(tmp_path: Path, suffix: str, damage: str) -> None:
+    journal = Journal.of(tmp_path, "there")
+    for name in ("nginx", "redis"):
+        journal.want(name, SPEC)
+        journal.tell(name, STATE)
+    file = journal.folder / f"nginx.{suffix}"
+    file.unlink()
+    DAMAGES[damage](file)
+    done = CliRunner().invoke(app, ["status", "--results", str(tmp_path)])
+    assert done.exception is None
+    assert "redis: is not in force on unit:redis.service of machine there" in done.stdout
+    (line,) = done.stderr.splitlines() or [""]
+    assert line.startswith(f"damoos: {file}: ")
+    assert line.endswith(f"; set aside as nginx.{suffix}.bad")
+    assert os.path.lexists(f"{file}.bad"), "it must never be deleted"
+    (audit,) = (journal.folder / "audit.log").read_text().splitlines()
+    assert f" nginx: nginx.{suffix} is damaged, set aside as nginx.{suffix}.bad: " in audit
+    done = CliRunner().invoke(app, ["stop", "redis", "--results", str(tmp_path)])
+    assert (done.exception, done.stderr) == (None, ""), "it is said once"
+
+
+def test_what_lost_its_file_is_told_as_failed(tmp_path: Path) -> None:
+    journal = Journal.of(tmp_path, "there")
+    journal.want("redis", SPEC)
+    journal.tell("redis", STATE)
+    (journal.folder / "redis.json").write_text("{")
+    state = listing.listed(tmp_path)["redis"]
+    assert "redis.json was damaged" in state["failed"]
+    assert state["failed"].endswith("is redis.json.bad now; apply it again")
+    assert not state["in_force"]
+    assert listing.describe("redis", keeper.stop(tmp_path)[1]).startswith("redis: senpai is no longer on")
+
+
+def test_a_second_damaged_file_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for content in ("one", "two"):
+        (tmp_path / "redis.json").write_text(content)
+        assert journal.wanted() == {}
+    assert [(tmp_path / name).read_text() for name in ("redis.json.bad", "redis.json.bad-2")] == ["one", "two"]
+
+
+def test_a_keeper_goes_on_with_the_others(kept_by: tuple[Journal, Host, dict]) -> None:
+    journal, host, wanted = kept_by
+    for name in ("nginx", "redis"):
+        journal.want(name, {**wanted, "name": name})
+    thread = run(journal)
+    until(lambda: all(spec.get("confirmed") for spec in journal.wanted().values()))
+    (journal.folder / "nginx.json").write_text("{")
+    until(lambda: set(host.applied) == {"redis"})
+    (journal.folder / "redis.state").write_bytes(b"\xff")
+    until(lambda: journal.states().get("redis", {}).get("in_force"))
+    assert "damaged" in listing.listed(journal.folder.parents[1])["nginx"]["failed"]
+    journal.forget("redis")
+    thread.join(60)
+    assert host.applied == {}
+
+
+def test_damaged_lines_of_windows_are_passed_over(tmp_path: Path) -> None:
+    good = {"at_s": 1.0, "paused": False, "net_bytes": 3, "watched": {}}
+    lines = [
+        json.dumps(good),
+        "[]",
+        '{"at_s": "x"}',
+        '{"at_s": 2, "watched": [1]}',
+        "\x00",
+        json.dumps({**good, "at_s": 3}),
+    ]
+    (tmp_path / "redis.windows").write_text("\n".join(lines) + "\n")
+    assert [window["at_s"] for window in Windows(tmp_path, "redis").read()] == [1.0, 3]
+    os.mkfifo(tmp_path / "nginx.windows")
+    assert Windows(tmp_path, "nginx").read() == []

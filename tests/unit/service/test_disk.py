@@ -1,0 +1,172 @@
+"""A keeper whose disk is full, or refuses what it writes: the policy stays, and what was not written is told later."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from damoos.service import liveness, patient
+from damoos.service.journal import Journal
+from damoos.service.patient import PatientJournal
+from damoos.testing.rollout_fleet import spec
+from tests.conftest import until
+from tests.unit.service.conftest import Host, run
+
+CANNOT = "could not write from "
+
+
+@pytest.fixture
+def full(kept_by: tuple[Journal, Host, dict[str, Any]]) -> Iterator[Path]:
+    """The journal's folder is a file system of its own, of 128 KiB; returns a file that takes all that is free."""
+    journal, _, _ = kept_by
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=128k", "damoos-test", str(journal.folder)]
+    done = subprocess.run(mounted, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"no tmpfs can be mounted here: {done.stderr.strip()}")
+    yield journal.folder / "filler"
+    subprocess.run(["umount", "-l", str(journal.folder)], check=True)
+
+
+def fill(file: Path) -> None:
+    with open(file, "wb", buffering=0) as out:
+        for size in (4096, 1):
+            with contextlib.suppress(OSError):
+                while out.write(b"x" * size):
+                    pass
+
+
+def test_a_full_disk_neither_ends_the_keeper_nor_takes_the_policy_off(
+    kept_by: tuple[Journal, Host, dict[str, Any]], full: Path
+) -> None:
+    journal, host, wanted = kept_by
+    journal.want("redis", wanted)
+    thread = run(journal)
+    until(lambda: journal.wanted()["redis"].get("confirmed"))
+    fill(full)
+    host.restarts = 1  # a line for the audit log
+    until(lambda: journal._keeper.liveness().unwritten_s)
+    looks = len(host.calls)
+    until(lambda: len(host.calls) > looks + 10)
+    assert thread.is_alive()
+    assert host.applied.keys() == {"redis"}
+    full.unlink()
+    lines = until(lambda: CANNOT in (text := (journal.folder / "audit.log").read_text()) and text.splitlines())
+    assert "put on the processes that have come" in "".join(lines)
+    assert lines[-1].endswith(": No space left on device")
+    until(lambda: not journal._keeper.liveness().unwritten_s)
+    until(lambda: journal.states()["redis"]["in_force"])
+    journal.forget("redis")
+    thread.join(60)
+    assert host.applied == {}
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Errors of the disk: as long as there is one, nothing can be written."""
+    errors: list[int] = []
+
+    def refuse(path: Path, *_: Any, **__: Any) -> None:
+        if errors:
+            raise OSError(errors[0], os.strerror(errors[0]), str(path))
+
+    for name in ("append", "fill"):
+        true = getattr(__import__("damoos.service.journal", fromlist=[name]), name)
+        monkeypatch.setattr(
+            f"damoos.service.journal.{name}",
+            lambda path, *words, true=true, **named: (refuse(path), true(path, *words, **named)),
+        )
+    return errors
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])
+def test_what_was_not_written_is_written_later(tmp_path: Path, broken: list[int], error: int) -> None:
+    journal = PatientJournal(tmp_path)
+    journal.want("redis", spec(on={"kind": "pid", "pid": 7}))
+    broken.append(error)
+    journal.tell("redis", {"in_force": True})
+    journal.audit("redis", "put into force")
+    journal.add_window("redis", {"at_s": 1.0})
+    journal.confirm("redis", {"kind": "pid", "pid": 7, "started": 4711})
+    assert journal.states()["redis"]["in_force"]
+    assert journal.wanted()["redis"]["confirmed"], "its keeper must not refuse it because of the disk"
+    assert Journal(tmp_path).states() == {}
+    broken.clear()
+    journal.looked()
+    other = Journal(tmp_path)
+    assert other.states()["redis"]["in_force"]
+    assert other.wanted()["redis"]["on"]["started"] == 4711
+    assert [window["at_s"] for window in other.windows("redis")] == [1.0]
+    first, second = (tmp_path / "audit.log").read_text().splitlines()
+    assert first.endswith("redis: put into force")
+    assert f"keeper: {CANNOT}" in second
+    assert second.endswith(os.strerror(error))
+
+
+def test_what_a_person_stops_meanwhile_stays_stopped(tmp_path: Path, broken: list[int]) -> None:
+    journal = PatientJournal(tmp_path)
+    journal.want("redis", spec())
+    broken.append(errno.ENOSPC)
+    journal.confirm("redis", None)
+    Journal(tmp_path).forget("redis")
+    assert journal.wanted() == {}
+    broken.clear()
+    journal.looked()
+    assert Journal(tmp_path).wanted() == {}
+
+
+def test_lines_that_wait_are_bounded(tmp_path: Path, broken: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patient, "MOST_WAITING", 3)
+    journal = PatientJournal(tmp_path)
+    broken.append(errno.ENOSPC)
+    for nth in range(5):
+        journal.audit("redis", f"line {nth}")
+    broken.clear()
+    journal.looked()
+    lines = (tmp_path / "audit.log").read_text().splitlines()
+    assert [line[-6:] for line in lines[:-1]] == ["line 2", "line 3", "line 4"]
+    assert lines[-1].endswith("; 2 lines were dropped meanwhile")
+
+
+def test_a_line_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path)
+    journal.audit("redis", "first")
+    write = os.write
+    calls: list[int] = []
+
+    def half(fd: int, data: memoryview) -> int:
+        calls.append(fd)
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(fd, data[:5])
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(OSError, match="No space left"):
+        journal.audit("redis", "second")
+    monkeypatch.undo()
+    journal.audit("redis", "third")
+    assert [line.rpartition(" ")[2] for line in (tmp_path / "audit.log").read_text().splitlines()] == ["first", "third"]
+
+
+def test_a_clock_that_jumps_changes_no_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path)
+    for name, at_s in (("b", 2e9), ("a", 2e9 - 86400), ("c", 2e9 + 86400)):
+        monkeypatch.setattr("time.time", lambda at_s=at_s: at_s)
+        journal.want(name, spec())
+    assert list(journal.wanted()) == ["b", "a", "c"]
+
+
+def test_the_mark_of_an_older_keeper_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(liveness.KeeperFile, "_is_keeper", lambda self, pid: pid == 4711)
+    (tmp_path / ".keeper").write_text("4711")
+    keeper = Journal(tmp_path).keeper
+    assert (keeper.pid, keeper.is_late) == (4711, False)
+    (tmp_path / ".keeper").write_text(json.dumps([]))
+    assert Journal(tmp_path).keeper_pid == 0
