@@ -139,7 +139,7 @@ class Journal:
         return Windows(self, name).read()
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
-        fill(self.folder / name, [json.dumps(value).encode()], mode=0o666)
+        fill(self.folder / name, [json.dumps(value).encode()])
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
