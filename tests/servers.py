@@ -21,15 +21,15 @@ def free_port() -> int:
 
 
 @contextmanager
-def postgresql() -> Iterator[str]:
-    """URL of a database on a server of our own, on loopback, of Debian's package."""
+def postgresql(password: str = "") -> Iterator[str]:
+    """URL of a database on a server of our own, on loopback, of Debian's package; it wants the password, if any."""
     # Not in a folder of pytest's: another pytest of this user's would take away the right to enter it.
-    with tempfile.TemporaryDirectory(prefix="damoos-postgresql-") as folder, _postgresql(Path(folder)) as url:
+    with tempfile.TemporaryDirectory(prefix="damoos-postgresql-") as folder, _postgresql(Path(folder), password) as url:
         yield url
 
 
 @contextmanager
-def _postgresql(place: Path) -> Iterator[str]:
+def _postgresql(place: Path, password: str) -> Iterator[str]:
     programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     assert programs, "make setup installs PostgreSQL"
     # PostgreSQL refuses root; the user that Debian's package makes for it is there.
@@ -41,7 +41,12 @@ def _postgresql(place: Path) -> Iterator[str]:
                 folder.chmod(folder.stat().st_mode | 0o011)
     data, port = place / "data", str(free_port())
     quiet = {"check": True, "stdout": subprocess.DEVNULL, "cwd": place}
-    subprocess.run([*who, programs[-1] / "initdb", "-D", data, "-A", "trust", "-U", "damoos", "--no-sync"], **quiet)
+    how: list[str | Path] = ["-A", "trust"]
+    if password:
+        (place / "password").write_text(password)
+        shutil.chown(place / "password", place.owner())
+        how = ["-A", "scram-sha-256", "--pwfile", place / "password"]
+    subprocess.run([*who, programs[-1] / "initdb", "-D", data, *how, "-U", "damoos", "--no-sync"], **quiet)
     words = ["-p", port, "-k", place, "-c", "listen_addresses=127.0.0.1"]
     with open(place / "log", "w") as log:
         server = subprocess.Popen([*who, programs[-1] / "postgres", "-D", data, *words], stderr=log, cwd=place)

@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from damoos.cli.common import Format, check_format, say
+from damoos.common import addresses
 
 HERE = Path("damoos.toml")
 KEYS = {
@@ -119,6 +120,10 @@ def is_default(context: typer.Context, name: str) -> bool:
     return source is None or source.name != "COMMANDLINE"
 
 
+def _shown(value: Any) -> Any:
+    return addresses.hidden(value) if isinstance(value, str) else value
+
+
 @config.command()
 def show(form: Format = "text") -> None:
     """Show each default, and the file that it is from.
@@ -128,10 +133,10 @@ def show(form: Format = "text") -> None:
     check_format(form)
     found = settings()
     if form == "json":
-        rows = {key: {"value": one.value, "file": str(one.file)} for key, one in found.items()}
+        rows = {key: {"value": _shown(one.value), "file": str(one.file)} for key, one in found.items()}
         print(json.dumps({key: rows.get(key) for key in KEYS}, indent=2))
         return
     for key, what in KEYS.items():
-        said = f"{found[key].value}  ({found[key].file})" if key in found else "not set"
+        said = f"{_shown(found[key].value)}  ({found[key].file})" if key in found else "not set"
         print(f"{key:<10} {said:<40} {what}")
     print(f"files: {HERE.resolve()}, {in_home()}")

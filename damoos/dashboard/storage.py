@@ -21,9 +21,9 @@ from sqlalchemy import event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from damoos.errors import ConfigError
-from damoos.store.connection import store_errors
+from damoos.store.connection import check_url, store_errors
 from damoos.store.studies import address
-from damoos.sweeps.sweep import PREFIX
+from damoos.sweeps.sweep import FILE, PREFIX
 
 # Statements after which a session writes nothing any more, by database.
 _READ_ONLY = {
@@ -60,7 +60,12 @@ class Files:
         if Path(folder).name != folder or not (self._results / folder).is_dir():
             return []
         files = sorted((self._results / folder).iterdir(), key=lambda file: (file.suffix == ".parquet", file.name))
-        return [file for file in files if file.is_file() and not file.is_symlink() and not file.name.startswith(".")]
+        # What a sweep was asked says where its studies are stored, which is nobody's business here.
+        return [
+            file
+            for file in files
+            if file.is_file() and not file.is_symlink() and not file.name.startswith(".") and file.name != FILE
+        ]
 
     def _known(self, path: Path, name: str) -> dict[str, Any]:
         artifact_id = str(uuid.uuid5(_NAMESPACE, str(path)))
@@ -106,6 +111,8 @@ class SharedStorage(RDBStorage):  # type: ignore[misc]
     """
 
     def __init__(self, results: Path, url: str | None, allow_writes: bool) -> None:
+        if url is not None:
+            check_url(url)
         try:
             where = make_url(url or address(results))
         except ArgumentError:

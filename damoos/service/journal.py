@@ -158,7 +158,7 @@ class Journal:
         return Windows(self.folder, name).read()
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
-        fill(self.folder / name, [json.dumps(value).encode()], mode=0o666)
+        fill(self.folder / name, [json.dumps(value).encode()])
 
     def _read(self, suffix: str, form: JsonForm) -> dict[str, dict[str, Any]]:
         """The content of all files of a kind, by name; a damaged one is set aside, and the others are read."""

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# Permissions of files: configurations name hosts and addresses, reports are made to be shown.
+PRIVATE, SHARED = 0o600, 0o666
+
+
 class Artifacts:
     """The folder of one study."""
 
@@ -56,12 +60,14 @@ class Artifacts:
                 return True
             return False
 
-    def _write(self, name: str, fill: Callable[[Path], None]) -> Path:
+    def _write(self, name: str, fill: Callable[[Path], None], mode: int = PRIVATE) -> Path:
         """Fill a draft and put it in its place in one step."""
         target = self.path / name
         draft = self.path / f".{os.getpid()}.{name}"
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            draft.unlink(missing_ok=True)
+            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
             fill(draft)
             draft.replace(target)
         except OSError as error:
@@ -70,9 +76,9 @@ class Artifacts:
             raise StoreError(f"{target}: {error.strerror}") from None
         return target
 
-    def write_text(self, name: str, text: str) -> Path:
-        """A text file."""
-        return self._write(name, lambda draft: _fill_text(draft, text))
+    def write_text(self, name: str, text: str, mode: int = PRIVATE) -> Path:
+        """A text file; by default its owner's alone."""
+        return self._write(name, lambda draft: _fill_text(draft, text), mode)
 
     def write_json(self, name: str, value: Any) -> Path:
         """A JSON file; on one line, which takes a tenth of the time of a pretty one."""
@@ -81,7 +87,7 @@ class Artifacts:
     def append(self, name: str, line: str) -> None:
         """A line at the end of a text file."""
         try:
-            with open(self.path / name, "a") as out:
+            with open(self.path / name, "a", opener=_privately) as out:
                 out.write(line)
         except OSError as error:
             raise StoreError(f"{self.path / name}: {error.strerror}") from None
@@ -104,8 +110,8 @@ class Artifacts:
             raise StoreError(f"{path}: {error}") from None
 
     def write_bytes(self, name: str, fill: Callable[[Path], None]) -> Path:
-        """A file that ``fill`` writes, for libraries that want a path."""
-        return self._write(name, fill)
+        """A file that ``fill`` writes, for libraries that want a path; others may read it as the umask has it."""
+        return self._write(name, fill, SHARED)
 
     def write_samples(self, key: str, samples: RawSamples) -> Path:
         """The time series of a run, as Parquet with units in the column names."""
@@ -147,6 +153,10 @@ def next_name(results: Path, prefix: str, file: str) -> str:
 
 def _number(folder: Path, prefix: str) -> int:
     return int(folder.name.removeprefix(prefix))
+
+
+def _privately(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
 
 
 def _fill_text(draft: Path, text: str) -> None:

@@ -6,12 +6,13 @@ import os
 import re
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from damoos.errors import DamoosError, StoreError
+from damoos.common import addresses
+from damoos.errors import ConfigError, DamoosError, StoreError
 
 if TYPE_CHECKING:
     import optuna
@@ -26,7 +27,8 @@ _REMEDIES = (
     ("readonly database", "make it writable, or choose another with --results or --storage"),
     ("database is locked", f"another process has held it for {LOCK_WAIT_S} s; try again"),
     ("disk is full", "make room, or choose another place with --results or --storage"),
-    ("password|authentication|role|Access denied", "check user and password"),
+    ("password|authentication|role|Access denied", "check the user, and the password in ~/.pgpass, PGPASSFILE or"
+     " PGPASSWORD"),
     ("does not exist|Unknown database", "create the database first"),
     ("Connection refused|timeout|timed out|could not translate|Name or service", "check host and port, and that its"
      " server is up"),
@@ -42,8 +44,10 @@ def connect(url: str) -> optuna.storages.RDBStorage:
 
     Raises
     ------
+    ConfigError : a password stands in the URL
     StoreError : there is no such database, or it cannot be opened
     """
+    check_url(url)
     if re.fullmatch(r"sqlite(\+\w+)?:/{2,3}(:memory:)?(\?.*)?", url):
         raise StoreError(f"store {url}: names no file, so nothing would be kept; a storage is {KINDS}")
     with store_errors(url):
@@ -56,9 +60,31 @@ def connect(url: str) -> optuna.storages.RDBStorage:
             return optuna.storages.RDBStorage(  # type: ignore[no-any-return]
                 only_read, engine_kwargs=options, skip_table_creation=True
             )
+        _make_private(url)
         storage = optuna.storages.RDBStorage(url, engine_kwargs=options)
         _write_ahead(storage)
         return storage  # type: ignore[no-any-return]
+
+
+def check_url(url: str) -> None:
+    """Refuse a storage URL with a password in it.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if addresses.has_secret(url):
+        raise ConfigError(
+            f"store {addresses.hidden(url)}: leave the password out of the URL, where other users and files see it;"
+            " PostgreSQL takes it from ~/.pgpass, or from the environment variables PGPASSFILE and PGPASSWORD"
+        )
+
+
+def _make_private(url: str) -> None:
+    """Make the file of a new SQLite database, for its owner alone; others of SQLite's take its permissions."""
+    path = url.removeprefix(_SQLITE).partition("?")[0]
+    with suppress(OSError):  # it is there; or it cannot be made, which SQLite says next
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 @contextmanager
@@ -86,12 +112,7 @@ def store_errors(url: str) -> Iterator[None]:
 def _told(url: str, said: object) -> StoreError:
     words = str(said).splitlines()[0] if str(said) else type(said).__name__
     remedy = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, words)), "")
-    return StoreError(f"store {_shown(url)}: {words}" + (f"; {remedy}" if remedy else ""))
-
-
-def _shown(url: str) -> str:
-    """A URL without its password."""
-    return re.sub(r"(?<=://)([^:/@]*):[^@/]*@", r"\1:***@", url)
+    return StoreError(f"store {addresses.hidden(url)}: {words}" + (f"; {remedy}" if remedy else ""))
 
 
 def _for_reading(url: str) -> str | None:

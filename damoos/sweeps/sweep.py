@@ -11,6 +11,7 @@ from typing import Any
 
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.store.artifacts import Artifacts, next_name, numbered
+from damoos.store.connection import check_url
 from damoos.store.studies import SCHEMA, Store, slug
 from damoos.study.config import StudyConfig
 from damoos.study.evaluation_config import EvaluationConfig
@@ -45,6 +46,8 @@ class Sweep:
     @classmethod
     def create(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep:
         """A new sweep with the next free number."""
+        if url is not None:
+            check_url(url)
         name = next_name(results, PREFIX, FILE)
         form = {"schema": SCHEMA, "created": datetime.now(UTC).isoformat(), "storage": url, "config": asdict(config)}
         Artifacts(results / name).write_json(FILE, form)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from damoos.common import paths, toml_file, user_file
+from damoos.common import addresses, paths, toml_file, user_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, UnsupportedError, nearest
 from damoos.model.memory_limits import MemoryLimits
@@ -762,6 +762,11 @@ def reading(text: str) -> base.Reading:
     ------
     ConfigError : not of this form
     """
+    if addresses.has_secret(text):
+        raise ConfigError(
+            f"--metric '{addresses.hidden(text)}': leave the password out, where other users and files see it; read the"
+            " address by a command that has it in a file of its own: NAME=cmd:curl -s --netrc ADDRESS"
+        )
     name, equals, source = text.partition("=")
     kind, colon, rest = source.partition(":")
     kinds = ("cmd", "file", "http", "https")

@@ -9,7 +9,7 @@ from typing import Any
 from damoos.report.charts.chart import save
 from damoos.report.charts.page import Figure
 from damoos.report.page import render
-from damoos.store.artifacts import Artifacts
+from damoos.store.artifacts import SHARED, Artifacts
 
 
 def write(path: Path, template: str, figures: Sequence[Figure] = (), **context: Any) -> list[Path]:
@@ -37,7 +37,7 @@ def write(path: Path, template: str, figures: Sequence[Figure] = (), **context: 
     folder = path.with_name(f"{path.stem}-figures")
     by_key = {figure.key: figure for figure in figures}
     text = render(template, figures=by_key, folder=folder.name, **context)
-    written = [Artifacts(path.parent).write_text(path.name, text)]
+    written = [Artifacts(path.parent).write_text(path.name, text, SHARED)]
     return written + [
         save(figure.chart, folder / f"{figure.key}.{ending}") for figure in figures for ending in ("svg", "csv")
     ]
