@@ -131,7 +131,7 @@ class Journal:
 
     def audit(self, name: str, what: str) -> None:
         """Write a line of what has been done."""
-        self._append_to_audit(f"{clock(time.time())} {name}: {printable(' '.join(what.split()))}")
+        self._append_to_audit(audit_line(name, what))
 
     def _append_to_audit(self, line: str) -> None:
         append(self.folder / AUDIT_LOG, line)
@@ -222,6 +222,11 @@ class Journal:
     def keeper_pid(self) -> int:
         """The process that keeps this machine's; 0 if there is none."""
         return self.keeper.pid
+
+
+def audit_line(name: str, what: str) -> str:
+    """A line of the audit log, of now; nothing in it steers a terminal."""
+    return f"{clock(time.time())} {name}: {printable(' '.join(what.split()))}"
 
 
 def clock(at_s: float) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from damoos.service.journal import Journal, clock
+from damoos.service.journal import Journal, audit_line, clock
 
 # Lines of audit log and windows that wait for the disk. The oldest are dropped if there are more.
 MOST_WAITING = 10_000
@@ -85,7 +85,7 @@ class PatientJournal(Journal):
 
     def audit(self, name: str, what: str) -> None:
         """Write a line of what has been done, with the time at which it was done."""
-        line = f"{clock(time.time())} {name}: {' '.join(what.split())}"
+        line = audit_line(name, what)
         self._wait(lambda: self._append_to_audit(line))
 
     def add_window(self, name: str, window: dict[str, Any]) -> None:
