@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from damoos.errors import StoreError
+from damoos.errors import ConfigError, StoreError
 from damoos.model.trial import Measurement, Run
 from damoos.store import connection
 from damoos.store.studies import Store, StudyRecord
@@ -69,3 +70,18 @@ def test_each_error_names_the_store_and_what_to_do(tmp_path: Path, url: str, mes
     with pytest.raises(StoreError, match=message) as raised:
         connection.connect(url.format(here=tmp_path))
     assert str(raised.value).startswith(f"store {url.format(here=tmp_path)}: ")
+
+
+def test_a_new_sqlite_store_is_its_owner_s_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        connection.connect(f"sqlite:///{tmp_path}/x.sqlite")
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_password_in_the_url_is_refused_and_not_shown() -> None:
+    with pytest.raises(ConfigError, match=r"u:\*\*\*@h/db: leave the password out .*~/.pgpass") as raised:
+        connection.connect("postgresql+psycopg://u:secret@h/db")
+    assert "secret" not in str(raised.value)
