@@ -159,7 +159,7 @@ class AgentLink:
             elif message.id == call_id:
                 break
         if message.error:
-            raise message.error
+            raise errors.from_wire(message.error)
         return answers.checked(name, message.result)
 
     def _lost(self, what: str) -> errors.MachineLost:

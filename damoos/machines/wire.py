@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from damoos import errors
 from damoos.common.terminal import plain
 from damoos.common.unpack import parsed
 
@@ -26,13 +25,14 @@ class Answer:
     id : int
         Of the call; 0 for the hello.
     result : Any
-    error : DamoosError or None
-        What the agent raised instead.
+    error : dict or None
+        What the agent raised instead, for `damoos.errors.from_wire`. An exception would hold the frame that raises it,
+        and with it the connection.
     """
 
     id: int
     result: Any = None
-    error: errors.DamoosError | None = None
+    error: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,4 +75,4 @@ def _message(form: dict[str, Any]) -> Answer | Event | None:
     if not all(isinstance(text, str) for text in error.values()):
         return None
     text = plain(error["message"][:_MESSAGE_CHARS])
-    return Answer(form["id"], error=errors.from_wire({"type": error["type"], "message": text}))
+    return Answer(form["id"], error={"type": error["type"], "message": text})

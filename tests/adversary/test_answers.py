@@ -21,7 +21,7 @@ from damoos import cli
 from damoos.common import terminal
 from damoos.dispatch.run import run_once
 from damoos.doctor import examine_machine
-from damoos.errors import DamoosError, MachineError, MachineLost
+from damoos.errors import DamoosError, MachineError, MachineLost, from_wire
 from damoos.machines import answers, catalog, wire
 from damoos.machines import link as agent_link
 from damoos.machines.base import AS_IT_IS, Machine, Session
@@ -246,9 +246,11 @@ def test_an_error_of_a_machine_s_is_plain_for_programs_too() -> None:
     line = json.dumps({"id": 1, "error": {"type": "MachineError", "message": STEERING}}).encode()
     answer = wire.message(line)
     assert isinstance(answer, wire.Answer)
-    assert isinstance(answer.error, MachineError)
-    assert "owned" in str(answer.error)
-    assert str(answer.error).isprintable()
+    assert answer.error
+    error = from_wire(answer.error)
+    assert isinstance(error, MachineError)
+    assert "owned" in str(error)
+    assert str(error).isprintable()
 
 
 PRINTS = f"""
