@@ -68,7 +68,7 @@ def test_a_sweep_on_three_machines_and_a_guest_that_is_killed(cluster: dict[str,
 
 def a_guest_of(cluster: dict[str, str]) -> int:
     """One of the QEMUs of a cluster's workers."""
-    keeper = json.loads((Path(cluster["DAMOOS_CACHE"]) / "cluster.json").read_text())["pid"]
+    keeper = json.loads((Path(cluster["DAMOOS_CACHE"]) / f"ray-{os.geteuid()}/cluster.json").read_text())["pid"]
     found = [pid for pid in below(keeper) if b"qemu" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0]]
     assert found, "no guest below the cluster"
     return found[0]
