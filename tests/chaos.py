@@ -145,7 +145,7 @@ class Chaos:
 def cluster(env: Env, machines: str) -> Iterator[int]:
     """A cluster's keeper; nothing of it may be left behind."""
     subprocess.run([DAMOOS, "cluster", "up", "--local", machines], env=env, check=True, stdout=subprocess.DEVNULL)
-    keeper = json.loads((Path(env["DAMOOS_CACHE"]) / "cluster.json").read_text())["pid"]
+    keeper = json.loads((Path(env["DAMOOS_CACHE"]) / f"ray-{os.geteuid()}/cluster.json").read_text())["pid"]
     seen: set[int] = set()
     try:
         yield keeper

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tempfile
@@ -29,14 +30,34 @@ def private_folder(path: Path, mode: int = 0o700) -> Path:
     ------
     MachineError : another user made it, others may write to it, or it is a link or no folder
     """
-    try:
-        path.mkdir(mode)
-        path.chmod(mode)  # whatever the umask
-    except FileExistsError:
-        pass
+    _make(path, mode)
     if objection := _objection(path):
         raise MachineError(objection)
     return path
+
+
+def trusted_folder(path: Path) -> Path:
+    """A folder that all may read, and that only root or this user has written to; made if need be.
+
+    Parameters
+    ----------
+    path : Path
+        Its parent exists.
+
+    Raises
+    ------
+    MachineError : it is another user's, others may write to it, or it is a link or no folder
+    """
+    _make(path, 0o755)
+    if objection := _objection(path, may_be_roots=True):
+        raise MachineError(objection)
+    return path
+
+
+def _make(path: Path, mode: int) -> None:
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode)
+        path.chmod(mode)  # whatever the umask
 
 
 def is_private(path: Path) -> bool:
@@ -44,15 +65,15 @@ def is_private(path: Path) -> bool:
     return os.path.lexists(path) and not _objection(path)
 
 
-def _objection(path: Path) -> str | None:
+def _objection(path: Path, may_be_roots: bool = False) -> str | None:
     """Why a folder is not this user's own; None if it is."""
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode):
         return f"{path} is not a folder; remove it"
-    if status.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid() and not (may_be_roots and status.st_uid == 0):
         return f"{path} belongs to user {status.st_uid}, so damoos does not use it; remove it"
     if status.st_mode & _OTHERS_WRITE:
-        return f"{path}: other users may write to it, so damoos does not use it; remove it"
+        return f"{path}: other users may write to it, so damoos does not use it; remove it, or chmod go-w"
     return None
 
 

@@ -20,6 +20,7 @@ class _Plan(BaseModel):
     least_saving: float
     seed: int
     ray: str | None
+    insecure_cluster: bool = False
 
 
 class _Rollout(BaseModel):

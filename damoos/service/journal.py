@@ -22,10 +22,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from damoos.agent.private import trusted_folder
 from damoos.common.appended import append
 from damoos.common.atomic_file import fill
 from damoos.common.json_file import Damage, JsonForm, set_aside
 from damoos.common.terminal import printable
+from damoos.errors import MachineError
 from damoos.service.forms import STATE, WANTED
 from damoos.service.liveness import KeeperFile, Liveness
 from damoos.service.windows import Windows
@@ -44,12 +46,16 @@ class Journal:
     Parameters
     ----------
     folder : Path
-        Made if need be.
+        Made if need be. What stands in it is done, so nobody but root and this user may write to it.
+
+    Raises
+    ------
+    MachineError : it is another user's, or others may write to it
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        self.folder = trusted_folder(folder)
         self._keeper = KeeperFile(folder)
         self._named: set[str] = set()
 
@@ -60,9 +66,14 @@ class Journal:
 
     @classmethod
     def all(cls, results: Path) -> list[Self]:
-        """Those of all machines, by name."""
-        folders = sorted((results.resolve() / "service").glob("*/"))
-        return [cls(folder) for folder in folders]
+        """Those of all machines, by name; a folder that others can write to is named on standard error."""
+        found = []
+        for folder in sorted((results.resolve() / "service").glob("*/")):
+            try:
+                found.append(cls(folder))
+            except MachineError as error:
+                print(printable(f"damoos: {error}"), file=sys.stderr)
+        return found
 
     @property
     def log_file(self) -> Path:

@@ -177,3 +177,31 @@ def test_links_and_folders_of_others_are_not_swept(home: Path, precious: Path, m
     sweep()
     assert kept.is_dir()
     assert other.is_dir()
+
+
+MAKES = """
+import fcntl, os, sys
+folder, kind = sys.argv[1:]
+path = f"{folder}/guest-x"
+if kind == "folder":
+    os.mkdir(path)
+elif kind == "pipe":
+    os.mkfifo(path, 0o666)
+else:
+    open(path, "w").write(f"busy {os.getpid():10} -99999999999")
+fd = os.open(path, os.O_RDWR if kind == "pipe" else os.O_RDONLY)
+fcntl.flock(fd, fcntl.LOCK_EX)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "negative"])
+def test_a_record_that_is_none_neither_stops_guests_nor_makes_room(theirs: Path, kind: str) -> None:
+    argv = [PYTHON, "-S", "-c", MAKES, str(theirs), kind]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(argv, text=True, user=ATTACKER, cwd="/", **pipes) as attacker:
+        assert attacker.stdout.readline() == "ready\n"
+        assert list(memory.idle_guests(theirs)) == []
+        assert memory._alive(theirs / "guest-x") == 0
+        attacker.stdin.close()

@@ -174,7 +174,7 @@ def _read(path: Path) -> tuple[str, int, int]:
     content = locks.locked_content(path)
     try:
         state, pid, mem_bytes = (content or b"").decode().split()
-        return state, int(pid), int(mem_bytes)
+        return state, int(pid), max(0, int(mem_bytes))
     except ValueError:
         return "", 0, 0
 
