@@ -244,13 +244,12 @@ def up(
     Example: damoos cluster up --local i3,m5d,z1d
     """
     from damoos.dispatch import cluster as clusters
-    from damoos.dispatch import ray_token
 
     names = [word.strip() for word in local.split(",") if word.strip()]
     started = clusters.up(names, dashboard)
     print(f"cluster at {started.address}: {', '.join(names)}; 'damoos sweep --ray auto' uses it")
     if started.dashboard:
-        print(f"Ray's dashboard: {started.dashboard}; it asks for the token in {ray_token.own_file()}")
+        print(f"Ray's dashboard: {started.dashboard}; it asks for the token in {started.token_file}")
 
 
 @cluster.command()
@@ -266,9 +265,9 @@ def down() -> None:
 
 @cluster.command()
 def token() -> None:
-    """Print the file of the token that damoos's Ray clusters ask for; it is made if need be.
+    """Print the file of the token for Ray clusters of several hosts; it is made if need be.
 
-    Copy it to each host of a cluster of several hosts by SSH; docs/fleet.md shows how.
+    Copy it to each host by SSH; docs/fleet.md shows how. A cluster of 'damoos cluster up' has a token of its own.
 
     Example: damoos cluster token
     """

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.common.atomic_file import fill
-from damoos.dispatch import ray_token
+from damoos.dispatch import ray_tls, ray_token
 from damoos.errors import ConfigError, MachineError, UnsupportedError
 from damoos.machines import catalog as machines
 
@@ -59,7 +59,12 @@ class RunningCluster:
     @property
     def environment(self) -> dict[str, str]:
         """Variables of Ray for processes that use it."""
-        return {**ONLY_HERE, "RAY_TMPDIR": self.folder}
+        return {**ONLY_HERE, "RAY_TMPDIR": self.folder, **ray_tls.variables(Path(self.folder))}
+
+    @property
+    def token_file(self) -> Path:
+        """File of its token, which is no other cluster's."""
+        return Path(self.folder) / "token"
 
 
 def _file() -> Path:
@@ -111,14 +116,15 @@ def up(names: Sequence[str], dashboard: bool = False) -> RunningCluster:
         shutil.rmtree(former.folder, ignore_errors=True)
     # Ray makes its own folders writable to all users, so the one around them is closed. Its sockets need a short path.
     folder = tempfile.mkdtemp(prefix="damoos-ray-")
+    token_file = ray_token.made(Path(folder) / "token")
     log = _file().with_suffix(".log")
     with open(log, "w") as output:
         keeper = subprocess.Popen(
             [sys.executable, "-m", __spec__.name, *([_DASHBOARD] if dashboard else []), *names],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output, start_new_session=True,
             env={
-                **ray_token.without_token(os.environ), **ray_token.demanded(ray_token.own_file()), **ONLY_HERE,
-                "RAY_TMPDIR": folder,
+                **ray_token.without_token(os.environ), **ray_token.demanded(token_file), **ONLY_HERE,
+                **ray_tls.certified(Path(folder)), "RAY_TMPDIR": folder,
             },
         )  # fmt: skip
     assert keeper.stdout
@@ -148,7 +154,6 @@ def down() -> RunningCluster:
         if time.monotonic() > end:
             raise MachineError(f"the cluster's keeper process (pid {cluster.pid}) does not end")
         time.sleep(0.1)
-    shutil.rmtree(cluster.folder, ignore_errors=True)
     _file().unlink(missing_ok=True)
     return cluster
 
@@ -190,6 +195,12 @@ class _Kept:
     def _add(self, name: str) -> Any:
         return self._cluster.add_node(num_cpus=1, resources={name: 1}, **self._common)
 
+    @property
+    def has_head(self) -> bool:
+        """Whether the head lives; a cluster without it is none, and its nodes would look for another one."""
+        servers = self._cluster.head_node.all_processes.get("gcs_server", ())
+        return bool(servers) and all(server.process.poll() is None for server in servers)
+
     def replace_dead(self) -> None:
         """Look at each node once."""
         for number, (name, node) in enumerate(self._nodes):
@@ -222,11 +233,12 @@ def main() -> int:
     try:
         print(kept.address, kept.dashboard, file=answer, flush=True)
         answer.close()
-        while not stopped:
+        while not stopped and kept.has_head:
             time.sleep(POLL_S)
             kept.replace_dead()
     finally:
         kept.end()
+        shutil.rmtree(os.environ["RAY_TMPDIR"], ignore_errors=True)
     return 0
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from damoos.agent.listeners import listeners
 from damoos.dispatch import cluster, ray_token
 from damoos.dispatch.ray_token import Token
 from damoos.errors import ConfigError, UnsupportedError
@@ -18,7 +19,6 @@ KNOCK_S = 5.0
 HINT = "'damoos cluster up --local i3' starts one here"
 # A call that each Ray head knows, and that neither changes nor tells anything of use.
 _CALL = "/ray.rpc.NodeInfoGcsService/GetClusterId"
-_LISTENS = "0A"
 
 
 @dataclass(frozen=True)
@@ -74,19 +74,15 @@ def access(named: RayCluster) -> Access:
     ConfigError : there is no cluster, its head is another user's, it asks for no token, or for another one
     UnsupportedError : Ray is not installed
     """
-    running = cluster.state() if named.address == "auto" else None
-    address = running.address if running else _address(named.address)
-    owner = _owner(address)
-    if owner not in (None, 0, os.geteuid()) and not named.insecure:
-        raise ConfigError(
-            f"--ray {address}: the cluster there belongs to user {owner}, who could run programs as you;"
-            " if that user may, add --insecure-cluster"
-        )
-    if running:
-        return Access(address, running.environment | _authentication(address, False, ray_token.own))
-    environment = cluster.ONLY_HERE if address.startswith(("127.0.0.1:", "localhost:")) else {}
+    running = cluster.state()
+    if running and named.address in ("auto", running.address):
+        environment, token = running.environment, partial(ray_token.of, running.token_file)
+        address = _reached(running.address, insecure=False)
+        return Access(address, environment | _authentication(address, environment, False, token))
+    address = _reached(_address(named.address), named.insecure)
+    environment = cluster.ONLY_HERE if address.startswith("127.0.0.1:") else {}
     token = partial(ray_token.token, os.environ)
-    return Access(address, environment | _authentication(address, named.insecure, token))
+    return Access(address, environment | _authentication(address, os.environ, named.insecure, token))
 
 
 def _address(words: str) -> str:
@@ -97,36 +93,45 @@ def _address(words: str) -> str:
     raise ConfigError(f"--ray auto: no damoos cluster runs here, and RAY_ADDRESS is not set; {HINT}, or give HOST:PORT")
 
 
-def _owner(address: str) -> int | None:
-    """User id of the listener at an address of this computer; None for an address elsewhere.
+def _reached(address: str, insecure: bool) -> str:
+    """The address at which something listens; one of this computer in numbers, once its listeners are known.
 
     Raises
     ------
-    ConfigError : nothing listens there
+    ConfigError : nothing listens there, or another user does
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise ConfigError(f"--ray {address}: not HOST:PORT; {HINT}")
     try:
         with socket.create_connection((host, int(port)), KNOCK_S) as link:  # Ray itself would knock for minutes
-            is_here = link.getpeername()[0] == link.getsockname()[0]
+            here, there = link.getsockname()[0], link.getpeername()[0]
     except OSError as error:
         raise ConfigError(f"--ray {address}: {error.strerror or error}; {HINT}") from None
-    return next(_listeners(int(port)), None) if is_here else None
+    if here != there:
+        return address
+    owners = {one.uid for one in listeners(os.getpid()) if one.port == int(port) and one.host in _serving(there)}
+    strange = owners - {0, os.geteuid()}
+    if (strange or not owners) and not insecure:
+        whose = f"belongs to user {min(strange, key=str)}" if strange else "is gone again"
+        raise ConfigError(
+            f"--ray {address}: the cluster there {whose}, and it could run programs as you; if that user may, add"
+            " --insecure-cluster"
+        )
+    return f"[{there}]:{port}" if ":" in there else f"{there}:{port}"
 
 
-def _listeners(port: int) -> Iterator[int]:
-    """User ids of the sockets of this computer that listen on a port; see proc(5), /proc/net/tcp."""
-    for name in ("tcp", "tcp6"):
-        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
-                yield int(fields[7])
+def _serving(host: str) -> tuple[str, ...]:
+    """Addresses of sockets that may answer at an address of this computer."""
+    return (host, f"::ffff:{host}", "0.0.0.0", "::")
 
 
-def _authentication(address: str, insecure: bool, token_to_show: Callable[[], Token]) -> dict[str, str]:
+def _authentication(
+    address: str, environment: Mapping[str, str], insecure: bool, token_to_show: Callable[[], Token]
+) -> dict[str, str]:
     """Variables by which a driver shows the token, after the cluster was seen to ask for it."""
-    if not _asks(address):
+    asks = partial(_asks, address, environment)
+    if not asks():
         if not insecure:
             raise ConfigError(
                 f"--ray {address}: this cluster asks for no token, so all who reach it can run programs as its user,"
@@ -134,7 +139,7 @@ def _authentication(address: str, insecure: bool, token_to_show: Callable[[], To
             )
         return ray_token.NOT_DEMANDED
     token = token_to_show()
-    if _asks(address, token.text):
+    if asks(token.text):
         raise ConfigError(
             f"--ray {address}: the cluster asks for another token than that of {token.source};"
             " name the file of its token by RAY_AUTH_TOKEN_PATH"
@@ -142,7 +147,7 @@ def _authentication(address: str, insecure: bool, token_to_show: Callable[[], To
     return token.environment
 
 
-def _asks(address: str, token: str | None = None) -> bool:
+def _asks(address: str, environment: Mapping[str, str], token: str | None = None) -> bool:
     """Whether a cluster refuses a call for want of a token, or of another one than this.
 
     Raises
@@ -154,7 +159,7 @@ def _asks(address: str, token: str | None = None) -> bool:
     except ImportError:
         raise UnsupportedError("Ray is not installed; pip install 'damoos[ray]'") from None
     shown = (("authorization", f"Bearer {token}"),) if token else ()
-    with _channel(grpc, address) as channel:
+    with _channel(grpc, address, environment) as channel:
         try:
             channel.unary_unary(_CALL)(b"", timeout=KNOCK_S, metadata=shown)
             return False
@@ -164,14 +169,13 @@ def _asks(address: str, token: str | None = None) -> bool:
             raise ConfigError(f"--ray {address}: no Ray cluster answers there: {error.details()}; {HINT}") from None
 
 
-def _channel(grpc: Any, address: str) -> Any:
-    if os.environ.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
+def _channel(grpc: Any, address: str, environment: Mapping[str, str]) -> Any:
+    """A channel to a head, by TLS where Ray's variables say so."""
+    if environment.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
         return grpc.insecure_channel(address)
-    from ray._common import tls_utils
-
-    load: Callable[[], tuple[bytes, bytes, bytes]] = tls_utils.load_certs_from_env
+    names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
     try:
-        chain, key, authority = load()
-    except (OSError, RuntimeError) as error:
-        raise ConfigError(f"--ray {address}: RAY_USE_TLS: {error}") from None
-    return grpc.secure_channel(address, grpc.ssl_channel_credentials(authority, key, chain))
+        certificates = [Path(environment[name]).read_bytes() for name in names]
+    except (OSError, KeyError) as error:
+        raise ConfigError(f"--ray {address}: RAY_USE_TLS is set, and a certificate is missing: {error}") from None
+    return grpc.secure_channel(address, grpc.ssl_channel_credentials(*certificates))

@@ -33,16 +33,20 @@ def folder() -> Path:
 
 
 def own_file() -> Path:
-    """File of damoos's own token; made, of 256 random bits, if need be.
+    """File of the token of this user's clusters of several hosts; made if need be.
 
     Raises
     ------
     ConfigError : other users can read it
     """
     path = folder() / "token"
-    if not path.exists():
-        fill(path, [secrets.token_hex(32).encode()])
-    return _checked(path)
+    return _checked(path if path.exists() else made(path))
+
+
+def made(path: Path) -> Path:
+    """A file of a new token, of 256 random bits."""
+    fill(path, [secrets.token_hex(32).encode()])
+    return path
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Token:
 
 
 def token(environment: Mapping[str, str]) -> Token:
-    """The token that Ray's variables name, or else damoos's own, or else that of Ray's own file.
+    """The token that Ray's variables name, or else this user's for damoos, or else that of Ray's own file.
 
     Raises
     ------
@@ -73,23 +77,14 @@ def token(environment: Mapping[str, str]) -> Token:
     if given := environment.get(_TOKEN):
         return Token(given, _TOKEN, {_MODE: "token"})
     if named := environment.get(_FILE):
-        return _of(_checked(Path(named).expanduser()))
+        return of(_checked(Path(named).expanduser()))
     rays_own = Path.home() / ".ray/auth_token"
     is_rays = rays_own.exists() and not (folder() / "token").exists()
-    return _of(_checked(rays_own)) if is_rays else own()
+    return of(_checked(rays_own) if is_rays else own_file())
 
 
-def own() -> Token:
-    """The token of the clusters that 'damoos cluster up' starts.
-
-    Raises
-    ------
-    ConfigError : other users can read its file
-    """
-    return _of(own_file())
-
-
-def _of(file: Path) -> Token:
+def of(file: Path) -> Token:
+    """The token of a file."""
     # Ray takes a token that stands in the environment before the one of a file.
     return Token(file.read_text().strip(), str(file), {**demanded(file), _TOKEN: ""})
 

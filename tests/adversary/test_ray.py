@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -14,10 +17,13 @@ from pathlib import Path
 import pytest
 
 from damoos.dispatch.cluster import ONLY_HERE
+from damoos.dispatch.ray_address import RayCluster, access
+from damoos.dispatch.ray_tls import variables
+from damoos.errors import ConfigError
 from damoos.testing.fleet import plugin
 from tests.adversary.conftest import ATTACKER, needs_two_users
-from tests.conftest import DAMOOS
-from tests.integration.test_fleet import SHORT, family, sockets, state
+from tests.conftest import DAMOOS, until
+from tests.integration.test_fleet import SHORT, family, lives, named, sockets, state
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +37,7 @@ def cluster(env: dict[str, str]) -> Iterator[None]:
     """A head and a node."""
     subprocess.run([DAMOOS, "cluster", "up", "--local", "fake:a"], env=env, check=True, capture_output=True)
     yield
-    subprocess.run([DAMOOS, "cluster", "down"], env=env, check=True, capture_output=True)
+    subprocess.run([DAMOOS, "cluster", "down"], env=env, check=False, capture_output=True)
 
 
 # What a user without the token would call: join with a node, read, write, start a job, have a task done.
@@ -44,14 +50,18 @@ CALLS = (
 ATTACK = """
 import json, os, sys
 import grpc
-user, ports, calls, token = json.load(sys.stdin)
+user, ports, calls, token, certificates = json.load(sys.stdin)
 if user:
     os.setgroups([])
     os.setresuid(user, user, user)
 shown = (("authorization", "Bearer " + token),) if token else ()
+known = grpc.ssl_channel_credentials(*map(str.encode, certificates)) if certificates else None
+def channel_to(port):
+    where = f"127.0.0.1:{port}"
+    return grpc.secure_channel(where, known) if known else grpc.insecure_channel(where)
 answers = []
 for port in ports:
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    with channel_to(port) as channel:
         for call in calls:
             try:
                 channel.unary_unary("/ray.rpc." + call)(b"", timeout=20, metadata=shown)
@@ -62,9 +72,11 @@ print(json.dumps(answers))
 """
 
 
-def answers(ports: list[int], calls: tuple[str, ...], token: str = "", user: int = 0) -> list[tuple[int, str, str]]:
-    """What a cluster answers to calls; of another user, if one is given."""
-    words = json.dumps([user, ports, calls, token])
+def answers(
+    ports: list[int], calls: tuple[str, ...], token: str = "", certificates: tuple[str, ...] = ()
+) -> list[tuple[int, str, str]]:
+    """What a cluster answers to calls of another user, who may have got hold of its token or of its certificates."""
+    words = json.dumps([ATTACKER, ports, calls, token, certificates])
     done = subprocess.run([sys.executable, "-c", ATTACK], input=words, capture_output=True, text=True, check=True)
     return [tuple(answer) for answer in json.loads(done.stdout)]
 
@@ -83,9 +95,9 @@ def ports_of(keeper: int) -> dict[int, str]:
 
 
 def token_of(env: dict[str, str]) -> str:
-    path = subprocess.run([DAMOOS, "cluster", "token"], env=env, capture_output=True, text=True, check=True).stdout
-    assert Path(path.strip()).stat().st_mode & 0o777 == 0o600
-    return Path(path.strip()).read_text()
+    file = Path(state(env)["folder"], "token")
+    assert file.stat().st_mode & 0o777 == 0o600
+    return file.read_text()
 
 
 DRIVER = """
@@ -113,12 +125,16 @@ def test_another_user_gets_nothing_from_a_cluster(cluster, driver, env) -> None:
     found = ports_of(state(env)["pid"]) | ports_of(driver)
     web_ports = [port for port, name in found.items() if name.startswith("ray::RuntimeEnv")]
     grpc_ports = [port for port in found if port not in web_ports]
-    told = answers(grpc_ports, CALLS, user=ATTACKER)
+    assert {answer for *_, answer in answers(grpc_ports, CALLS)} == {"UNAVAILABLE"}
+    folder = Path(state(env)["folder"])
+    stolen = tuple((folder / f"{name}.pem").read_text() for name in ("ca_cert", "server_key", "server_cert"))
+    told = answers(grpc_ports, CALLS, certificates=stolen)
     assert {answer for *_, answer in told} == {"UNAUTHENTICATED", "UNIMPLEMENTED"}
     assert {call for _, call, answer in told if answer == "UNAUTHENTICATED"} == set(CALLS)
     assert {port for port, _, answer in told if answer == "UNAUTHENTICATED"} == set(grpc_ports)
-    with_token = answers(grpc_ports, CALLS[:2], token_of(env), ATTACKER)
-    assert {call for _, call, answer in with_token if answer == "OK"} == set(CALLS[:2]), "the calls are Ray's own"
+    assert {answer for *_, answer in answers(grpc_ports, CALLS[:2], token_of(env))} == {"UNAVAILABLE"}
+    with_both = answers(grpc_ports, CALLS[:2], token_of(env), stolen)
+    assert {call for _, call, answer in with_both if answer == "OK"} == set(CALLS[:2]), "the calls are Ray's own"
     for port in web_ports:
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60)
@@ -183,26 +199,53 @@ def test_a_cluster_that_asks_for_no_token_is_refused(env, tmp_path: Path) -> Non
     assert used.stdout.strip() == "['fake:a']", used.stderr
 
 
-@needs_two_users
-def test_a_head_of_another_user_is_sent_nothing(env, tmp_path: Path) -> None:
-    """It would learn the token, and what it sends would be unpickled."""
-    listens = (
-        "import os, socket, sys\n"
-        "os.setresuid(*3 * [int(sys.argv[1])])\n"
-        "server = socket.create_server(('127.0.0.1', 0))\n"
-        "print(server.getsockname()[1], flush=True)\n"
-        "link, _ = server.accept()\n"
-        "print(link.recv(100), flush=True)\n"
-    )
-    argv = [sys.executable, "-c", listens, str(ATTACKER)]
+LIES_IN_WAIT = """
+import os, socket, sys
+os.setresuid(*3 * [int(sys.argv[1])])
+server = socket.create_server((sys.argv[2], int(sys.argv[3])))
+print(server.getsockname()[1], flush=True)
+link, _ = server.accept()
+if sys.argv[4] == "closes":
+    server.close()
+print(link.recv(100), flush=True)
+"""
+
+
+def knocked(kind: str, port: int = 0) -> tuple[str, bytes]:
+    """What is said of a head of another user, and what that user gets."""
+    argv = [sys.executable, "-c", LIES_IN_WAIT, str(ATTACKER), "127.0.0.1", str(port), kind]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
-        port = server.stdout.readline().strip()
-        words = [DAMOOS, *SHORT, "--results", tmp_path, "--ray", f"127.0.0.1:{port}"]
-        done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
-        received = server.stdout.readline().strip()
-    assert done.returncode == 2
-    assert f"the cluster there belongs to user {ATTACKER}" in done.stderr.splitlines()[-1]
-    assert received == "b''"
+        found = int(server.stdout.readline())
+        with pytest.raises(ConfigError) as refused:
+            access(RayCluster(f"localhost:{found}"))
+        return str(refused.value), server.stdout.readline().strip()
+
+
+@needs_two_users
+def test_a_head_of_another_user_is_sent_nothing(env, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would learn the token, and what it sends would be unpickled."""
+    monkeypatch.setenv("DAMOOS_CACHE", env["DAMOOS_CACHE"])
+    told, got = knocked("stays")
+    assert f"the cluster there belongs to user {ATTACKER}" in told
+    assert got == "b''"
+
+
+@needs_two_users
+def test_nor_is_one_that_closes_its_door_behind_the_knock(env, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that nobody seems to listen there."""
+    monkeypatch.setenv("DAMOOS_CACHE", env["DAMOOS_CACHE"])
+    told, got = knocked("closes")
+    assert "the cluster there is gone again" in told or f"belongs to user {ATTACKER}" in told
+    assert got == "b''"
+
+
+@needs_two_users
+def test_nor_one_beside_a_listener_of_ours_at_another_address(env, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DAMOOS_CACHE", env["DAMOOS_CACHE"])
+    with socket.create_server(("127.0.0.2", 0)) as ours:
+        told, got = knocked("stays", ours.getsockname()[1])
+    assert f"the cluster there belongs to user {ATTACKER}" in told
+    assert got == "b''"
 
 
 def test_a_wrong_token_is_told_at_once(cluster, env, tmp_path: Path) -> None:
@@ -210,11 +253,15 @@ def test_a_wrong_token_is_told_at_once(cluster, env, tmp_path: Path) -> None:
     other.write_text("0" * 64)
     other.chmod(0o600)
     words = [DAMOOS, *SHORT, "--results", tmp_path, "--ray", state(env)["address"]]
-    named = {**env, "RAY_AUTH_TOKEN_PATH": str(other)}
-    done = subprocess.run(words, env=named, capture_output=True, text=True, check=False)
+    # A cache of its own does not know that the cluster is damoos's.
+    stranger = {
+        **env, **variables(Path(state(env)["folder"])), "DAMOOS_CACHE": str(tmp_path / "cache"),
+        "RAY_AUTH_TOKEN_PATH": str(other),
+    }  # fmt: skip
+    done = subprocess.run(words, env=stranger, capture_output=True, text=True, check=False)
     assert (done.returncode, f"another token than that of {other}" in done.stderr) == (2, True)
     other.chmod(0o644)
-    done = subprocess.run(words, env=named, capture_output=True, text=True, check=False)
+    done = subprocess.run(words, env=stranger, capture_output=True, text=True, check=False)
     assert (done.returncode, f"other users can read {other}" in done.stderr) == (2, True)
 
 
@@ -224,3 +271,40 @@ def test_the_own_cluster_is_shown_its_own_token(cluster, env) -> None:
     others = {**env, "RAY_AUTH_TOKEN": "0" * 64, "RAY_AUTH_TOKEN_PATH": "/nowhere", "RAY_AUTH_MODE": "disabled"}
     done = subprocess.run([sys.executable, "-c", script], env=others, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["connected", "['fake:a']"], done.stderr
+
+
+TAKES_THE_PORT = """
+import os, socket, sys
+os.setresuid(*3 * [int(sys.argv[1])])
+server = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+print("ready", flush=True)
+got = b""
+server.settimeout(2)
+while got.count(b"knock") < 1:
+    try:
+        link, _ = server.accept()
+        link.settimeout(2)
+        got += link.recv(1 << 16)
+    except TimeoutError:
+        pass
+print(got.hex(), flush=True)
+"""
+
+
+@needs_two_users
+def test_a_dead_head_is_the_end_of_its_cluster_and_its_port_learns_nothing(cluster, env) -> None:
+    """The rest of the cluster calls the head again and again, and would show it the token in plain text."""
+    left, token = state(env), token_of(env)
+    port = left["address"].partition(":")[2]
+    for pid in named(left["pid"], "gcs_server"):
+        os.kill(pid, signal.SIGKILL)
+    argv = [sys.executable, "-c", TAKES_THE_PORT, str(ATTACKER), port]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as thief:
+        assert thief.stdout.readline() == "ready\n"
+        until(lambda: not lives(left["pid"]))
+        with socket.create_connection(("127.0.0.1", int(port))) as link:
+            link.sendall(b"knock")  # the last that it hears
+        got = bytes.fromhex(thief.stdout.readline().strip())
+    assert token.encode() not in got
+    assert b"PRI * HTTP/2" not in got, "with which a call in plain text begins"
+    assert not Path(left["folder"], "token").exists()

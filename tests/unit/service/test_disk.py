@@ -27,7 +27,7 @@ CANNOT = "could not write from "
 def full(kept_by: tuple[Journal, Host, dict[str, Any]]) -> Iterator[Path]:
     """The journal's folder is a file system of its own, of 128 KiB; returns a file that takes all that is free."""
     journal, _, _ = kept_by
-    mounted = ["mount", "-t", "tmpfs", "-o", "size=128k", "damoos-test", str(journal.folder)]
+    mounted = ["mount", "-t", "tmpfs", "-o", "size=128k,mode=755", "damoos-test", str(journal.folder)]
     done = subprocess.run(mounted, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"no tmpfs can be mounted here: {done.stderr.strip()}")
