@@ -120,8 +120,8 @@ def is_default(context: typer.Context, name: str) -> bool:
     return source is None or source.name != "COMMANDLINE"
 
 
-def _shown(value: Any) -> Any:
-    return addresses.hidden(value) if isinstance(value, str) else value
+def _shown(key: str, value: Any) -> Any:
+    return addresses.hidden_store(value) if key == "storage" else value
 
 
 @config.command()
@@ -133,10 +133,10 @@ def show(form: Format = "text") -> None:
     check_format(form)
     found = settings()
     if form == "json":
-        rows = {key: {"value": _shown(one.value), "file": str(one.file)} for key, one in found.items()}
+        rows = {key: {"value": _shown(key, one.value), "file": str(one.file)} for key, one in found.items()}
         print(json.dumps({key: rows.get(key) for key in KEYS}, indent=2))
         return
     for key, what in KEYS.items():
-        said = f"{_shown(found[key].value)}  ({found[key].file})" if key in found else "not set"
+        said = f"{_shown(key, found[key].value)}  ({found[key].file})" if key in found else "not set"
         print(f"{key:<10} {said:<40} {what}")
     print(f"files: {HERE.resolve()}, {in_home()}")

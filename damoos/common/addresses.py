@@ -6,19 +6,63 @@ The command line is seen by all users of this computer, and addresses are kept i
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote_plus
 
-# Of a page all that stands before the host: a user alone may be a token.
-_OF_PAGE = re.compile(r"(https?://)[^/?#@\s]*@")
-# Of a storage, as SQLAlchemy reads it: what follows the first colon, up to the sign before the host.
-_OF_STORE = re.compile(r"((?<!http)(?<!https)://[^:/@?#\s]*):[^@]*@")
-_NAMED = re.compile(r"(?i)([?&][^=&#]*(?:passw|pwd|token|secret|api_?key)[^=&#]*=)[^&#]+")
+_ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://\S+")
+# All that stands before the host of a page: a user alone may be a token.
+_OF_PAGE = re.compile(r"(?i)(https?://)[^/?#]*@")
+# A user and a password, up to the last @: what follows the colon is no port.
+_PASSWORD = re.compile(r"(://(?!\[)[^/?#]*:)(?!\d*(?:[/?#]|$)).*@")
+_PARAMETER = re.compile(r"(?<=[?&;])([^=?&;#]+)=[^&;#]+")
+_SECRET = re.compile(r"(?i)pass|pwd|token|secret|key|sig|auth|access|cred|session")
+# PostgreSQL has parameters for files of passwords and of keys, which are no secrets.
+_SECRET_OF_STORE = re.compile(r"(?i)passw|pwd|token|secret|api_?key")
 
 
-def hidden(address: str) -> str:
-    """An address as it may be shown: asterisks stand for its secrets."""
-    return _NAMED.sub(r"\1***", _OF_PAGE.sub(r"\1***@", _OF_STORE.sub(r"\1:***@", address)))
+def hidden(text: str) -> str:
+    """A text with addresses as it may be shown: asterisks stand for their secrets."""
+    return _ADDRESS.sub(lambda found: _hidden(found[0]), text)
 
 
-def has_secret(address: str) -> bool:
-    """Whether an address tells a password, or a word that is to be kept as one."""
-    return hidden(address) != address
+def has_secret(text: str) -> bool:
+    """Whether an address in a text tells a password, or a word that is to be kept as one."""
+    return hidden(text) != text
+
+
+def hidden_store(url: str) -> str:
+    """A storage URL as it may be shown: asterisks stand for its secrets."""
+    scheme, mark, rest = _without_parameters(url, _SECRET_OF_STORE).partition("://")
+    before, at, place = rest.rpartition("@")
+    if not at or not _has_password(url):
+        return f"{scheme}{mark}{rest}"
+    return f"{scheme}{mark}{before.partition(':')[0]}:***@{place}"
+
+
+def store_has_secret(url: str) -> bool:
+    """Whether a storage URL tells a password."""
+    return hidden_store(url) != url
+
+
+def _hidden(address: str) -> str:
+    without = _OF_PAGE.sub(r"\1***@", _PASSWORD.sub(r"\1***@", address))
+    return _without_parameters(without, _SECRET)
+
+
+def _without_parameters(address: str, secret: re.Pattern[str]) -> str:
+    """An address without the values of the parameters whose names, decoded, have a word of a secret in them."""
+
+    def value_hidden(found: re.Match[str]) -> str:
+        return f"{found[1]}=***" if secret.search(unquote_plus(found[1])) else found[0]
+
+    return _PARAMETER.sub(value_hidden, address)
+
+
+def _has_password(url: str) -> bool:
+    """Whether SQLAlchemy finds a password in a storage URL, or cannot read what may have one."""
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        return make_url(url).password is not None
+    except (ArgumentError, ValueError):  # the latter: its port is no number
+        return "://" in url

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,6 +12,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from damoos.common import user_file
 from damoos.errors import ConfigError, nearest
+
+# Parsing takes the square of them, which are few in every file of damoos's.
+_MOST_PARTS = 20
+_LONG_KEY = re.compile(rf"""(?<![\w"'.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_MOST_PARTS}}}""")
 
 
 class Table(BaseModel):
@@ -29,15 +35,47 @@ def load(path: Path, model: type[_T]) -> _T:
     ConfigError : unreadable, not TOML, an unknown key, a value of the wrong kind
     """
     try:
-        content = tomllib.loads(user_file.read_text(path))
+        content = _parsed(user_file.read_text(path))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid TOML: nested too deeply") from None
+    except ValueError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     try:
         return model.model_validate(content)
     except ValidationError as error:
         raise ConfigError(f"{path}: {problem(error, model)}") from None
+
+
+def _parsed(text: str) -> dict[str, object]:
+    """Content of a TOML file whose values can be used.
+
+    Raises
+    ------
+    ValueError, RecursionError : it is not TOML, or has a value that no key takes
+    """
+    if found := _LONG_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise ValueError(f"a key of more than {_MOST_PARTS} parts (at line {line})")
+    content = tomllib.loads(text)
+    _check(content)
+    return content
+
+
+def _check(value: object) -> None:
+    """Refuse what no path and no number of a kernel can be."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _check(key)
+            _check(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            _check(inner)
+    elif isinstance(value, str) and "\0" in value:
+        raise ValueError("a string with a NUL character")
+    elif isinstance(value, int) and value.bit_length() > 64:
+        raise ValueError("an integer of more than 64 bits")
 
 
 def problem(error: ValidationError, model: type[BaseModel] | None = None) -> str:

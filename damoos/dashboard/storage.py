@@ -115,7 +115,7 @@ class SharedStorage(RDBStorage):  # type: ignore[misc]
             check_url(url)
         try:
             where = make_url(url or address(results))
-        except ArgumentError:
+        except (ArgumentError, ValueError):
             raise ConfigError(
                 f"'{url}' is not a storage URL; write for example sqlite:///results/damoos.sqlite"
             ) from None

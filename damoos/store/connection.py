@@ -33,7 +33,7 @@ _REMEDIES = (
     ("Connection refused|timeout|timed out|could not translate|Name or service", "check host and port, and that its"
      " server is up"),
     ("access module|No module named 'psycopg", "install its driver: pip install 'damoos[postgresql]'"),
-    ("Can't load plugin|Could not parse", f"a storage is {KINDS}"),
+    ("Can't load plugin|Could not parse|invalid literal for int", f"a storage is {KINDS}"),
 )  # fmt: skip
 
 
@@ -73,10 +73,10 @@ def check_url(url: str) -> None:
     ------
     ConfigError
     """
-    if addresses.has_secret(url):
+    if addresses.store_has_secret(url):
         raise ConfigError(
-            f"store {addresses.hidden(url)}: leave the password out of the URL, where other users and files see it;"
-            " PostgreSQL takes it from ~/.pgpass, or from the environment variables PGPASSFILE and PGPASSWORD"
+            f"store {addresses.hidden_store(url)}: leave the password out of the URL, where other users and files see"
+            " it; PostgreSQL takes it from ~/.pgpass, or from the environment variables PGPASSFILE and PGPASSWORD"
         )
 
 
@@ -100,7 +100,7 @@ def store_errors(url: str) -> Iterator[None]:
         raise _told(url, getattr(error, "orig", None) or error) from None
     except OSError as error:
         raise _told(url, f"{error.filename}: {error.strerror}" if error.filename else error) from None
-    except (RuntimeError, ImportError) as error:
+    except (RuntimeError, ImportError, ValueError) as error:  # the latter: a port that is no number
         raise _told(url, error) from None
     except Exception as error:
         if type(error).__module__.startswith("optuna"):
@@ -112,7 +112,7 @@ def store_errors(url: str) -> Iterator[None]:
 def _told(url: str, said: object) -> StoreError:
     words = str(said).splitlines()[0] if str(said) else type(said).__name__
     remedy = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, words)), "")
-    return StoreError(f"store {addresses.hidden(url)}: {words}" + (f"; {remedy}" if remedy else ""))
+    return StoreError(f"store {addresses.hidden_store(url)}: {words}" + (f"; {remedy}" if remedy else ""))
 
 
 def _for_reading(url: str) -> str | None:

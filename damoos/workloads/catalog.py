@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from damoos.model.quantities import Size, SomeTime, Time, checked
 from damoos.units import parse_bytes, parse_time, show_bytes
 from damoos.workloads import base
 from damoos.workloads.base import PatternWorkload, Program, ProgramWorkload, Tuning, Words, Workload
-from damoos.workloads.metrics import Metric
+from damoos.workloads.metrics import BAD_REGEX, Metric
 from damoos.workloads.run_paths import RunPath
 
 Which = Callable[[str], str | None]
@@ -601,7 +602,7 @@ def find(name: str) -> tuple[Path, WorkloadFile]:
     """
     stem, chosen = split(name)
     path = Path(stem) if stem.endswith(".toml") else paths.data("workloads") / f"{stem}.toml"
-    if not path.is_file():
+    if not os.path.isfile(path):
         if stem.endswith(".toml"):
             raise ConfigError(f"workload '{stem}': there is no such file")
         raise ConfigError(f"unknown workload '{stem}'{nearest(stem, names())}")
@@ -610,7 +611,7 @@ def find(name: str) -> tuple[Path, WorkloadFile]:
         base.inside(path.parent / pattern.file, path.parent, f"{path}: pattern '{pattern.file}'")
         _check_pattern(path, path.parent / pattern.file)
     for beside in _FILE.findall(file.model_dump_json()):
-        if not (path.parent / beside).is_file():
+        if not os.path.isfile(path.parent / beside):  # False, too, for a name that is too long
             raise ConfigError(f"{path}: '{{file:{beside}}}': there is no such file beside it")
         base.inside(path.parent / beside, path.parent, f"{path}: '{{file:{beside}}}'")
     known = sorted({input_name for real in file.real for input_name in real.inputs})
@@ -789,7 +790,7 @@ def _key(key: str, name: str) -> str:
     if len(key) > 1 and key.startswith("/") and key.endswith("/"):
         try:
             groups = re.compile(key[1:-1]).groups
-        except re.error as error:
+        except BAD_REGEX as error:
             raise ConfigError(f"--metric {name}: {key} is no regular expression: {error}") from None
         if groups > 1:
             raise ConfigError(f"--metric {name}: {key} has {groups} groups; give it one, around the number")

@@ -21,6 +21,8 @@ from damoos.workloads.run_paths import RunPath
 
 # Of an encoded histogram: a cookie and a length, then what zlib has packed.
 _HDR_HEAD_BYTES = 8
+# Expressions that are none, count too far, or are nested too deeply.
+BAD_REGEX = (re.error, OverflowError, RecursionError)
 SOURCES = ("regex", "json", "hgrm", "hdr", "values")
 
 
@@ -69,7 +71,7 @@ class Metric(Table):
         if self.regex is not None:
             try:
                 groups = re.compile(self.regex).groups
-            except re.error as error:
+            except BAD_REGEX as error:
                 raise ValueError(f"regex: {error}") from None
             if groups != 1:
                 raise ValueError(f"regex: it has {groups} groups; it needs one, around the number")

@@ -87,13 +87,29 @@ def test_what_is_set_is_shown(command: Command, tmp_path: Path) -> None:
         ('run_limit = "5"', "key 'run_limit': "),
         ("results = 5", "key 'results': "),
         ("=", "not valid TOML"),
+        ("a = " + "[" * 100_000, "not valid TOML: nested too deeply"),
+        ("trials = " + "1" * 5000, "not valid TOML: Exceeds the limit"),
+        ("trials = 0x" + "f" * 5000, "not valid TOML: an integer of more than 64 bits"),
+        ("machine = 'a'\nb" + ".b" * 200_000 + " = 1", "not valid TOML: a key of more than 20 parts (at line 2)"),
+        ("a = {b" + " . 'b'" * 200_000 + " = 1}", "not valid TOML: a key of more than 20 parts (at line 1)"),
+        ('results = "r\\u0000"', "not valid TOML: a string with a NUL character"),
     ],
+    ids=lambda value: value[:30],
 )
 def test_a_wrong_file_is_told(command: Command, text: str, message: str) -> None:
     write(Path("damoos.toml"), text)
     code, out, err = command("studies")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"damoos: damoos.toml: {message}")
+
+
+@pytest.mark.parametrize("user", ["me", "me@corp", "m?e", "m#e", "m e"])
+def test_a_password_is_neither_taken_nor_shown(command: Command, user: str) -> None:
+    write(Path("damoos.toml"), f'storage = "postgresql+psycopg://{user}:planted-S3CRET@127.0.0.1:9/db"\n')
+    for words in (["config", "show"], ["config", "show", "--format", "json"], ["studies"]):
+        code, out, err = command(*words)
+        assert (code, "S3CRET" in out + err) == (2 if words == ["studies"] else 0, False)
+        assert f"postgresql+psycopg://{user}:***@127.0.0.1:9/db" in out + err
 
 
 def test_a_file_of_another_user_is_not_read(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

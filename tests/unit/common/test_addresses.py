@@ -4,21 +4,58 @@ from __future__ import annotations
 
 import pytest
 
-from damoos.common.addresses import has_secret, hidden
+from damoos.common.addresses import has_secret, hidden, hidden_store, store_has_secret
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql+psycopg://u:pw@host/db", "postgresql+psycopg://u:***@host/db"),
+        ("postgresql://:pw@host/db", "postgresql://:***@host/db"),
+        ("postgresql://u:p/w#x?@host:5/db", "postgresql://u:***@host:5/db"),
+        ("postgresql+psycopg://user@corp:pw@127.0.0.1:9/db", "postgresql+psycopg://user@corp:***@127.0.0.1:9/db"),
+        ("postgresql://u?s#e r:pw@host/db", "postgresql://u?s#e r:***@host/db"),
+        ("postgresql://u:p@w@host/db", "postgresql://u:***@host/db"),
+        ("postgresql://u:p@w:x@host/db", "postgresql://u:***@host/db"),
+        ("postgre sql://u:pw@host/db", "postgre sql://u:***@host/db"),
+        ("postgresql:///db?host=h&password=p@w&x=1", "postgresql:///db?host=h&password=***&x=1"),
+        ("postgresql:///db?sslp%61ssword=pw", "postgresql:///db?sslp%61ssword=***"),
+    ],
+)
+def test_a_secret_of_a_storage_is_hidden(url: str, shown: str) -> None:
+    assert hidden_store(url) == shown
+    assert store_has_secret(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql+psycopg://u@host:5432/db", "postgresql://host:port/db", "sqlite:////tmp/a:b@c.sqlite",
+        "results/a:b@c.sqlite", "postgresql://h/db?sslkey=/k&passfile=/p&target_session_attrs=any",
+    ],
+)  # fmt: skip
+def test_other_storages_are_left_alone(url: str) -> None:
+    assert hidden_store(url) == url
+    assert not store_has_secret(url)
 
 
 @pytest.mark.parametrize(
     ("address", "shown"),
     [
-        ("postgresql+psycopg://u:pw@host/db", "postgresql+psycopg://u:***@host/db"),
-        ("postgresql://:pw@host/db", "postgresql://:***@host/db"),
-        ("postgresql://u:p/w#x?@host:5/db", "postgresql://u:***@host:5/db"),
-        ("postgresql:///db?host=h&password=pw&x=1", "postgresql:///db?host=h&password=***&x=1"),
-        ("postgresql:///db?sslpassword=pw", "postgresql:///db?sslpassword=***"),
         ("http://u:pw@host/x", "http://***@host/x"),
-        ("https://token@host/x", "https://***@host/x"),
+        ("http://u:p@w/x@host", "http://***@host"),
+        ("HTTPS://token@host/x", "HTTPS://***@host/x"),
+        ("http://u:p@w@host/x", "http://***@host/x"),
+        ("http://u:p/w?x#y@host/x", "http://***@host/x"),
         ("https://host/x?api_key=1&b=2#c", "https://host/x?api_key=***&b=2#c"),
+        ("https://host/x?b=2;X-Amz-Signature=1;c=3", "https://host/x?b=2;X-Amz-Signature=***;c=3"),
+        ("https://host/x?%6Bey=1", "https://host/x?%6Bey=***"),
+        *(
+            (f"Http://h/?{name}=1", f"Http://h/?{name}=***")
+            for name in ("key", "api-key", "sig", "auth", "access", "pass", "cred", "sessionid")
+        ),
         ("p99=cmd:curl http://u:pw@host/x #a", "p99=cmd:curl http://***@host/x #a"),
+        ("p99=cmd:redis-cli -u redis://u@c:pw@host/", "p99=cmd:redis-cli -u redis://u@c:***@host/"),
     ],
 )
 def test_a_secret_is_hidden(address: str, shown: str) -> None:
@@ -29,8 +66,8 @@ def test_a_secret_is_hidden(address: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "postgresql+psycopg://u@host:5432/db", "sqlite:////tmp/a:b@c.sqlite", "http://host:9100/metrics#/a@b/",
-        "https://host/a?b=c", "p99=file:/tmp/a:b@c", "results/damoos.sqlite",
+        "http://host:9100/metrics#/a@b/", "http://[::1]:9100/a@b", "https://host/a?b=c", "p99=file:/tmp/a:b@c",
+        "p99=cmd:ssh ssh://git@host/x", "results/damoos.sqlite", "http://u:12/w@host:80/x",
     ],
 )  # fmt: skip
 def test_others_are_left_alone(address: str) -> None:

@@ -60,6 +60,7 @@ def test_what_another_process_writes_is_read_from_its_log(tmp_path: Path, monkey
         ("sqlite://", "names no file"),
         ("sqlite:///", "names no file"),
         ("what", "Could not parse .*; a storage is sqlite:///FILE or"),
+        ("postgresql+psycopg://host:port/x", "invalid literal for int.*; a storage is sqlite:///FILE or"),
         ("nosuch://x", "Can't load plugin: .*; a storage is sqlite:///FILE or"),
         ("mysql://a@127.0.0.1/x", "Failed to import DB access module"),
         ("postgresql+psycopg://me@127.0.0.1:9/team", r"refused; check host and port, and that its server is up"),

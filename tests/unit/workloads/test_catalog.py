@@ -406,6 +406,14 @@ def test_a_file_outside_of_the_workload_file_s_folder_is_not_brought(tmp_path: P
         assert copied == []
 
 
+@pytest.mark.parametrize("name", ["nosuch", "a" * 5000], ids=["missing", "too long"])
+def test_a_file_that_is_not_beside_the_workload_file_is_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match="there is no such file beside it"):
+        catalog.find(own_file(tmp_path, f'["cat", "{{file:{name}}}"]'))
+    with pytest.raises(ConfigError, match="there is no such file"):
+        catalog.find(f"{name}.toml")
+
+
 @pytest.mark.parametrize("table", ["[pattern]", "[model]\ntime_scale = 1\nmemory_scale = 1"])
 def test_a_pattern_outside_of_the_folder_is_refused(tmp_path: Path, table: str) -> None:
     (tmp_path / "secret").write_text("kept")

@@ -176,6 +176,8 @@ def test_a_number_must_be_finite() -> None:
         ({"regex": "(a)", "json": "b"}, "exactly one of"),
         ({"regex": "a"}, "0 groups"),
         ({"regex": "("}, "regex: "),
+        ({"regex": "(a{99999999999999})"}, "regex: "),
+        ({"regex": "(" * 5000 + ")" * 5000}, "regex: "),
         ({"values": "file"}, "needs its percentile"),
     ],
 )
@@ -193,6 +195,7 @@ def test_a_wrong_declaration_is_refused(keys: dict, message: str) -> None:
         ("qps=cdm:x", "unknown source 'cdm'; did you mean 'cmd'?"),
         ("qps=cmd:'x", "No closing quotation"),
         ("qps=file:x#/(/", "is no regular expression"),
+        ("qps=file:x#/a{99999999999999}/", "is no regular expression"),
         ("qps=file:x#/(a)(b)/", "has 2 groups"),
     ],
 )
