@@ -19,6 +19,9 @@ RATIO = 64
 LEAST_BYTES = 64 << 20
 # JSON becomes objects of Python, of which its shortest values take 20 times as much memory as their text.
 _COST_OF_JSON = 4
+# What a value of JSON takes in Python at most, in bytes, by a sign that comes with it: a list, a dict, a value in one
+# of them, a key.
+_OBJECT_BYTES = {"[": 72, "{": 200, ",": 64, ":": 60}
 # What Python raises where data has another form than the code that reads it expects.
 MALFORMED = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError, struct.error,
@@ -91,13 +94,31 @@ class Unpacker:
         return data
 
 
-def parsed(text: str | bytes) -> Any:
+def objects_bytes(text: str) -> int:
+    """What the values of a JSON text take in Python at most, without the letters of its strings.
+
+    It costs little beside parsing. A sign within a string counts as well.
+    """
+    return sum(size * text.count(sign) for sign, size in _OBJECT_BYTES.items())
+
+
+def parsed(text: str | bytes, most_bytes: int | None = None) -> Any:
     """The value of a JSON text of somebody else's.
+
+    Parameters
+    ----------
+    text : str or bytes
+        Bytes are UTF-8.
+    most_bytes : int or None
+        What its values may take, see `objects_bytes`.
 
     Raises
     ------
-    ValueError : it is none, or too deep to be anything
+    ValueError : it is none, too deep to be anything, or has more values
     """
+    text = text if isinstance(text, str) else text.decode()
+    if most_bytes is not None and objects_bytes(text) > most_bytes:
+        raise ValueError("it has more values than anything of its length that damoos or damo writes")
     try:
         return json.loads(text)
     except RecursionError:

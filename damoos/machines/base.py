@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from damoos import errors
+from damoos.common.terminal import printable
 from damoos.common.toml_file import Table
 from damoos.common.unpack import parsed
 from damoos.machines import answers
@@ -26,6 +27,8 @@ __all__ = [
 
 # The agent's word for a look, see `Machine.look`.
 LOOK = "look"
+# How much of what an agent printed is shown.
+_SAID_CHARS = 300
 # Those that kernels have for zram and zswap.
 ALGORITHMS = ("842", "deflate", "lz4", "lz4hc", "lzo", "lzo-rle", "zstd")
 
@@ -159,8 +162,8 @@ def looked(out: str, err: str, where: str) -> dict[str, Any]:
     try:
         return dict(answers.checked("look", parsed(out)))
     except ValueError:
-        last = " | ".join(err.strip().splitlines()[-3:])
-        raise errors.MachineError(f"{where}: the agent could not look: {last or out[:80]!r}") from None
+        said = " | ".join(err.strip().splitlines()[-3:]) or out.strip() or "it printed nothing"
+        raise errors.MachineError(f"{where}: the agent could not look: {printable(said[-_SAID_CHARS:])}") from None
 
 
 class Session(ABC):

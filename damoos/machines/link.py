@@ -170,7 +170,7 @@ class AgentLink:
 
     def _read(self) -> None:
         try:
-            while not self._fault and (line := self._from.readline(wire.LINE_BYTES)):
+            while not self._fault and (line := self._from.readline(self._most_bytes())):
                 self._heard = time.monotonic()
                 self._take(wire.message(line), len(line))
         except OSError:
@@ -181,6 +181,9 @@ class AgentLink:
         self._ended.set()
         with contextlib.suppress(queue.Full):  # it wakes whoever waits
             self._inbox.put_nowait(None)
+
+    def _most_bytes(self) -> int:
+        return wire.HELLO_BYTES if self._awaited == 0 else wire.LINE_BYTES
 
     def _take(self, message: wire.Answer | wire.Event, sz_bytes: int) -> None:
         """Have a message wait for whoever asked for it, and count one that nobody asked for."""

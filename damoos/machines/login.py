@@ -6,6 +6,9 @@ import logging
 import os
 import re
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from fabric import Connection
 
 CONNECT_S = 30
+# For a login as a whole, and for each other short thing: a host that sends a byte now and then is never silent.
+DEADLINE_S = 60.0
 # What Paramiko logs is told by the exceptions that follow; without a handler, Python prints it with a traceback.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 _JUMP = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<host>\[[^\]\s]+\]|[^@:\s]+)(?::(?P<port>\d{1,5}))?")
@@ -90,7 +95,8 @@ def log_in(endpoint: SshEndpoint) -> Connection:
     connection = _connection(endpoint, gateway)
     try:
         _trust(connection, endpoint)
-        _open(connection, endpoint)
+        with in_time(connection, endpoint, "logging in"):
+            _open(connection, endpoint)
     except BaseException:
         log_out(connection)
         raise
@@ -103,6 +109,39 @@ def log_out(connection: Connection) -> None:
     connection.client.close()  # Fabric leaves one alone that has failed half-way
     if connection.gateway:
         log_out(connection.gateway)
+
+
+@contextmanager
+def in_time(connection: Connection, endpoint: SshEndpoint, what: str) -> Iterator[None]:
+    """Break a connection under something that takes longer than `DEADLINE_S`.
+
+    Raises
+    ------
+    MachineTransientError : it took longer
+    """
+    late = threading.Event()
+
+    def break_it() -> None:
+        late.set()
+        transport = connection.client.get_transport()
+        if transport:
+            with suppress(OSError, EOFError):
+                transport.sock.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(DEADLINE_S, break_it)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception:
+        if not late.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if late.is_set():  # what was read when the connection broke is not whole, though nothing may have been raised
+        raise MachineTransientError(
+            f"{endpoint.where}: {what} took longer than {DEADLINE_S:g} s; check the host's load and network"
+        )
 
 
 def _connection(endpoint: SshEndpoint, gateway: Connection | None) -> Connection:
@@ -167,8 +206,8 @@ def _told(error: Exception, endpoint: SshEndpoint) -> DamoosError:
         return ConfigError(f"{where}: no such host name")
     if re.search("protocol banner|No existing session", str(error)):  # a server that is too busy does the same
         return MachineTransientError(f"{where}: what answers there speaks no SSH; check [ssh] host and port")
-    text = error.text if isinstance(error, paramiko.ChannelException) else error
-    return MachineTransientError(f"{where}: {text or 'connection closed'}")
+    text = error.text if isinstance(error, paramiko.ChannelException) else str(error)
+    return MachineTransientError(f"{where}: {text.strip() or 'the host closed the connection during the login'}")
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import CommandError, MachineError, MachineLost
 from damoos.machines.base import (
     AS_IT_IS,
@@ -24,7 +25,7 @@ from damoos.machines.base import (
     new_token,
 )  # fmt: skip
 from damoos.machines.bundle import agent_bundle
-from damoos.machines.login import CONNECT_S, SshEndpoint, log_in, log_out
+from damoos.machines.login import CONNECT_S, SshEndpoint, in_time, log_in, log_out
 
 if TYPE_CHECKING:
     from paramiko import Channel
@@ -53,7 +54,8 @@ class SshHost:
         self.connection = log_in(endpoint)
         self._files: Channel | None = None
         try:
-            with self._lost("making a folder for the agent"):
+            what = "making a folder for the agent"
+            with in_time(self.connection, endpoint, what), self._lost(what):
                 self._sftp = self.connection.sftp()
                 self._files = self._sftp.get_channel()
                 self._place = self._made_place()
@@ -63,7 +65,8 @@ class SshHost:
 
     def agent_argv(self) -> list[str]:
         """How the agent is started there, without its words."""
-        argv = [self.endpoint.python, "-S", self.copy(agent_bundle())]
+        with in_time(self.connection, self.endpoint, "copying the agent"):
+            argv = [self.endpoint.python, "-S", self.copy(agent_bundle())]
         return ["sudo", "-n", *argv] if self.endpoint.sudo else argv
 
     def why_lost(self) -> str:
@@ -75,9 +78,10 @@ class SshHost:
 
         Raises
         ------
-        MachineLost : the connection broke, or nothing came for a while
+        MachineTransientError : the connection broke, nothing came for a while, or it did not end in time
         """
-        with self._lost(f"running '{argv[-1]}'"):
+        what = f"running '{argv[-1]}'"
+        with in_time(self.connection, self.endpoint, what), self._lost(what):
             transport = self.connection.client.get_transport()
             assert transport is not None
             channel = transport.open_session(timeout=CONNECT_S)
@@ -91,7 +95,8 @@ class SshHost:
     def _lost(self, what: str) -> Iterator[None]:
         """A connection that breaks under SFTP or a new channel is a lost machine, whatever Paramiko calls it.
 
-        What the host refuses over a connection that holds (its disk is full, say) is no lost machine.
+        What the host refuses over a connection that holds (its disk is full, say) is no lost machine, nor is one that
+        answers what no SFTP server answers.
         """
         import paramiko
 
@@ -101,7 +106,13 @@ class SshHost:
             if isinstance(error, OSError) and self._holds():
                 raise MachineError(f"{self.endpoint.where}: {what}: {error}") from None
             detail = self.why_lost()
-            raise MachineLost(f"{what}: {error or 'connection closed'}{': ' + detail if detail else ''}") from None
+            reason = str(error) or "connection closed"
+            raise MachineLost(f"{what}: {reason}{': ' + detail if detail else ''}") from None
+        except (paramiko.SFTPError, *MALFORMED) as error:
+            raise MachineError(
+                f"{self.endpoint.where}: {what}: its SFTP server answers what cannot be read ({in_short(error)});"
+                " check sftp-server there, and that no start-up file of the shell prints anything"
+            ) from None
 
     def _holds(self) -> bool:
         transport = self.connection.client.get_transport()

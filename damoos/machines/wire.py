@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from damoos.common.terminal import plain
-from damoos.common.unpack import parsed
+from damoos.common.unpack import objects_bytes, parsed
 
 # The longest line: the files of a run are the most that an agent sends at once, 8 MiB of each.
 LINE_BYTES = 32 << 20
+# The longest first line: a hello is short.
+HELLO_BYTES = 64 << 10
+# What the values of a line may take once it is parsed: an answer's are a million numbers at most, and those of a part
+# of a recording, of which several may wait, are a few long strings.
+_ANSWER_BYTES = 96 << 20
+_EVENT_BYTES = 8 << 20
+# A string, a list's place for it, and what is put aside to look at the signs beside it.
+_STRING_BYTES = 128
+# Without its escaped signs; an open one ends with the line, so that each sign is looked at once.
+_STRING = re.compile('"[^"]*"?')
 _SHOWN_BYTES = 80
 # Of an error's message.
 _MESSAGE_CHARS = 10_000
@@ -51,13 +62,23 @@ def message(line: bytes) -> Answer | Event:
     ValueError : it is no message of an agent's; the text shows how it begins
     """
     try:
-        form = parsed(line)
+        sz_bytes = _values_bytes(line.decode())
+        form = parsed(line) if sz_bytes <= _ANSWER_BYTES else None
         found = _message(form) if isinstance(form, dict) else None
+        if isinstance(found, Event) and sz_bytes > _EVENT_BYTES:
+            found = None
     except (ValueError, MemoryError):
         found = None
     if found is None:
         raise ValueError(repr(line[:_SHOWN_BYTES])) from None
     return found
+
+
+def _values_bytes(text: str) -> int:
+    """What the values of a line take in Python at most; files and recordings are strings that may hold any sign."""
+    bare = text.replace("\\\\", "").replace('\\"', "")
+    of_strings = bare.count('"') // 2 * _STRING_BYTES
+    return of_strings if of_strings > _ANSWER_BYTES else of_strings + objects_bytes(_STRING.sub("", bare))
 
 
 def _message(form: dict[str, Any]) -> Answer | Event | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from damoos.common.unpack import LEAST_BYTES, objects_bytes
 from damoos.damon.attrs import Attrs, IntervalsGoal
 from damoos.damon.scheme import OPERATIONS
 from damoos.recordings.damo_units import COUNTS, PERCENTS, SIZES, TIMES_NS, column, quantity
@@ -19,6 +20,8 @@ from damoos.recordings.snapshots import NS, Shot, assemble
 
 Json = dict[str, Any]
 _US = 1_000
+# By how much the values of a recording take more memory than its text: at most 12 of ours, 19 of the shortest regions.
+_MOST_TIMES = 20
 _REGION = (
     '{"start":%d,"end":%d,"nr_accesses":{"samples":%d,"percent":null},"age":{"usec":null,"aggr_intervals":%d},'
     '"sz_filter_passed":0}'
@@ -33,6 +36,8 @@ def parse(text: str, attrs: Attrs | None) -> Recording:
     ValueError, KeyError, TypeError : it is not of damo's form
     ConfigError : attributes that cannot be
     """
+    if objects_bytes(text) > max(LEAST_BYTES, _MOST_TIMES * len(text)):
+        raise ValueError("it has more lists, objects and values than a recording of its length")
     # Each snapshot's regions become arrays as soon as they are read, so that only one has them as objects at a time.
     records = json.loads(text, object_hook=_in_columns)
     if not all(isinstance(record, dict) and "snapshots" in record for record in records):

@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from damoos.common import user_file
-from damoos.common.unpack import MALFORMED, RATIO, Unpacker, in_short, parsed
+from damoos.common.unpack import LEAST_BYTES, MALFORMED, RATIO, Unpacker, in_short, parsed
 from damoos.damon.attrs import Attrs
 from damoos.damon.scheme import OPERATIONS
 from damoos.errors import ConfigError, MachineError, MeasurementError, StoreError
@@ -151,7 +151,7 @@ def _lines_of(file: IO[bytes]) -> Iterator[dict[str, Any]]:
         if left < 0 or len(text) == LINE_BYTES:
             raise ValueError("it, or a line of it, is longer than that of any recording")
         if text.endswith(b"\n"):  # the last one may have been cut off
-            line = parsed(text)
+            line = parsed(text, LEAST_BYTES)
             messages.checked(line)
             yield line
 

@@ -311,7 +311,7 @@ def read(folder: Path) -> KernelObjects:
     path = next((file for file in (folder / FILE_NAME, folder / files.JOURNAL) if file.is_file()), folder)
     try:
         if path.name == FILE_NAME:
-            return TypeAdapter(KernelObjects).validate_python(parsed(user_file.read_bytes(path)))
+            return TypeAdapter(KernelObjects).validate_python(parsed(user_file.read_bytes(path), user_file.MADE_BYTES))
         lines = journal.lines(path) if path.name == files.JOURNAL else []
         # Whoever recorded was killed: all is there but the lives, which come at the end.
         if lines and (found := _of_journal(lines, lines[0].get("about", {}))):

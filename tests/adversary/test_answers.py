@@ -10,6 +10,7 @@ import pty
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from damoos.doctor import examine_machine
 from damoos.errors import DamoosError, MachineError, MachineLost, from_wire
 from damoos.machines import answers, catalog, wire
 from damoos.machines import link as agent_link
-from damoos.machines.base import AS_IT_IS, Machine, Session
+from damoos.machines.base import AS_IT_IS, Machine, Session, looked
 from damoos.machines.link import AgentLink
 from damoos.policies.base import NonePolicy
 from damoos.testing.fake import FakeMachine
@@ -174,6 +175,51 @@ def test_a_flood_that_nobody_asked_for_ends_the_connection(monkeypatch: pytest.M
         link.call("facts")
     assert flood.tell() < 10 << 20  # the rest is not even read
     link.hang_up()
+
+
+MANY = {
+    "lists": b'{"id": 0, "result": [' + b"[]," * (2 << 20) + b"[]]}",
+    "dicts": b'{"id": 0, "result": [' + b'{"a":{}},' * (1 << 20) + b"{}]}",
+    "numbers": b'{"id": 0, "result": [' + b"1.5," * (2 << 20) + b"1]}",
+    "strings": b'{"id": 0, "result": [' + b'"",' * (2 << 20) + b'""]}',
+    "behind an escaped quote": b'{"id": 0, "result": ["\\\\", ' + b'"\\\\",[],' * (1 << 20) + b"[]]}",
+    "an event's": b'{"event": "record", "data": [' + b"[]," * (1 << 17) + b"[]]}",
+    "in UTF-16": ('{"id": 0, "result": ["\u2200", ' + "[]," * (1 << 20) + "[]]}").encode("utf-16-le"),
+    "of no JSON": b'"" ' * (2 << 20),
+}
+
+
+@pytest.mark.parametrize("line", MANY.values(), ids=MANY)
+def test_a_line_of_many_values_is_refused_and_few_of_them_made(line: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"^b'"):
+            wire.message(line)
+        assert tracemalloc.get_traced_memory()[1] < max(5 * len(line), 16 << 20)
+    finally:
+        tracemalloc.stop()
+
+
+def test_signs_within_a_program_s_output_are_no_values() -> None:
+    text = ',[{:"\\' * (1 << 20)
+    answer = wire.message(json.dumps({"id": 1, "result": {"files": {"a.csv": text}, "samples": [[1.5]] * 99}}).encode())
+    assert isinstance(answer, wire.Answer)
+    assert answer.result["files"]["a.csv"] == text
+
+
+def test_the_first_line_is_short() -> None:
+    begun = io.BytesIO(b'{"id": 0, "result": "' + b"x" * (1 << 20) + b'"}\n')
+    with pytest.raises(MachineLost, match="sent what is no answer"):
+        AgentLink(io.BytesIO(), begun, "token")
+    assert begun.tell() == wire.HELLO_BYTES
+
+
+def test_what_an_agent_printed_instead_of_a_look_is_plain() -> None:
+    for out, err in (("", f"Trouble\n{STEERING} here"), (f"{STEERING} here", "")):
+        with pytest.raises(MachineError, match=r"could not look: .*owned.* here$") as caught:
+            looked(out, err, "root@host:22")
+        assert str(caught.value).isprintable()
+        assert "'" not in str(caught.value)
 
 
 def test_a_machine_waits_with_what_is_not_yet_taken() -> None:

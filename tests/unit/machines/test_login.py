@@ -11,26 +11,42 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from damoos.errors import ConfigError, MachineTransientError
-from damoos.machines.login import SshEndpoint, log_in
+from damoos.errors import ConfigError, MachineError, MachineTransientError
+from damoos.machines import login
+from damoos.machines.login import SshEndpoint, log_in, log_out
+from damoos.machines.ssh import SshHost
 
 # How older keys are written.
 PEM = ("-m", "PEM")
 
 
-class Server(paramiko.ServerInterface):
-    """Refuses every key, or hangs up when it is shown one."""
+# What a server does with a key, and, if it takes it, answers to SFTP.
+REFUSES, HANGS_UP = None, b"hangs up"
 
-    def __init__(self, transport: paramiko.Transport, hangs_up: bool) -> None:
-        self._transport, self._hangs_up = transport, hangs_up
+
+class Server(paramiko.ServerInterface):
+    """Refuses every key, hangs up when it is shown one, or takes it and answers the same to every user."""
+
+    def __init__(self, transport: paramiko.Transport, answer: bytes | None) -> None:
+        self._transport, self._answer = transport, answer
 
     def get_allowed_auths(self, username: str) -> str:
         return "publickey"
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
-        if self._hangs_up:
+        if self._answer == HANGS_UP:
             self._transport.close()
-        return paramiko.AUTH_FAILED
+        return paramiko.AUTH_FAILED if self._answer in (REFUSES, HANGS_UP) else paramiko.AUTH_SUCCESSFUL
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return paramiko.OPEN_SUCCEEDED
+
+    def check_channel_subsystem_request(self, channel: paramiko.Channel, name: str) -> bool:
+        threading.Thread(target=channel.sendall, args=(self._answer,), daemon=True).start()
+        return True
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        return True
 
 
 @pytest.fixture
@@ -44,7 +60,7 @@ def endpoint(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SshEndp
         def serve() -> None:
             transport = paramiko.Transport(listening.accept()[0])
             transport.add_server_key(key)
-            transport.start_server(server=Server(transport, hangs_up=request.param[1]), event=threading.Event())
+            transport.start_server(server=Server(transport, request.param[1]), event=threading.Event())
 
         threading.Thread(target=serve, daemon=True).start()
         known = str(tmp_path / "known")
@@ -74,13 +90,72 @@ def test_a_port_that_speaks_no_ssh_is_told_in_one_line(
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("endpoint", [("ed25519", False), ("ecdsa", False)], indirect=True)
+@pytest.mark.parametrize("endpoint", [("ed25519", REFUSES), ("ecdsa", REFUSES)], indirect=True)
 def test_a_key_that_is_refused_is_for_its_user_to_mend(endpoint: SshEndpoint) -> None:
     with pytest.raises(ConfigError, match="login refused"):
         log_in(endpoint)
 
 
-@pytest.mark.parametrize("endpoint", [("ed25519", True)], indirect=True)
+@pytest.mark.parametrize("endpoint", [("ed25519", HANGS_UP)], indirect=True)
 def test_a_host_that_goes_away_during_the_login_may_come_back(endpoint: SshEndpoint) -> None:
     with pytest.raises(MachineTransientError, match="saw EOF"):
         log_in(endpoint)
+
+
+def answered(nr: int, kind: int, content: bytes) -> bytes:
+    """A message of SFTP's: the answer to a request."""
+    body = bytes([kind]) + nr.to_bytes(4, "big") + content
+    return len(body).to_bytes(4, "big") + body
+
+
+VERSION = b"\0\0\0\5\2\0\0\0\3"
+GARBAGE = {
+    "words of a shell": b"Welcome to this machine!\n" * 1000,
+    "no version": b"\0\0\0\5\7\0\0\0\3",
+    "cut off": b"\0\0\0\2\2\0",
+    "another answer": VERSION + answered(1, 103, b"\0\0\0\1x"),
+    "a name that is no text": VERSION + answered(1, 104, b"\0\0\0\1" + b"\0\0\0\2\xff\xfe" * 2 + bytes(4)),
+}
+
+
+@pytest.mark.parametrize("endpoint", [("ed25519", one) for one in GARBAGE.values()], indirect=True, ids=GARBAGE)
+def test_garbage_of_an_sftp_server_is_the_machine_s_error(
+    endpoint: SshEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(login, "DEADLINE_S", 2.0)  # the first wants more to be read than comes
+    with pytest.raises(MachineError, match="making a folder for the agent"):
+        SshHost(endpoint)
+
+
+@pytest.mark.parametrize("endpoint", [("ed25519", b"")], indirect=True)
+def test_an_sftp_server_that_never_answers_is_given_up(endpoint: SshEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login, "DEADLINE_S", 1.0)
+    with pytest.raises(MachineTransientError, match="making a folder for the agent took longer than 1 s"):
+        SshHost(endpoint)
+
+
+@pytest.mark.parametrize("endpoint", [("ed25519", b"")], indirect=True)
+def test_a_command_that_never_ends_is_given_up(endpoint: SshEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = object.__new__(SshHost)  # without a folder for files, which this server does not make
+    host.endpoint, host.connection, host._files = endpoint, log_in(endpoint), None
+    monkeypatch.setattr(login, "DEADLINE_S", 1.0)
+    with pytest.raises(MachineTransientError, match="running 'look' took longer than 1 s"):
+        host.output(["look"])
+    log_out(host.connection)
+
+
+def test_a_login_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A banner without a line's end; each sign of it used to begin the wait anew."""
+    (tmp_path / "known").touch()
+    (tmp_path / "key").touch()
+    monkeypatch.setattr(login, "DEADLINE_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        known, port = str(tmp_path / "known"), listening.getsockname()[1]
+        endpoint = SshEndpoint(host="127.0.0.1", port=port, key=str(tmp_path / "key"), known_hosts=known)
+        with pytest.raises(MachineTransientError, match="logging in took longer than 1 s"):
+            log_in(endpoint)
+
+
+def test_an_error_without_words_is_told_in_some(tmp_path: Path) -> None:
+    endpoint = SshEndpoint(host="h", known_hosts=str(tmp_path))
+    assert str(login._told(EOFError(), endpoint)) == "root@h:22: the host closed the connection during the login"

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from damoos.common.unpack import LEAST_BYTES, objects_bytes
 from damoos.errors import ConfigError, MachineError, MeasurementError
 from damoos.recordings import damo_json, files, kernel_objects, trace
 from damoos.recordings.aggregations import moments
@@ -239,6 +240,33 @@ def test_nor_does_a_file_of_damo_s_form(tmp_path: Path) -> None:
     path = tmp_path / "x.damo"
     path.write_bytes(zlib.compress(b"[" + b"[]," * (50 << 20) + b"[]]", 9))
     assert "larger than" in in_bounds(path)
+
+
+@pytest.mark.parametrize("pack", [bytes, zlib.compress], ids=["plain", "packed"])
+@pytest.mark.parametrize("value", [b"[],", b'{"a":1},'])
+def test_no_file_of_damo_s_form_has_more_values_than_a_recording(
+    tmp_path: Path, pack: Callable[[bytes], bytes], value: bytes
+) -> None:
+    path = tmp_path / "x.damo"
+    path.write_bytes(pack(b"[" + value * ((40 << 20) // len(value)) + b"[]]"))
+    assert "more lists, objects and values than" in in_bounds(path)
+
+
+def test_nor_has_a_line_of_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / files.JOURNAL
+    path.write_bytes(as_journal(LINES) + b'{"data": [' + b"[]," * (13 << 20) + b"[]]}\n")
+    assert "more values than" in in_bounds(path)
+
+
+def test_the_shortest_regions_are_a_recording(tmp_path: Path) -> None:
+    region = b'{"start":0,"end":1,"nr_accesses":{"samples":0},"age":{"usec":0}},'
+    snapshot = b'{"start_time":0,"end_time":9,"regions":[' + (region * 1000)[:-1] + b"]},"
+    text = b'[{"intervals":{"sample_us":1,"aggr_us":2,"ops_update_us":3},"snapshots":[' + (snapshot * 70)[:-1] + b"]}]"
+    path = tmp_path / "x.json"
+    path.write_bytes(text)
+    assert objects_bytes(text.decode()) > LEAST_BYTES
+    assert "more values" not in in_bounds(path)
+    assert "more lists" not in in_bounds(path)
 
 
 def test_a_line_of_a_journal_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
