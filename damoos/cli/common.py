@@ -94,16 +94,21 @@ def print_rows(rows: list[dict[str, str]], form: str) -> None:
         print(f"{row['name']:<24} {row['description']}")
 
 
-def confirm(question: str, otherwise: str = "nothing is deleted without being asked; give --yes") -> None:
+def confirm(
+    question: str,
+    otherwise: str = "nothing is deleted without being asked; give --yes",
+    refused: str = "nothing is deleted: the answer was no",
+) -> None:
     """Ask before something is lost or changed.
 
     Raises
     ------
-    ConfigError : nobody can answer, so it has to be said beforehand, as ``otherwise`` says
+    ConfigError : nobody can answer, so it has to be said beforehand, as ``otherwise`` says; or the answer is no
     """
     if not sys.stdin.isatty():
         raise ConfigError(otherwise)
-    typer.confirm(question, abort=True, err=True)
+    if not typer.confirm(question, err=True):
+        raise ConfigError(refused)
 
 
 def number(word: str) -> float:

@@ -25,7 +25,7 @@ from damoos.cli.common import (
     say,
     time_us,
 )
-from damoos.cli.sweeps import show_status
+from damoos.cli.sweeps import show_status, told
 from damoos.common.terminal import printable
 from damoos.errors import ConfigError, StoreError, nearest
 
@@ -127,7 +127,8 @@ def _ask_about_this_host(spec: dict[str, Any]) -> None:
     from damoos.service.specification import would_be_here
 
     if what := would_be_here(spec):
-        confirm(f"{what}; go on?", f"{what}; give --machine local if it is to, or the name of another machine")
+        name_it = "give --machine local if it is to, or the name of another machine"
+        confirm(f"{what}; go on?", f"{what}; {name_it}", f"nothing is put into service: {what}; {name_it}")
 
 
 @app.command()
@@ -227,17 +228,16 @@ def status(
         show_status(name, results, form)
         return
     if form == "json":
-        sweep = _readable(lambda: sweeps.load(results, sweeps.newest(results))) if swept else None
+        sweep = _readable(lambda: told(sweeps.load(results, swept[-1]))) if swept else None
         rollout = _readable(lambda: rollouts.told(load_rollout(results, rolled[-1]))) if rolled else None
-        driven = sweep and {**sweep.status, "driven": sweep.driven()}
-        print(json.dumps({"services": served, "rollout": rollout, "sweep": driven}))
+        print(json.dumps({"services": served, "rollout": rollout, "sweep": sweep}))
         return
     for its, state in served.items():
         print(listing.describe(its, state))
     if rolled:
         _readable(lambda: rollouts.show(load_rollout(results, rolled[-1]), form))
     if swept:
-        _readable(lambda: show_status(sweeps.newest(results), results, form))
+        _readable(lambda: show_status(swept[-1], results, form))
     elif not served and not rolled:
         print(f"nothing is in service here, and there is no sweep in {results}")
 

@@ -207,13 +207,18 @@ def _print_league(league: League, form: str) -> None:
     print("\n".join(map(str, written)))
 
 
+def told(sweep: Sweep) -> dict[str, Any]:
+    """How far a sweep is, and whether a process of this computer drives it now."""
+    return {**sweep.status, "driven": sweep.driven()}
+
+
 def show_status(name: str, results: Path, form: str) -> None:
     """How far a sweep is that another process drives."""
     from damoos.report.sweep.progress import plain
     from damoos.sweeps import sweep as sweeps
 
     sweep = sweeps.load(results, name)
-    status = {**sweep.status, "driven": sweep.driven()}
+    status = told(sweep)
     if form == "json":
         print(json.dumps(status))
         return

@@ -19,9 +19,9 @@ _LONG_KEY = re.compile(rf"""(?<![\w"'.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \
 
 
 class Table(BaseModel):
-    """A TOML table: frozen, and a key that it does not know is an error."""
+    """A TOML table: frozen; a key that it does not know is an error, and so is a number that is not finite."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 _T = TypeVar("_T", bound=Table)

@@ -106,7 +106,7 @@ class Artifacts:
             return None
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise StoreError(f"{path}: {error}") from None
 
     def write_bytes(self, name: str, fill: Callable[[Path], None]) -> Path:
@@ -142,7 +142,7 @@ class Artifacts:
 def numbered(results: Path, prefix: str, file: str) -> list[Path]:
     """Folders of a results folder that are called ``prefix`` and a number and have this file, by their numbers."""
     found = (one.parent for one in results.glob(f"{prefix}*/{file}"))
-    mine = (one for one in found if one.name.removeprefix(prefix).isdigit())
+    mine = (one for one in found if one.name.removeprefix(prefix).isdecimal())
     return sorted(mine, key=lambda one: _number(one, prefix))
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from damoos.common.json_file import Damage, JsonForm
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.store.artifacts import Artifacts, next_name, numbered
 from damoos.store.connection import check_url
@@ -17,9 +18,17 @@ from damoos.study.config import StudyConfig
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.run_config import plain
 from damoos.study.study import EvaluationStudy, Study, open_study
+from damoos.sweeps import forms
 from damoos.sweeps.config import SweepConfig
 
 PREFIX = "sweep-"
+FILE, RESULT, STATUS = "sweep.json", "result.json", "status.json"
+_WRITTEN_AGAIN = "move it away, and 'damoos resume' writes it again"
+_REMEDIES = {
+    FILE: "begin a new one; 'damoos show' knows its studies by their names",
+    RESULT: _WRITTEN_AGAIN,
+    STATUS: _WRITTEN_AGAIN,
+}
 
 
 class Sweep:
@@ -36,7 +45,9 @@ class Sweep:
     def __init__(self, results: Path, name: str, url: str | None = None) -> None:
         self.name = name
         self.artifacts = Artifacts(results / name)
-        form = self.artifacts.read_json(FILE)
+        form = self._read(FILE, forms.SWEEP)
+        if form is None:
+            raise StoreError(f"{self.artifacts.path / FILE}: there is no such file")
         if (schema := form.get("schema")) != SCHEMA:
             raise StoreError(f"sweep '{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
         self.config = SweepConfig(**form["config"])
@@ -57,7 +68,8 @@ class Sweep:
     def unfinished(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep | None:
         """The newest sweep of the same words, if there is something left to do in it, or to try again."""
         for folder in reversed(folders(results)):
-            if Artifacts(folder).read_json(FILE)["config"] == plain(config):
+            content = forms.SWEEP.read(folder / FILE)
+            if not isinstance(content, Damage) and content["config"] == plain(config):
                 found = cls(results, folder.name, url)
                 return found if found.result is None or found.result["failures"] else None
         return None
@@ -99,13 +111,27 @@ class Sweep:
     @property
     def status(self) -> dict[str, Any]:
         """What its driver last said of it."""
-        return self.artifacts.read_json(STATUS) or {"sweep": self.name, "studies": []}
+        return self._read(STATUS, forms.STATUS) or {"sweep": self.name, "studies": []}
 
     @property
     def result(self) -> dict[str, Any] | None:
         """What it has come to; None while there is more to do."""
-        result: dict[str, Any] | None = self.artifacts.read_json(RESULT)
-        return result
+        return self._read(RESULT, forms.RESULT)
+
+    def _read(self, file: str, form: JsonForm) -> dict[str, Any] | None:
+        """Content of one of its files; None where there is none.
+
+        Raises
+        ------
+        StoreError : it is damaged
+        """
+        try:
+            content = form.read(self.artifacts.path / file)
+        except FileNotFoundError:
+            return None
+        if isinstance(content, Damage):
+            raise StoreError(f"{content}, so sweep '{self.name}' cannot be read; {_REMEDIES[file]}")
+        return content
 
 
 def folders(results: Path) -> list[Path]:
@@ -143,6 +169,3 @@ def newest(results: Path) -> str:
     if not found:
         raise ConfigError(f"there is no sweep in {results} yet")
     return found[-1].name
-
-
-FILE, RESULT, STATUS = "sweep.json", "result.json", "status.json"

@@ -54,11 +54,11 @@ class Metric(Table):
     better: Literal["higher", "lower"]
     regex: str | None = None
     json_path: str | None = Field(None, alias="json")  # Pydantic has a method named json
-    hgrm: float | None = None
+    hgrm: float | None = Field(None, ge=0, le=100)
     hdr: RunPath | None = None
     values: RunPath | None = None
     column: int = 0
-    percentile: float | None = None
+    percentile: float | None = Field(None, ge=0, le=100)
     scale: float = 1.0
 
     @model_validator(mode="after")

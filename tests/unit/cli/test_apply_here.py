@@ -65,15 +65,19 @@ def test_without_a_terminal_this_host_must_be_named(
     assert applied == ["local"]
 
 
-@pytest.mark.parametrize(("said", "code", "machines"), [("y\n", 0, ["local"]), ("n\n", 130, []), ("\n", 130, [])])
+@pytest.mark.parametrize(("said", "code", "machines"), [("y\n", 0, ["local"]), ("n\n", 2, []), ("\n", 2, [])])
 def test_at_a_terminal_it_is_asked(
     tmp_path: Path, applied: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     said: str, code: int, machines: list[str],
 ) -> None:  # fmt: skip
     answer(monkeypatch, said)
     assert run(tmp_path, monkeypatch, "--on", "unit:redis.service") == code
-    assert f"{WOULD}; go on? [y/N]" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert f"{WOULD}; go on? [y/N]" in err
     assert applied == machines
+    if not machines:
+        end = f"{WOULD}; give --machine local if it is to, or the name of another machine\n"
+        assert ("damoos: nothing is put into service: " in err, err.endswith(end)) == (True, True)
 
 
 def test_the_study_s_own_machine_is_no_question(

@@ -25,6 +25,10 @@ def test_money(tmp_path: Path) -> None:
     file.write_text("gib_hour = 0\ncore_hour = 0\n[swap_device]\nprice = 100\nrated_tbw = 0\n")
     with pytest.raises(ConfigError, match="rated_tbw"):
         scorer("cost", {"prices": str(file)})
+    for number in ("nan", "inf"):
+        file.write_text(f"gib_hour = {number}\ncore_hour = 0.03\n")
+        with pytest.raises(ConfigError, match=r"key 'gib_hour': .*finite number"):
+            scorer("cost", {"prices": str(file)})
     file.write_text("gib_hours = 0.005\ncore_hour = 0.03\n")
     with pytest.raises(ConfigError, match="unknown key 'gib_hours'; did you mean 'gib_hour'"):
         scorer("cost", {"prices": str(file)})

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from damoos import doctor
+from damoos.cli import app
 from damoos.dispatch.base import Dispatcher, Order, Outcome, Slot
 from damoos.dispatch.lease import Lease
 from damoos.dispatch.local import LocalDispatcher
@@ -423,3 +425,42 @@ def test_a_sweep_of_another_version_is_refused_in_one_line(fleet, tmp_path: Path
     file.write_text(json.dumps({name: value for name, value in form.items() if name != "schema"}))
     with pytest.raises(StoreError, match=f"sweep '{one.name}' was written by another version of damoos"):
         sweeps.load(tmp_path, one.name)
+
+
+DAMAGED = ("", "[]", "null", '"a"', "{}", '{"config": 5}', "[" * 100_000)
+
+
+@pytest.mark.parametrize("content", DAMAGED, ids=lambda content: content[:20])
+@pytest.mark.parametrize("file", ["sweep.json", "status.json", "result.json"])
+def test_a_damaged_file_of_a_sweep_is_named_in_one_line(fleet, tmp_path: Path, file: str, content: str) -> None:
+    one = make(tmp_path)
+    (one.artifacts.path / file).write_text(content)
+    read = {
+        "sweep.json": lambda: sweeps.load(tmp_path, one.name),
+        "status.json": lambda: one.status,
+        "result.json": lambda: one.result,
+    }
+    with pytest.raises(StoreError, match=rf"{file}: .*, so sweep 'sweep-1' cannot be read; "):
+        read[file]()
+
+
+@pytest.mark.parametrize("settings", [{"nosuch": 1}, {"nr_samples": "many"}, {"configs": 5}])
+def test_settings_of_a_sweep_are_those_of_its_studies(fleet, tmp_path: Path, settings: dict) -> None:
+    file = make(tmp_path).artifacts.path / "sweep.json"
+    form = json.loads(file.read_text())
+    file.write_text(json.dumps(form | {"config": form["config"] | {"settings": settings}}))
+    with pytest.raises(StoreError, match=r"sweep.json: key 'config.settings"):
+        sweeps.load(tmp_path, "sweep-1")
+
+
+def test_a_damaged_sweep_holds_up_neither_a_new_one_nor_the_status(fleet, tmp_path: Path) -> None:
+    one = make(tmp_path)
+    (one.artifacts.path / "sweep.json").write_text("null")
+    for form in ("text", "json"):
+        done = CliRunner().invoke(app, ["status", "--results", str(tmp_path), "--format", form])
+        assert (done.exit_code, done.exception, len(done.stderr.splitlines())) == (0, None, 1)
+        assert "sweep-1/sweep.json" in done.stderr
+    for words in (["resume", "sweep-1"], ["compare", "sweep-1"]):
+        failed = CliRunner().invoke(app, [*words, "--results", str(tmp_path)])
+        assert isinstance(failed.exception, StoreError)
+    assert Sweep.begun(tmp_path, one.config).name == "sweep-2"

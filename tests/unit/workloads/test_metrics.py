@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,8 @@ def test_a_number_must_be_finite() -> None:
         ({"regex": "(a{99999999999999})"}, "regex: "),
         ({"regex": "(" * 5000 + ")" * 5000}, "regex: "),
         ({"values": "file"}, "needs its percentile"),
+        ({"values": "file", "percentile": math.nan}, "finite number"),
+        ({"hdr": "file", "percentile": 101}, "less than or equal to 100"),
     ],
 )
 def test_a_wrong_declaration_is_refused(keys: dict, message: str) -> None:
