@@ -1,4 +1,4 @@
-"""As whom, and in which network, all programs of a run are."""
+"""Confinement of a run: the user and the network of all its programs."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Journal:
 
     @classmethod
     def all(cls, results: Path) -> list[Self]:
-        """Those of all machines, by name; a folder that others can write to is named on standard error."""
+        """Journals of all machines, by name; a folder that others can write to is named on standard error."""
         found = []
         for folder in sorted((results.resolve() / "service").glob("*/")):
             try:
