@@ -30,6 +30,7 @@ from damoos.machines.link import AgentLink
 from damoos.policies.base import NonePolicy
 from damoos.testing.fake import FakeMachine
 from damoos.workloads.base import Program, ProgramWorkload, Tuning
+from tests import hostile_json
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "150"))
 FUZZ = settings(
@@ -42,13 +43,8 @@ FACTS: dict[str, Any] = {
     "swap_bytes": 1 << 28, "cmdline": "quiet", "boot_id": "b", "damon_in_use": "", "damon_stat": None,
     "flushes_tlb": False, "has_thp": True, "metrics": [], "records": "trace", "left_behind": [],
 }  # fmt: skip
-scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(-(1 << 65), 1 << 65), st.floats(), st.text(max_size=5),
-    st.sampled_from([10**400, -1, 0, STEERING, "x" * 200]),
-)  # fmt: skip
-values = st.recursive(
-    scalars, lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(max_size=3), one, max_size=3), max_leaves=6
-)
+values = hostile_json.values([10**400, -1, 0, STEERING, "x" * 200])
+changed = hostile_json.changed_by(values)
 
 
 class Peer:
@@ -120,20 +116,6 @@ def honest() -> dict[str, Any]:
 
 
 HONEST = honest()
-
-
-@st.composite
-def changed(draw: st.DrawFn, form: Any) -> Any:
-    """A value with one of its parts, however deep, replaced or left out."""
-    if isinstance(form, (dict, list)) and form and draw(st.integers(0, 4)):
-        key = draw(st.sampled_from(sorted(form) if isinstance(form, dict) else range(len(form))))
-        copy: Any = form.copy()
-        if draw(st.integers(0, 9)):
-            copy[key] = draw(changed(form[key]))
-        else:
-            del copy[key]
-        return copy
-    return draw(values)
 
 
 def run(machine: Machine) -> None:

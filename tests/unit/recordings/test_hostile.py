@@ -24,6 +24,7 @@ from damoos.errors import ConfigError, MachineError, MeasurementError
 from damoos.recordings import damo_json, files, kernel_objects, trace
 from damoos.recordings.aggregations import moments
 from damoos.recordings.journal import Journal
+from tests import hostile_json
 from tests.records import ATTRS, TWO_TARGETS
 from tests.trace_pages import FORM, PAGE_FORM, Region, pages
 
@@ -60,27 +61,8 @@ PARTS: list[dict[str, Any]] = [
 ]
 LINES: list[dict[str, Any]] = [{"begin": BEGIN, **WORDS}, *PARTS]
 
-scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(-(1 << 65), 1 << 65), st.floats(), st.text(max_size=5),
-    st.sampled_from([10**400, -1, 0, 1 << 40, 1e308, "x" * 200, "\x1b[2J", packed(b""), packed(bytes(99))]),
-)  # fmt: skip
-values = st.recursive(
-    scalars, lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(max_size=3), one, max_size=3), max_leaves=6
-)
-
-
-@st.composite
-def changed(draw: st.DrawFn, form: Any) -> Any:
-    """A value with one of its parts, however deep, replaced or left out."""
-    if isinstance(form, (dict, list)) and form and draw(st.integers(0, 3)):
-        key = draw(st.sampled_from(sorted(form) if isinstance(form, dict) else range(len(form))))
-        copy: Any = form.copy()
-        if draw(st.integers(0, 9)):
-            copy[key] = draw(changed(form[key]))
-        else:
-            del copy[key]
-        return copy
-    return draw(values)
+values = hostile_json.values([10**400, -1, 0, 1 << 40, 1e308, "x" * 200, "\x1b[2J", packed(b""), packed(bytes(99))])
+changed = hostile_json.changed_by(values)
 
 
 def as_journal(lines: Any) -> bytes:
