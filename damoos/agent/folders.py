@@ -19,6 +19,7 @@ from damoos.agent import children
 from damoos.agent.accounts import Account
 from damoos.agent.confinement import UNCONFINED, Confinement
 from damoos.agent.private import data_folder
+from damoos.agent.removal import remove_tree
 from damoos.agent.undo import UndoLog
 from damoos.errors import WorkloadError
 
@@ -166,7 +167,8 @@ def _remove_if_left(path: Path) -> None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.geteuid() in (0, os.fstat(fd).st_uid):
-            shutil.rmtree(path, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                remove_tree(path)
     except BlockingIOError:
         return
     finally:

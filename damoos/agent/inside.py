@@ -18,14 +18,14 @@ def open_inside(folder: Path, path: Path) -> IO[bytes]:
     WorkloadError : it lies elsewhere, or it is no regular file
     OSError : it cannot be opened
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would never be opened
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)  # found and not opened yet: to open a pipe or a device has an effect
     try:
-        where = Path(os.readlink(f"/proc/self/fd/{fd}"))  # of what is open now, whatever becomes of the links
+        found = Path(f"/proc/self/fd/{fd}")
+        where = Path(os.readlink(found))  # of what was found, whatever becomes of the links
         if folder.resolve() not in where.parents:
             raise WorkloadError(f"file '{path.name}' leads out of the run's folder, to {where}; keep it in the folder")
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise WorkloadError(f"'{path.name}' in the run's folder is no regular file")
-        return open(fd, "rb")
-    except BaseException:
+        return open(found, "rb")
+    finally:
         os.close(fd)
-        raise

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from damoos.errors import MeasurementError
 
 READING_S = 10.0
+_MOST_BYTES = 4 << 20
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 # A line of the Prometheus text format: a name, labels, a value, maybe a time.
 _SERIES = re.compile(r"([a-zA-Z_:][\w:]*)\s*(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*")
@@ -49,10 +51,22 @@ def reading(source: str, argv: Sequence[str], key: str = "") -> float:
             from urllib.request import urlopen  # slow to import, and most runs have no use for it
 
             with urlopen(argv[0], timeout=READING_S) as answer:
-                text = answer.read().decode()
+                text = _page(answer).decode()
         return number_in(text, key)
     except (OSError, ValueError, LookupError, subprocess.TimeoutExpired) as error:
         raise MeasurementError(f"'{where}': {error}") from None
+
+
+def _page(answer: Any) -> bytes:
+    """What a server answers, which may be another program than the one that was asked: in time, and not too much."""
+    deadline, page = time.monotonic() + READING_S, b""
+    while part := answer.read1(_MOST_BYTES):
+        page += part
+        if len(page) > _MOST_BYTES:
+            raise ValueError(f"the page is larger than {_MOST_BYTES >> 20} MiB")
+        if time.monotonic() > deadline:
+            raise ValueError(f"the page took longer than {READING_S:g} s")
+    return page
 
 
 def number_in(text: str, key: str) -> float:

@@ -42,15 +42,23 @@ def trusted_folder(path: Path) -> Path:
     Parameters
     ----------
     path : Path
-        Its parent exists.
+        Folders on the way are made, too.
 
     Raises
     ------
-    MachineError : it is another user's, others may write to it, or it is a link or no folder
+    MachineError : it, or a folder that it lies in, is another user's or may be written to by all; or it is no folder
     """
-    _make(path, 0o755)
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            _make(folder, 0o755)
     if objection := _objection(path, may_be_roots=True):
         raise MachineError(objection)
+    for parent in path.parents:  # whose owner could put another folder in the place of this one
+        status = parent.stat()
+        is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        if status.st_uid not in (0, os.geteuid()) or is_open:
+            whose = "all users may write to it" if is_open else f"it belongs to user {status.st_uid}"
+            raise MachineError(f"{path} lies in {parent}, and {whose}, so damoos does not use it; take another folder")
     return path
 
 

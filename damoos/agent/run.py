@@ -216,6 +216,8 @@ class Run:
                 if self._killed():
                     raise self._server_ended()
                 raise WorkloadError(f"warm-up: '{' '.join(argv)}' ended with {status}: {self._programs.said('helper')}")
+        if server.is_known:  # a wrapper may live on without the server that it has started
+            self._await_socket(program, server, 0.0)
 
     def _await_socket(self, program: Program, server: ServerSocket, give_up: float) -> None:
         """Wait until a process of the run listens there."""

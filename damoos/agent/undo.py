@@ -13,13 +13,13 @@ import ctypes
 import errno
 import json
 import os
-import shutil
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
 from damoos.agent import proc
+from damoos.agent.removal import remove_tree
 from damoos.agent.swap import swapoff, used_bytes
 from damoos.damon.files import append, write
 from damoos.damon.interface import kdamond
@@ -272,7 +272,7 @@ def _undo_swap_file(entry: Entry, root: Path) -> None:
 
 def _undo_folder(entry: Entry, root: Path) -> None:
     if Path(entry["path"]).exists():
-        shutil.rmtree(entry["path"])
+        remove_tree(entry["path"])
 
 
 def _undo_trace_instance(entry: Entry, root: Path) -> None:

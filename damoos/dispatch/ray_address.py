@@ -108,7 +108,7 @@ def _reached(address: str, insecure: bool) -> str:
             here, there = link.getsockname()[0], link.getpeername()[0]
     except OSError as error:
         raise ConfigError(f"--ray {address}: {error.strerror or error}; {HINT}") from None
-    if here != there:
+    if here != there and not _is_here(there):
         return address
     owners = {one.uid for one in listeners(os.getpid()) if one.port == int(port) and one.host in _serving(there)}
     strange = owners - {0, os.geteuid()}
@@ -121,8 +121,19 @@ def _reached(address: str, insecure: bool) -> str:
     return f"[{there}]:{port}" if ":" in there else f"{there}:{port}"
 
 
+def _is_here(host: str) -> bool:
+    """Whether an address is one of this computer, as all are that begin with 127: calls to them come from 127.0.0.1."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.bind((host, 0))
+        return True
+    except OSError:
+        return False
+
+
 def _serving(host: str) -> tuple[str, ...]:
     """Addresses of sockets that may answer at an address of this computer."""
+    host = host.removeprefix("::ffff:")
     return (host, f"::ffff:{host}", "0.0.0.0", "::")
 
 

@@ -54,7 +54,6 @@ class Journal:
     """
 
     def __init__(self, folder: Path) -> None:
-        folder.parent.mkdir(parents=True, exist_ok=True)
         self.folder = trusted_folder(folder)
         self._keeper = KeeperFile(folder)
         self._named: set[str] = set()

@@ -54,6 +54,15 @@ def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
         Journal(folder)
 
 
+@needs_two_users
+def test_a_folder_in_one_of_another_user_is_refused(tmp_path: Path) -> None:
+    """Its owner could put another one in its place."""
+    Journal.of(tmp_path, "there")
+    os.chown(tmp_path / "service", ATTACKER, ATTACKER)
+    with pytest.raises(MachineError, match=f"there lies in .*/service, and it belongs to user {ATTACKER}"):
+        Journal.of(tmp_path, "there")
+
+
 def test_a_new_folder_is_closed_to_others_whatever_the_umask(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:

@@ -211,13 +211,13 @@ print(link.recv(100), flush=True)
 """
 
 
-def knocked(kind: str, port: int = 0) -> tuple[str, bytes]:
+def knocked(kind: str, port: int = 0, host: str = "127.0.0.1") -> tuple[str, bytes]:
     """What is said of a head of another user, and what that user gets."""
-    argv = [sys.executable, "-c", LIES_IN_WAIT, str(ATTACKER), "127.0.0.1", str(port), kind]
+    argv = [sys.executable, "-c", LIES_IN_WAIT, str(ATTACKER), host, str(port), kind]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
         found = int(server.stdout.readline())
         with pytest.raises(ConfigError) as refused:
-            access(RayCluster(f"localhost:{found}"))
+            access(RayCluster(f"{'localhost' if host == '127.0.0.1' else host}:{found}"))
         return str(refused.value), server.stdout.readline().strip()
 
 
@@ -236,6 +236,15 @@ def test_nor_is_one_that_closes_its_door_behind_the_knock(env, monkeypatch: pyte
     monkeypatch.setenv("DAMOOS_CACHE", env["DAMOOS_CACHE"])
     told, got = knocked("closes")
     assert "the cluster there is gone again" in told or f"belongs to user {ATTACKER}" in told
+    assert got == "b''"
+
+
+@needs_two_users
+def test_nor_is_one_at_debian_s_address_of_the_host_s_name(env, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection to it comes from 127.0.0.1, as one to another computer would come from another address."""
+    monkeypatch.setenv("DAMOOS_CACHE", env["DAMOOS_CACHE"])
+    told, got = knocked("stays", host="127.0.1.1")
+    assert f"the cluster there belongs to user {ATTACKER}" in told
     assert got == "b''"
 
 
