@@ -138,7 +138,8 @@ def test_what_a_container_is_to_keep_is_not_taken_by_senpai(guest: GuestSession,
         rows = told[name]["decisions"]
         assert sum(row[asked] for row in rows) > 0  # what is beyond it was taken
         assert rows[-1][asked] < row_share(rows[-1][current])  # and then no more, although the rule would
-        assert min(row[current] for row in rows) > kept - MIB  # the kernel reclaims in batches
+        # The kernel reclaims in batches, and what it has charged in advance (64 pages for a CPU) is given back, too.
+        assert min(row[current] for row in rows) > kept - MIB - 64 * 4096
     assert min(row[current] for row in told["logger"]["decisions"]) < 0.75 * kept
 
 
