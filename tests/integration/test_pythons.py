@@ -49,7 +49,11 @@ def called(place: Path) -> tuple[list[str | Path], dict[str, str]]:
 def test_the_agent_does_its_work_on_python_3_9(place: Path) -> None:
     """As a user of its own, so that it need not wait for this host's agents."""
     argv, env = called(place)
-    agent = AgentProcess([*argv, place / "agent.pyz", "60", "token"], env, 61236 if os.geteuid() == 0 else None)
+    user = 61236 if os.geteuid() == 0 else os.geteuid()
+    home = place / "home"
+    home.mkdir(0o700)
+    os.chown(home, user, -1)
+    agent = AgentProcess([*argv, place / "agent.pyz", "60", "token"], {**env, "HOME": str(home)}, user)
     spec = {"argv": ["echo", "done"], "env": {}, "limit_s": 9, "sample_s": 0.5, "drop_caches": False, "context": None}
     try:
         assert agent.answer()["pid"] == agent.process.pid
