@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent.listeners import listeners
-from damoos.dispatch import cluster, ray_token
+from damoos.dispatch import cluster, ray_tls, ray_token
 from damoos.dispatch.ray_token import Token
 from damoos.errors import ConfigError, UnsupportedError
 
@@ -184,7 +184,7 @@ def _channel(grpc: Any, address: str, environment: Mapping[str, str]) -> Any:
     """A channel to a head, by TLS where Ray's variables say so."""
     if environment.get("RAY_USE_TLS", "0").lower() not in ("1", "true"):
         return grpc.insecure_channel(address)
-    names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
+    names = (ray_tls.AUTHORITY, ray_tls.KEY, ray_tls.CERTIFICATE)
     try:
         certificates = [Path(environment[name]).read_bytes() for name in names]
     except (OSError, KeyError) as error:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from damoos.common.atomic_file import fill
 
+AUTHORITY, KEY, CERTIFICATE = "RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT"
+"""Variables of Ray that name the files, in the order in which gRPC takes their contents."""
 _LASTS = datetime.timedelta(days=365)
 _HOST = "127.0.0.1"
 
@@ -47,11 +49,9 @@ def certified(folder: Path) -> dict[str, str]:
     own = begun(_HOST, key).add_extension(address, critical=False)
     pem = serialization.Encoding.PEM
     parts = {
-        "RAY_TLS_CA_CERT": authority.sign(authority_key, hashes.SHA256()).public_bytes(pem),
-        "RAY_TLS_SERVER_CERT": own.sign(authority_key, hashes.SHA256()).public_bytes(pem),
-        "RAY_TLS_SERVER_KEY": key.private_bytes(
-            pem, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-        ),
+        AUTHORITY: authority.sign(authority_key, hashes.SHA256()).public_bytes(pem),
+        CERTIFICATE: own.sign(authority_key, hashes.SHA256()).public_bytes(pem),
+        KEY: key.private_bytes(pem, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()),
     }
     for variable, content in parts.items():
         fill(file(folder, variable), [content])
@@ -65,5 +65,4 @@ def file(folder: Path, variable: str) -> Path:
 
 def variables(folder: Path) -> dict[str, str]:
     """Variables of Ray that name the certificates of a folder."""
-    names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_CERT", "RAY_TLS_SERVER_KEY")
-    return {"RAY_USE_TLS": "1", **{name: str(file(folder, name)) for name in names}}
+    return {"RAY_USE_TLS": "1", **{name: str(file(folder, name)) for name in (AUTHORITY, KEY, CERTIFICATE)}}
