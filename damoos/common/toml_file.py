@@ -45,7 +45,7 @@ def load(path: Path, model: type[_T]) -> _T:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {problem(error, model)}") from None
+        raise ConfigError(f"{path}: {problem(error, model, content)}") from None
 
 
 def _parsed(text: str) -> dict[str, object]:
@@ -78,17 +78,19 @@ def _check(value: object) -> None:
         raise ValueError("an integer of more than 64 bits")
 
 
-def problem(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+def problem(error: ValidationError, model: type[BaseModel] | None = None, content: object = None) -> str:
     """The first problem that Pydantic has found, in one line: the key, and what is wrong with it.
 
     Parameters
     ----------
     model : type or None
         Knows the valid words that may be near an unknown one.
+    content : object
+        What the file has, by which keys are told as they are written there; None for as Pydantic tells them.
     """
     # A word that nobody knows is told before one that is missing: it is most often the same word.
     first = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
-    where = ".".join(str(part) for part in first["loc"])
+    where = ".".join(map(str, first["loc"] if content is None else _as_written(first["loc"], content)))
     if first["type"] == "extra_forbidden":
         known = _keys(model, first["loc"][:-1]) if model else []
         return f"unknown key '{where}'{nearest(str(first['loc'][-1]), known)}"
@@ -98,6 +100,25 @@ def problem(error: ValidationError, model: type[BaseModel] | None = None) -> str
     if first["type"] != "value_error" and isinstance(given, str | int | float):
         said = f"{said.removeprefix('Input ')}, and is {given!r}"
     return f"key '{where}': {said}" if where else said
+
+
+def _as_written(where: tuple[int | str, ...], content: object) -> list[int | str]:
+    """The parts of a key that a file has: ``real.load`` of ``[real.load]``, ``real.1.load`` of the second ``[[real]]``.
+
+    A model may put a table that stands alone into a list, or words into a table; nobody has written those parts.
+    """
+    written: list[int | str] = []
+    for nth, part in enumerate(where):
+        if isinstance(content, dict) and part in content:
+            written.append(part)
+            content = content[part]
+        elif isinstance(content, list) and isinstance(part, int) and part < len(content):
+            if len(content) > 1 or not isinstance(content[part], dict):  # the only one of [[real]] needs no number
+                written.append(part)
+            content = content[part]
+        elif isinstance(content, dict) and isinstance(part, str) and nth == len(where) - 1:
+            written.append(part)  # it is missing
+    return written
 
 
 def _keys(model: type[BaseModel], where: tuple[int | str, ...]) -> list[str]:

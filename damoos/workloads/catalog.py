@@ -250,6 +250,8 @@ class Real(Table):
     @classmethod
     def _names_are_words(cls, value: Any) -> Any:
         """A list of inputs: each is the word that the program takes. A list of words: they are the input."""
+        if isinstance(value, list) and not all(isinstance(word, str) for word in value):
+            raise ValueError("as a list it has words only; write a table for inputs of several words")
         named = {word: [word] for word in value} if isinstance(value, list) else value
         if not isinstance(named, dict):
             return named

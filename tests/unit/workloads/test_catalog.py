@@ -164,16 +164,23 @@ def test_placeholders_are_filled_in(tmp_path: Path) -> None:
 
 
 REAL = '[real]\ncommand = ["a"]\nneeds = "a"\n'
+SECOND = REAL.replace("[real]", "[[real]]")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f'{REAL}[real.metrics]\nx_s = {{ beter = "lower" }}\n', "'real.0.metrics.x_s.beter'; did you mean 'better'"),
+        (f'{REAL}[real.metrics]\nx_s = {{ beter = "lower" }}\n', "'real.metrics.x_s.beter'; did you mean 'better'"),
         (f'{REAL}[real.metrics]\nx_s = {{ better = "lower" }}\n', "exactly one of"),
-        ('[real]\ncommand = []\nneeds = "a"\n', "real.0.command"),
+        ('[real]\ncommand = []\nneeds = "a"\n', "real.command"),
         (f'{REAL}inputs = ["a"]\n', "'input' must name one"),
-        (f'{REAL}[real.load]\nready = ["a"]\n', "'real.0.load.command' is missing"),
+        (f'{REAL}[real.load]\nready = ["a"]\n', "'real.load.command' is missing"),
+        (f'{REAL}[real.load]\ncommand = ["a"]\naddress = "127.0.0.1"\n[real.load.more]', "'real.load.more'"),
+        (f'{REAL}[real.inputs]\nsmall = ["a", 5]\n', "key 'real.inputs.small.1': should be a valid string, and is 5"),
+        (f"{REAL}inputs = [[], 5]\n", "key 'real.inputs': as a list it has words only"),
+        (f"{SECOND}{SECOND}env = 1\n", "key 'real.1.env'"),
+        (f"{SECOND}env = 1\n", "key 'real.env'"),
+        ("real = 1", "key 'real': should be a valid tuple, and is 1"),
         ("", r"either \[pattern\] or \[real\]"),
     ],
 )
