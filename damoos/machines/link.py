@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from typing import IO, Any
+from typing import Any, Protocol
 
 from damoos import errors
 from damoos.machines import answers, wire
@@ -28,6 +28,29 @@ MOST_UNASKED_BYTES = 256 << 20
 _COST_OF_MESSAGE = 1 << 10
 _PUT_AGAIN_S = 0.5
 Sink = Callable[[dict[str, Any]], None]
+
+
+class Input(Protocol):
+    """What an agent reads: a pipe, or a channel of SSH."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take all of it."""
+
+    def flush(self) -> None:
+        """Send what waits."""
+
+    def close(self) -> None:
+        """Tell the agent that no more comes."""
+
+
+class Output(Protocol):
+    """What an agent prints."""
+
+    def readline(self, most_bytes: int, /) -> bytes:
+        """The next line, or as much of it as is asked for; nothing at the end."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 _lost_tokens: list[str] = []
@@ -52,7 +75,7 @@ class AgentLink:
 
     Parameters
     ----------
-    to_agent, from_agent : binary streams
+    to_agent, from_agent : `Input` and `Output`
     token : str
         That the agent was started with.
     why_lost : callable
@@ -60,7 +83,7 @@ class AgentLink:
     """
 
     def __init__(
-        self, to_agent: IO[bytes], from_agent: IO[bytes], token: str, why_lost: Callable[[], str] = lambda: ""
+        self, to_agent: Input, from_agent: Output, token: str, why_lost: Callable[[], str] = lambda: ""
     ) -> None:
         self._token = token
         self._to = to_agent
@@ -77,7 +100,11 @@ class AgentLink:
         self._write_lock = threading.Lock()
         threading.Thread(target=self._read, daemon=True, name="agent-reader").start()
         threading.Thread(target=self._ping, daemon=True, name="agent-ping").start()
-        self._answer(0, "hello")
+        try:
+            self._answer(0, "hello")
+        except BaseException:
+            self._closed.set()  # whoever gave the streams closes them
+            raise
 
     def call(self, name: str, **args: Any) -> Any:
         """Make one call and wait for its answer, for as long as the agent shows that it lives.

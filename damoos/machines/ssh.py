@@ -1,4 +1,4 @@
-"""Any host that SSH reaches. Only this file and `login` know Fabric and Paramiko; both are imported late."""
+"""Any host that SSH reaches. Only this file, `login` and `channels` know Fabric and Paramiko, imported late."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from damoos.machines.base import (
     new_token,
 )  # fmt: skip
 from damoos.machines.bundle import agent_bundle
+from damoos.machines.channels import ChannelInput, ChannelOutput, beginning
 from damoos.machines.login import CONNECT_S, SshEndpoint, in_time, log_in, log_out
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ class SshHost:
             channel = transport.open_session(timeout=CONNECT_S)
             channel.settimeout(CONNECT_S)
             channel.exec_command(shlex.join(argv))
-            streams = (channel.makefile("rb"), channel.makefile_stderr("rb"))
-            out, err = (stream.read(_LITTLE_BYTES) for stream in streams)
+            out, err = (beginning(receive, _LITTLE_BYTES) for receive in (channel.recv, channel.recv_stderr))
         return out.decode(errors="replace"), err.decode(errors="replace")
 
     @contextmanager
@@ -198,10 +198,18 @@ class SshSession(SshHost, Session):
         try:
             with self._lost("starting the agent"):
                 self.agent = self._start_agent()
-            self.facts = self.agent.call("facts")
+            self.facts = self._facts()
         except BaseException:
             log_out(self.connection)
             raise
+
+    def _facts(self) -> dict[str, Any]:
+        try:
+            facts: dict[str, Any] = self.agent.call("facts")
+        except BaseException:
+            self.agent.hang_up()
+            raise
+        return facts
 
     def why_lost(self) -> str:
         """What the guest's console, or the interpreter, said last."""
@@ -215,7 +223,7 @@ class SshSession(SshHost, Session):
         channel.exec_command(shlex.join([*argv, *agent_words(token)]))
         self._channel = channel
         try:
-            return AgentLink(channel.makefile_stdin("wb"), channel.makefile("rb"), token, self._why_lost)
+            return AgentLink(ChannelInput(channel), ChannelOutput(channel), token, self._why_lost)
         except MachineLost:
             self._check_started(channel, argv)
             raise

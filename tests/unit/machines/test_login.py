@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import paramiko
 import pytest
 
 from damoos.errors import ConfigError, MachineError, MachineTransientError
 from damoos.machines import login
+from damoos.machines.channels import ChannelOutput
 from damoos.machines.login import SshEndpoint, log_in, log_out
-from damoos.machines.ssh import SshHost
+from damoos.machines.ssh import SshHost, SshSession
 
 # How older keys are written.
 PEM = ("-m", "PEM")
@@ -25,10 +28,13 @@ REFUSES, HANGS_UP = None, b"hangs up"
 
 
 class Server(paramiko.ServerInterface):
-    """Refuses every key, hangs up when it is shown one, or takes it and answers the same to every user."""
+    """Refuses every key, hangs up when it is shown one, or takes it and answers the same to every user.
 
-    def __init__(self, transport: paramiko.Transport, answer: bytes | None) -> None:
-        self._transport, self._answer = transport, answer
+    Each command prints the same, too, a line after each that it is sent, and does not end.
+    """
+
+    def __init__(self, transport: paramiko.Transport, answer: bytes | None, prints: bytes = b"") -> None:
+        self._transport, self._answer, self._prints = transport, answer, prints
 
     def get_allowed_auths(self, username: str) -> str:
         return "publickey"
@@ -46,6 +52,12 @@ class Server(paramiko.ServerInterface):
         return True
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        def talk() -> None:
+            for line in self._prints.splitlines(keepends=True):
+                channel.sendall(line)
+                channel.recv(1 << 16)
+
+        threading.Thread(target=talk, daemon=True).start()
         return True
 
 
@@ -60,7 +72,7 @@ def endpoint(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SshEndp
         def serve() -> None:
             transport = paramiko.Transport(listening.accept()[0])
             transport.add_server_key(key)
-            transport.start_server(server=Server(transport, request.param[1]), event=threading.Event())
+            transport.start_server(server=Server(transport, *request.param[1:]), event=threading.Event())
 
         threading.Thread(target=serve, daemon=True).start()
         known = str(tmp_path / "known")
@@ -154,6 +166,58 @@ def test_a_login_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         endpoint = SshEndpoint(host="127.0.0.1", port=port, key=str(tmp_path / "key"), known_hosts=known)
         with pytest.raises(MachineTransientError, match="logging in took longer than 1 s"):
             log_in(endpoint)
+
+
+HELLO = b'{"id": 0, "result": {"pid": 1}}\n'
+BUSY = b'{"type": "MachineBusy", "message": "another agent works here"}'
+NO_SESSIONS = {
+    "an agent that says no at once": b'{"id": 0, "error": %s}\n' % BUSY,
+    "an agent that says no to the first call": b'%s{"id": 1, "error": %s}\n' % (HELLO, BUSY),
+    "no agent": b"Welcome to this machine!\n",
+    "another answer": HELLO + b'{"id": 1, "result": 7}\n',
+}
+
+
+@pytest.mark.parametrize(
+    "endpoint", [("ed25519", VERSION, one) for one in NO_SESSIONS.values()], indirect=True, ids=NO_SESSIONS
+)
+def test_a_session_that_fails_leaves_nothing_that_prints_a_traceback(
+    endpoint: SshEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paramiko's files flush themselves when they are collected, and fail if their buffers have been so before."""
+    monkeypatch.setattr(SshHost, "_made_place", lambda self: "sent")
+    monkeypatch.setattr(SshHost, "copy", lambda self, path: path.name)
+    gc.collect()
+    before, threads = paramikos(), set(threading.enumerate())
+    gc.disable()  # what is found below would else depend on when it runs
+    try:
+        with pytest.raises(MachineError):
+            SshSession(endpoint)
+        assert paramikos() == before
+    finally:
+        gc.enable()
+    for thread in set(threading.enumerate()) - threads:
+        if thread.name.startswith("agent-"):
+            thread.join()
+
+
+def paramikos() -> set[int]:
+    """Files of Paramiko's that have not been collected."""
+    return {id(one) for one in gc.get_objects() if type(one).__module__ == "paramiko.channel" and hasattr(one, "flush")}
+
+
+def test_lines_of_a_channel() -> None:
+    class Channel:
+        chunks: ClassVar[list[bytes]] = [b"a", b"b\n\nlong", b"er\nend", b""]
+
+        def recv(self, most_bytes: int) -> bytes:
+            return self.chunks.pop(0)
+
+    lines = ChannelOutput(Channel())  # type: ignore[arg-type]
+    assert [lines.readline(5) for _ in range(5)] == [b"ab\n", b"\n", b"longe", b"r\n", b"end"]
+    lines = ChannelOutput(Channel())  # type: ignore[arg-type]
+    Channel.chunks[:] = [b""]
+    assert lines.readline(5) == b""
 
 
 def test_an_error_without_words_is_told_in_some(tmp_path: Path) -> None:
