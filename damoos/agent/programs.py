@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, children, proc
-from damoos.agent.children import end_of, tail
+from damoos.agent.children import tail
 from damoos.agent.confinement import UNCONFINED, Confinement
-from damoos.agent.inside import open_inside
+from damoos.agent.metric_files import contents
 from damoos.agent.placement import Interleaving
 from damoos.agent.undo import UndoLog, kill_cgroup
 from damoos.errors import WorkloadError
-
-FILE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -165,26 +163,23 @@ class Programs:
         child.returncode = os.waitstatus_to_exitcode(status)
         child.rusage = usage  # type: ignore[attr-defined]
 
-    def output(self, program: Program, patterns: Sequence[str]) -> dict[str, Any]:
-        """What a program has printed, and the files of the folder that match.
+    def output(self, program: Program, files: Mapping[str, str]) -> dict[str, Any]:
+        """What a program has printed, and the files of the folder that metrics are read from.
+
+        Parameters
+        ----------
+        files : mapping of str to str
+            Glob patterns by metrics.
 
         Raises
         ------
-        WorkloadError : a file that matches is not in the folder
+        WorkloadError : a file that matches cannot be taken, see `damoos.agent.metric_files.contents`
         """
         return {
             "stdout": tail(self._outputs / f"{program.name}.out"),
             "stderr": tail(self._outputs / f"{program.name}.err"),
-            "files": {
-                str(path.relative_to(self._folder)): self._content(path)
-                for pattern in patterns
-                for path in sorted(self._folder.glob(pattern))
-            },
+            "files": contents(self._folder, files),
         }
-
-    def _content(self, path: Path) -> str:
-        with open_inside(self._folder, path) as file:
-            return end_of(file, FILE_BYTES, whole_lines=True)
 
     def said(self, name: str) -> str:
         """The last words of a program, for an error message."""

@@ -46,7 +46,8 @@ class Run:
     ----------
     spec : dict
         ``argv`` (list of str), ``env`` (dict), ``stdin`` (file or None), ``setup`` (commands that fill the folder in
-        which it runs, once for all runs), ``files`` (glob patterns of files to report), ``cpus`` (list of int),
+        which it runs, once for all runs), ``files`` (glob patterns of files to report, by metrics), ``cpus`` (list of
+        int),
         ``load`` (None, or a dict of ``ready``, a command that succeeds once the server does its work, ``warm_up``,
         commands that come before the measurement, ``argv``, and ``address``, see `damoos.agent.listeners`),
         ``user`` and ``network`` (see `damoos.agent.confinement`), ``brought`` (files that its words name and that the
@@ -192,7 +193,7 @@ class Run:
             **readings,
             "exit_status": awaited.exit_status,
             "aborted": not ended,
-            **self._programs.output(awaited, self._spec.get("files", ())),
+            **self._programs.output(awaited, self._spec.get("files", {})),
         }
 
     def _warm_up(self, program: Program, load: dict[str, Any]) -> None:

@@ -11,14 +11,16 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, with_config
 from typing_extensions import TypedDict  # Pydantic takes typing's own only from Python 3.12 on
 
+from damoos.agent.children import OUTPUT_BYTES
 from damoos.agent.meter import SAMPLE_COLUMNS
+from damoos.agent.metric_files import FILES_BYTES, MOST_FILES
 from damoos.common.terminal import plain
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import MachineError
 
 Text = Annotated[str, Field(max_length=1 << 16), AfterValidator(plain)]
-# What a program has printed or written.
-Output = str
+# What a program has printed.
+Output = Annotated[str, Field(max_length=OUTPUT_BYTES)]
 Int = Annotated[int, Field(strict=True, gt=-(1 << 63), lt=1 << 64)]
 Bytes = Annotated[Int, Field(ge=0)]
 Flag = Annotated[bool, Field(strict=True)]
@@ -229,13 +231,20 @@ class Done(Usage):
     kdamond_restarts: NotRequired[Int]
 
 
+def _are_few(files: dict[str, str]) -> dict[str, str]:
+    """Refuse more than an agent sends."""
+    if len(files) > MOST_FILES or sum(map(len, files.values())) > FILES_BYTES:
+        raise ValueError(f"its files are more than {MOST_FILES}, or larger than {FILES_BYTES >> 20} MiB")
+    return files
+
+
 @_open
 class Ran(Done):
     """What a run has come to."""
 
     stdout: Output
     stderr: Output
-    files: dict[str, Output]
+    files: Annotated[dict[str, str], AfterValidator(_are_few)]
 
 
 @_open

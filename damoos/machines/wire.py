@@ -9,7 +9,7 @@ from typing import Any
 from damoos.common.terminal import plain
 from damoos.common.unpack import objects_bytes, parsed
 
-# The longest line: the files of a run are the most that an agent sends at once, 8 MiB of each.
+# The longest line: the files of a run are the most that an agent sends at once (damoos.agent.metric_files.FILES_BYTES).
 LINE_BYTES = 32 << 20
 # The longest first line: a hello is short.
 HELLO_BYTES = 64 << 10

@@ -229,7 +229,7 @@ class ProgramWorkload(Workload):
             "env": dict(program.env),
             "stdin": program.stdin and self._filled(program.stdin, bring, vcpus, arch),
             "setup": [filled(words) for words in program.setup],
-            "files": sorted({metric.file for metric in program.metrics.values() if metric.file}),
+            "files": {name: metric.file for name, metric in program.metrics.items() if metric.file},
             "load": load
             and {
                 "argv": filled(load.argv),

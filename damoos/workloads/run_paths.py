@@ -11,6 +11,8 @@ from pydantic import AfterValidator
 def _checked(path: str) -> str:
     if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
         raise ValueError(f"'{path}' leads out of the folder in which the program runs; write a path below it")
+    if not PurePosixPath(path).parts:
+        raise ValueError(f"'{path}' names no file in the folder in which the program runs")
     return path
 
 

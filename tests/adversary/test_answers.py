@@ -148,6 +148,21 @@ def test_any_answer(told: dict[str, Any]) -> None:
             use(HostileMachine({**HONEST, **told}))
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"stdout": "x" * (1 << 17)},
+        {"stderr": "x" * (1 << 17)},
+        {"files": {"a.csv": "1" * (21 << 20)}},
+        {"files": {f"{number}.csv": "" for number in range(1001)}},
+    ],
+    ids=["output", "error output", "large files", "many files"],
+)
+def test_no_more_output_is_taken_than_an_agent_sends(told: dict[str, Any]) -> None:
+    with pytest.raises(MachineError, match="the machine's answer to 'run' is none"):
+        run(HostileMachine({**HONEST, "run": HONEST["run"] | told}))
+
+
 def test_a_flood_that_nobody_asked_for_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_link, "MOST_UNASKED_BYTES", 8 << 20)
     line = json.dumps({"id": 7, "result": "x" * 10_000}).encode() + b"\n"

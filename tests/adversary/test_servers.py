@@ -190,7 +190,7 @@ def test_a_program_has_no_right_of_the_agent_s(run: RunWith) -> None:
     )
     warm_up, argv = [python(told, "warm.txt")], python(told, "load.txt")
     load = {"ready": ["test", "-e", "server.txt"], "warm_up": warm_up, "argv": argv}
-    raw = run(argv=server, setup=[python(told, "setup.txt")], user=NOBODYS, files=["*.txt"], load=load)
+    raw = run(argv=server, setup=[python(told, "setup.txt")], user=NOBODYS, files={"x": "*.txt"}, load=load)
     lines = set(raw["files"].values())
     assert sorted(raw["files"]) == ["load.txt", "server.txt", "setup.txt", "warm.txt"]
     assert len(lines) == 1, raw["files"]
@@ -211,7 +211,7 @@ def test_links_that_a_program_lays_lead_the_agent_nowhere(run: RunWith, home: Pa
     )
     load = {"address": "none", "ready": ["test", "-e", "up"], "warm_up": [["echo", "1"]], "argv": ["echo", "2"]}
     with pytest.raises(WorkloadError, match=r"found\.csv.* leads out of the run's folder"):
-        run(argv=["sh", "-c", lays], load=load, user=NOBODYS, files=["*.csv"])
+        run(argv=["sh", "-c", lays], load=load, user=NOBODYS, files={"p99_ms": "*.csv"})
     assert secret.read_text() == "kept"
 
 

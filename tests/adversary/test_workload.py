@@ -110,6 +110,33 @@ def test_one_that_prints_without_end_is_ended(agent: AgentProcess) -> None:
     assert run(agent, "print(1)", 2)["stdout"] == "1\n"
 
 
+LEAVES = {
+    "many files": "for number in range(5000): open(f'{number}.csv', 'w').close()",
+    "large files": "for number in range(5): open(f'{number}.csv', 'w').write('\\0' * (1 << 20))",
+    "a socket": "import socket; socket.socket(socket.AF_UNIX).bind('1.csv')",
+    "a pipe": "import os; os.mkfifo('1.csv')",
+    "a link to nothing": "import os; os.symlink('nosuch', '1.csv')",
+    "a deep tree": "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')",
+}
+SAYS = {
+    "many files": "metrics are read from more than 1000 files",
+    "large files": "the files that metrics are read from have more than 20 MiB with",
+    "a socket": "'1.csv' in the run's folder is no regular file",
+    "a pipe": "'1.csv' in the run's folder is no regular file",
+    "a link to nothing": "'1.csv' in the run's folder: No such file or directory",
+    "a deep tree": "no files are found that match '**/*.csv': its folders are nested too deeply",
+}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_what_it_leaves_for_its_metrics_fails_its_run_only(agent: AgentProcess, name: str) -> None:
+    error = run(agent, LEAVES[name], files={"p99_ms": "**/*.csv"})
+    assert error["type"] == "WorkloadError"
+    assert error["message"].startswith(f"metric 'p99_ms': {SAYS[name]}")
+    assert run(agent, "print(1)", 2, files={"p99_ms": "**/*.csv"})["stdout"] == "1\n"
+    assert agent.call("bye", 3) == []
+
+
 def test_one_that_is_gone_before_it_is_looked_at(agent: AgentProcess) -> None:
     for number in range(1, 20):
         answer = agent.call("run", number, argv=["true"], **SPEC)

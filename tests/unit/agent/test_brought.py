@@ -17,7 +17,7 @@ def spec(first: str, second: str) -> dict[str, Any]:
             {"name": "a", "argv": None},
             {"name": "b", "argv": [second], "memory_limits": {"memory.max": 1}},
         ],
-        "files": ["/a/x"],
+        "files": {"q": "/a/x"},
         "limit_s": 1.0,
     }
 

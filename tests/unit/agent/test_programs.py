@@ -32,7 +32,7 @@ def test_what_a_program_prints_and_writes_is_told_when_it_has_ended(programs: Pr
     programs.end(program)
     assert program.exit_status == 3
     assert program.cpu_s >= (0.0, 0.0)
-    assert programs.output(program, ["*.csv"]) == {
+    assert programs.output(program, {"p99_ms": "*.csv"}) == {
         "stdout": "all own\n",
         "stderr": "oops\n",
         "files": {"one.csv": "7\n"},
