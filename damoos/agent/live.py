@@ -21,7 +21,7 @@ from damoos.agent.swap import Swap
 from damoos.agent.undo import UndoLog
 from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Context
-from damoos.errors import MachineError, MachineLost, WorkloadError
+from damoos.errors import MachineError, MachineLost, MeasurementError, WorkloadError
 
 
 class CpuTimes:
@@ -50,6 +50,14 @@ class CpuTimes:
             for nth in range(2)
         )
         return {"user_s": user_s, "system_s": system_s}
+
+
+def _read(name: str, source: str, argv: list[str], key: str) -> float:
+    """A metric's value now; an error names the metric."""
+    try:
+        return reading(source, argv, key)
+    except MeasurementError as error:
+        raise MeasurementError(f"metric '{name}': {error}") from None
 
 
 class Live:
@@ -101,7 +109,7 @@ class Live:
             meter.sample(pids)
             cpu.look(pids)
             for name, source, argv, key in spec["metrics"]:
-                readings[name].append(reading(source, argv, key))
+                readings[name].append(_read(name, source, argv, key))
             if self._scheme:
                 now = {name: values[-1] for name, values in readings.items()}
                 self._scheme.feed(lambda: {"rss_bytes": sum(map(proc.rss_bytes, pids)), **now})

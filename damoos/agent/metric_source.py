@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
-import subprocess
+import stat
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from damoos.agent.command_output import output_of
+from damoos.agent.regex import RegexProcess
 from damoos.errors import MeasurementError
 
 READING_S = 10.0
-_MOST_BYTES = 4 << 20
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-# A line of the Prometheus text format: a name, labels, a value, maybe a time.
-_SERIES = re.compile(r"([a-zA-Z_:][\w:]*)\s*(\{.*\})?\s+(\S+)(?:\s+-?\d+)?\s*")
-_LABEL = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+MOST_BYTES = 4 << 20
+"""Of what a command prints, a file or a page."""
+_CHUNK_BYTES = 1 << 20
+# These match what others have written: each in one way only, so that a long text takes no longer than it is long.
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_WHOLE = re.compile(r"-?\d+")
+_NAME = re.compile(r"[a-zA-Z_:][\w:]*")
+_LABEL = re.compile(r'\b(\w+)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"')
+# A line of a page that is longer is no series, and a word that is longer no number.
+_LINE_CHARS, _WORD_CHARS = 64 << 10, 400
+_regexes = RegexProcess()
 
 
 def reading(source: str, argv: Sequence[str], key: str = "") -> float:
@@ -36,36 +44,51 @@ def reading(source: str, argv: Sequence[str], key: str = "") -> float:
     ------
     MeasurementError : there is no number, or more than one, with what there was instead
     """
+    from http.client import HTTPException  # slow to import, as urllib, and most runs have no use for them
+
     where = " ".join(argv)
     try:
-        if source == "cmd":
-            done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=READING_S, check=False
-            )
-            if done.returncode != 0:
-                raise MeasurementError(f"'{where}' ended with {done.returncode}: {done.stderr.strip()[-200:]}")
-            text = done.stdout
-        elif source == "file":
-            text = Path(argv[0]).read_text()
-        else:
-            from urllib.request import urlopen  # slow to import, and most runs have no use for it
-
-            with urlopen(argv[0], timeout=READING_S) as answer:
-                text = _page(answer).decode()
-        return number_in(text, key)
-    except (OSError, ValueError, LookupError, subprocess.TimeoutExpired) as error:
+        text = {"cmd": _printed, "file": _content, "url": _page}[source](argv)
+        return number_in(text.decode(), key)
+    except (OSError, ValueError, LookupError, HTTPException) as error:
         raise MeasurementError(f"'{where}': {error}") from None
 
 
-def _page(answer: Any) -> bytes:
+def _printed(argv: Sequence[str]) -> bytes:
+    status, out, err = output_of(argv, READING_S, MOST_BYTES)
+    if status != 0:
+        raise ValueError(f"it ended with {status}: {err.decode(errors='replace').strip()[-200:]}")
+    return out
+
+
+def _content(argv: Sequence[str]) -> bytes:
+    """What a file has; one of the kernel's has no size beforehand, and others than files may have no end."""
+    content = b""
+    fd = os.open(argv[0], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise ValueError("it is no regular file")
+        while chunk := os.read(fd, _CHUNK_BYTES):
+            content += chunk
+            if len(content) > MOST_BYTES:
+                raise ValueError(f"the file is larger than {MOST_BYTES >> 20} MiB")
+    finally:
+        os.close(fd)
+    return content
+
+
+def _page(argv: Sequence[str]) -> bytes:
     """What a server answers, which may be another program than the one that was asked: in time, and not too much."""
+    from urllib.request import urlopen
+
     deadline, page = time.monotonic() + READING_S, b""
-    while part := answer.read1(_MOST_BYTES):
-        page += part
-        if len(page) > _MOST_BYTES:
-            raise ValueError(f"the page is larger than {_MOST_BYTES >> 20} MiB")
-        if time.monotonic() > deadline:
-            raise ValueError(f"the page took longer than {READING_S:g} s")
+    with urlopen(argv[0], timeout=READING_S) as answer:
+        while part := answer.read1(_CHUNK_BYTES):
+            page += part
+            if len(page) > MOST_BYTES:
+                raise ValueError(f"the page is larger than {MOST_BYTES >> 20} MiB")
+            if time.monotonic() > deadline:
+                raise ValueError(f"the page took longer than {READING_S:g} s")
     return page
 
 
@@ -84,29 +107,49 @@ def number_in(text: str, key: str) -> float:
     ValueError : there is no such number, there are several, or it is not finite
     """
     shown = " ".join(text.split())[:80]
+    values: Sequence[str | float]
     if not key:
-        values = [float(word) for word in text.split() if _NUMBER.fullmatch(word)]
+        words = [word for word in text.split() if len(word) <= _WORD_CHARS and _NUMBER.fullmatch(word)]
+        count, values = len(words), words[-1:]
     elif len(key) > 1 and key.startswith("/") and key.endswith("/"):
-        values = [float(match[match.re.groups and 1]) for match in re.finditer(key[1:-1], text, re.MULTILINE)]
+        found = _regexes.matches(key[1:-1], text, re.MULTILINE)
+        count, values = found.count, [found.last]
     elif text.lstrip()[:1] in ("{", "["):
-        return _in_json(text, key, shown)
+        count, values = 1, [_in_json(text, key, shown)]
     else:
         values = _series(text, key)
+        count = len(values)
     named = f"at '{key}'" if key else "in it"
-    if not values:
+    if not count:
         raise ValueError(f"no number {named}: '{shown}'" + ("" if key else "; name one by #KEY behind it"))
-    if len(values) > 1:
-        raise ValueError(f"{len(values)} numbers {named}: '{shown}'; name one by #KEY behind it")
-    if not math.isfinite(values[0]):
-        raise ValueError(f"the number {named} is {values[0]}: '{shown}'")
-    return values[0]
+    if count > 1:
+        raise ValueError(f"{count} numbers {named}: '{shown}'; name one by #KEY behind it")
+    value = number(values[0])
+    if not math.isfinite(value):
+        raise ValueError(f"the number {named} is {value}: '{shown}'")
+    return value
+
+
+def number(word: Any) -> float:
+    """The number that a word is; an error shows only how a longer one begins.
+
+    Raises
+    ------
+    ValueError, TypeError, OverflowError : it is none
+    """
+    if isinstance(word, str) and len(word) > _WORD_CHARS:
+        raise ValueError(f"could not convert {word[:40]!r}... to a number: it has {len(word)} characters")
+    return float(word)
 
 
 def _in_json(text: str, path: str, shown: str) -> float:
-    document = json.loads(text)
+    try:
+        document = json.loads(text, parse_int=float)  # long whole numbers would take the square of their length
+    except RecursionError:
+        raise ValueError(f"the answer is JSON that nests too deeply: {shown}") from None
     try:
         return at_path(document, path)
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (LookupError, TypeError, ValueError, ArithmeticError):
         raise ValueError(f"the answer has no number at '{path}': {shown}") from None
 
 
@@ -121,16 +164,27 @@ def at_path(document: Any, path: str) -> float:
             raise KeyError(f"no '{keys[0]}' of '{path}' in the JSON")
         else:
             value, keys = value[int(keys[0])] if isinstance(value, list) else value[keys[0]], keys[1:]
-    return float(value)
+    return number(value)
 
 
-def _series(text: str, key: str) -> list[float]:
+def _series(text: str, key: str) -> list[str]:
     """Values of the Prometheus series that have the key's name and all of its labels."""
     name, brace, labels = key.partition("{")
     its_labels = set(_LABEL.findall(brace + labels))
     values = []
     for line in text.splitlines():
-        series = _SERIES.fullmatch(line)
-        if series and series[1] == name.strip() and its_labels <= set(_LABEL.findall(series[2] or "")):
-            values.append(float(series[3]))
+        series = _parts(line) if len(line) <= _LINE_CHARS and line.startswith(name.strip()) else None
+        if series and series[0] == name.strip() and its_labels <= set(_LABEL.findall(series[1])):
+            values.append(series[2])
     return values
+
+
+def _parts(line: str) -> tuple[str, str, str] | None:
+    """Name, labels and value of a line of the Prometheus text format; a time may follow. None for other lines."""
+    name = _NAME.match(line)
+    rest, labels = line[name.end() :] if name else "", ""
+    if rest.lstrip().startswith("{"):
+        labels, _, rest = rest.rpartition("}")
+    words = rest.split() if rest[:1].isspace() else []
+    is_series = 1 <= len(words) <= 2 and words[0][0] != "{" and all(map(_WHOLE.fullmatch, words[1:]))
+    return (name[0], labels, words[0]) if name and is_series else None

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from damoos.agent.regex import groups_in
 from damoos.common import addresses, paths, toml_file, user_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, UnsupportedError, nearest
@@ -23,7 +24,7 @@ from damoos.model.quantities import Size, SomeTime, Time, checked
 from damoos.units import parse_bytes, parse_time, show_bytes
 from damoos.workloads import base
 from damoos.workloads.base import PatternWorkload, Program, ProgramWorkload, Tuning, Words, Workload
-from damoos.workloads.metrics import BAD_REGEX, Metric
+from damoos.workloads.metrics import Metric
 from damoos.workloads.run_paths import RunPath
 
 Which = Callable[[str], str | None]
@@ -791,8 +792,8 @@ def _key(key: str, name: str) -> str:
     """A key whose regex, if it is one, is one."""
     if len(key) > 1 and key.startswith("/") and key.endswith("/"):
         try:
-            groups = re.compile(key[1:-1]).groups
-        except BAD_REGEX as error:
+            groups = groups_in(key[1:-1])
+        except ValueError as error:
             raise ConfigError(f"--metric {name}: {key} is no regular expression: {error}") from None
         if groups > 1:
             raise ConfigError(f"--metric {name}: {key} has {groups} groups; give it one, around the number")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import base64
 import csv
 import fnmatch
+import io
 import math
 import re
+from array import array
 from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from damoos.agent.metric_source import at_path
+from damoos.agent.metric_source import at_path, number
+from damoos.agent.regex import RegexProcess, groups_in
 from damoos.common.toml_file import Table
 from damoos.common.unpack import MALFORMED, Unpacker, parsed
 from damoos.errors import MeasurementError
@@ -21,8 +24,6 @@ from damoos.workloads.run_paths import RunPath
 
 # Of an encoded histogram: a cookie and a length, then what zlib has packed.
 _HDR_HEAD_BYTES = 8
-# Expressions that are none, count too far, or are nested too deeply.
-BAD_REGEX = (re.error, OverflowError, RecursionError)
 SOURCES = ("regex", "json", "hgrm", "hdr", "values")
 
 
@@ -66,12 +67,14 @@ class Metric(Table):
         sources = [name for name in ("regex", "json_path", "hgrm", "hdr", "values") if getattr(self, name) is not None]
         if len(sources) != 1:
             raise ValueError(f"a metric is read from exactly one of {', '.join(SOURCES)}")
-        if (self.hdr or self.values) and self.percentile is None:
+        if self.file and self.percentile is None:
             raise ValueError("a metric from a file of latencies needs its percentile")
+        if any("**" in part and part != "**" for part in (self.file or "").split("/")):
+            raise ValueError(f"'{self.file}': ** stands for any folders, and is a part of a path by itself")
         if self.regex is not None:
             try:
-                groups = re.compile(self.regex).groups
-            except BAD_REGEX as error:
+                groups = groups_in(self.regex)
+            except ValueError as error:
                 raise ValueError(f"regex: {error}") from None
             if groups != 1:
                 raise ValueError(f"regex: it has {groups} groups; it needs one, around the number")
@@ -99,10 +102,11 @@ class Metric(Table):
 
     def _found(self, stdout: str, stderr: str, files: Mapping[str, str]) -> float:
         if self.regex is not None:
-            matches = re.findall(self.regex, f"{stdout}\n{stderr}")
-            if not matches:
+            with RegexProcess() as process:
+                found = process.matches(self.regex, f"{stdout}\n{stderr}")
+            if not found.count:
                 raise ValueError(f"nothing matches {self.regex!r}")
-            return float(matches[-1])
+            return number(found.last)
         if self.json_path is not None:
             return at_path(parsed(stdout), self.json_path)
         if self.hgrm is not None:
@@ -134,7 +138,7 @@ def _of_hdr_logs(texts: list[str], percentile: float) -> float:
     total: HdrHistogram | None = None
     unpack = Unpacker.of(sum(map(len, texts)))
     for text in texts:
-        for line in text.splitlines():
+        for line in io.StringIO(text):
             encoded = line.rsplit(",", 1)[-1].strip()
             if line.startswith(("#", '"')) or not encoded.startswith("HIST"):
                 continue
@@ -156,11 +160,13 @@ def _of_hdr_logs(texts: list[str], percentile: float) -> float:
 
 
 def _of_values(texts: list[str], column: int, percentile: float) -> float:
-    values = []
+    values = array("d")  # a list would take several times as much as the text
     for text in texts:
-        for row in csv.reader(line.replace(",", " ") for line in text.splitlines() if line.strip()):
-            words = row[0].split()
-            values.append(float(words[column]))
+        try:
+            for row in csv.reader(line.replace(",", " ") for line in io.StringIO(text) if line.strip()):
+                values.append(number(row[0].split()[column]))
+        except csv.Error as error:
+            raise ValueError(f"the file is no table of values: {error}") from None
     if not values:
         raise ValueError("the file of values is empty")
     return float(np.percentile(values, percentile, method="inverted_cdf"))

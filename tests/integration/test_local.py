@@ -212,7 +212,8 @@ def test_a_process_or_a_metric_that_is_not_there_is_told(session, process) -> No
     with pytest.raises(WorkloadError, match="process 4194000 is not running"):
         run_once(session, PLACE, live(4194000), NonePolicy(), 10)
     for source, message in (
-        ("qps=cmd:echo none", "no number in it: 'none'"),
+        ("qps=cmd:echo none", "^metric 'qps': 'echo none': no number in it: 'none'"),
+        (f"qps=cmd:echo {'a' * 60} #/(a+)+b/", r"^metric 'qps': 'echo a{60}': '\(a\+\)\+b' takes more than 2 s"),
         ("qps=cmd:sh -c 'exit 3'", "ended with 3"),
         ("qps=file:/no/such", "No such file"),
     ):

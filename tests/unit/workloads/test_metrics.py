@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,53 @@ def test_a_number_must_be_finite() -> None:
 
 
 @pytest.mark.parametrize(
+    "regex",
+    [r"(?:\d+)+x(\d)", r"(?:\d|\d\d)*x(\d)", r"per read:[\s\S]*?P50: ([\d.]+)", r"\d*\d*\d*x(\d)"],
+)
+def test_a_regex_ends_whatever_the_program_has_printed(regex: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("damoos.agent.regex.LIMIT_S", 0.3)
+    hostile = "per read:" * 20_000 + "1" * (64 << 10)
+    with pytest.raises(MeasurementError) as told:
+        Metric(better="lower", regex=regex).read("p50_ms", hostile, hostile, {})
+    assert str(told.value).startswith(
+        f"no metric 'p50_ms' in the output: '{regex}' takes more than 0.3 s on this text;"
+    )
+
+
+def test_a_long_word_that_is_no_number_is_told_by_its_beginning() -> None:
+    with pytest.raises(MeasurementError, match=r"could not convert '1{40}'... to a number: it has 65536 characters"):
+        Metric(better="lower", regex="(.+)").read("x", "1" * (64 << 10), "", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 1 " + "1" * 200_000, "no table of values: field larger than field limit"),
+        ("1 1 1\x002", "could not convert|no table of values"),
+        ("1 1 1\n\n1 1 " + "1" * 1000, "it has 1000 characters"),
+        ("1 1", "out of range"),
+        ("\n \n", "is empty"),
+    ],
+    ids=["long field", "NUL", "long word", "short", "empty"],
+)
+def test_a_file_that_is_no_table_of_values_is_told(text: str, message: str) -> None:
+    metric = Metric(better="lower", values="*.log", column=2, percentile=50)
+    with pytest.raises(MeasurementError, match=f"^no metric 'p50_ms' in the output: .*({message})"):
+        metric.read("p50_ms", "", "", {"a.log": text})
+
+
+def test_many_values_take_no_more_memory_than_their_text() -> None:
+    metric = Metric(better="lower", values="*.log", percentile=50)
+    text = "1\n" * (1 << 20)
+    tracemalloc.start()
+    try:
+        assert metric.read("p50_ms", "", "", {"a.log": text}) == 1
+        assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
     ("keys", "message"),
     [
         ({}, "exactly one of regex, json, hgrm, hdr, values"),
@@ -179,6 +227,10 @@ def test_a_number_must_be_finite() -> None:
         ({"regex": "("}, "regex: "),
         ({"regex": "(a{99999999999999})"}, "regex: "),
         ({"regex": "(" * 5000 + ")" * 5000}, "regex: "),
+        ({"regex": "(" * 450 + ")" * 450}, "regex: it has 450 groups"),
+        ({"values": "", "percentile": 50}, "names no file"),
+        ({"values": "./", "percentile": 50}, "names no file"),
+        ({"values": "a/**.csv", "percentile": 50}, "a part of a path by itself"),
         ({"values": "file"}, "needs its percentile"),
         ({"values": "file", "percentile": math.nan}, "finite number"),
         ({"hdr": "file", "percentile": 101}, "less than or equal to 100"),
