@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from damoos.common import regular_file
 from damoos.common.toml_file import problem
-from damoos.common.user_file import MADE_BYTES
+from damoos.common.unpack import parsed
 from damoos.errors import DamoosError
 
+# What the values of a file may take in memory, for each byte that it may have: lists of numbers of one digit take 22.
+_OBJECT_BYTES_PER_BYTE = 24
 # Errors of the file itself; all others are the disk's.
 _LASTING = (errno.EINVAL, errno.EACCES, errno.EPERM, errno.EFBIG, errno.ELOOP, errno.ENXIO)
 
@@ -51,21 +52,27 @@ class JsonForm:
     ----------
     form : type
         Pydantic's.
+    most_bytes : int
+        More than the largest file of this kind has.
     """
 
-    def __init__(self, form: type[BaseModel]) -> None:
+    def __init__(self, form: type[BaseModel], most_bytes: int) -> None:
         self._form = form
+        self._most_bytes = most_bytes
 
     def parse(self, text: bytes) -> dict[str, Any]:
         """Content whose types are those of the form.
 
         Raises
         ------
-        ValueError : it is no JSON, or has other types
+        ValueError : it is no JSON, has other types, or is larger or has more values than a file of this kind
         """
+        if len(text) > self._most_bytes:
+            raise ValueError(f"larger than {self._most_bytes} bytes")
         try:
+            # Its values are counted before Pydantic makes objects of them, too.
+            content: dict[str, Any] = parsed(text, _OBJECT_BYTES_PER_BYTE * self._most_bytes)
             self._form.model_validate_json(text, strict=True)
-            content: dict[str, Any] = json.loads(text)
         except ValidationError as error:
             raise ValueError(problem(error)) from None
         except (DamoosError, RecursionError) as error:
@@ -81,28 +88,13 @@ class JsonForm:
         """
         status = path.stat()
         try:
-            return self.parse(_content(path))
+            return self.parse(regular_file.whole(path, self._most_bytes))
         except FileNotFoundError:
             raise
         except OSError as error:
             return Damage(path, error.strerror or str(error), status, may_pass=error.errno not in _LASTING)
         except ValueError as error:
             return Damage(path, str(error), status)
-
-
-def _content(path: Path) -> bytes:
-    """Bytes of a regular file; a pipe of this name is not waited for."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        with open(fd, "rb", closefd=False) as file:
-            content = file.read(MADE_BYTES + 1)
-    finally:
-        os.close(fd)
-    if len(content) > MADE_BYTES:
-        raise OSError(errno.EFBIG, f"larger than {MADE_BYTES >> 20} MiB", str(path))
-    return content
 
 
 def set_aside(damage: Damage) -> Path | None:

@@ -44,4 +44,5 @@ class _Progress(BaseModel):
     findings: list[list[dict[str, Any]]]
 
 
-ROLLOUT, PROGRESS = JsonForm(_Rollout), JsonForm(_Progress)
+# A rollout names each host; its progress has the findings of each step.
+ROLLOUT, PROGRESS = JsonForm(_Rollout, 4 << 20), JsonForm(_Progress, 4 << 20)

@@ -108,4 +108,5 @@ class Window(BaseModel):
     paused: bool = False
 
 
-WANTED, STATE, WINDOW = JsonForm(Wanted), JsonForm(State), JsonForm(Window)
+# A state of a thousand processes has some KB; a window has a number for each metric.
+WANTED, STATE, WINDOW = JsonForm(Wanted, 1 << 20), JsonForm(State, 1 << 20), JsonForm(Window, 64 << 10)

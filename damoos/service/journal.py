@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from damoos.agent.private import trusted_folder
+from damoos.common import regular_file
 from damoos.common.appended import append
 from damoos.common.atomic_file import fill
 from damoos.common.json_file import Damage, JsonForm, set_aside
@@ -30,14 +31,14 @@ from damoos.common.terminal import printable
 from damoos.errors import MachineError
 from damoos.service.forms import STATE, WANTED
 from damoos.service.liveness import KeeperFile, Liveness
-from damoos.service.windows import Windows
+from damoos.service.windows import MOST_BYTES_OF_WINDOWS, Windows
 from damoos.store.studies import slug
 
 # What becomes of a policy whose keeper ends: its machine is as it was before, or it stays in force without a guard.
 UNDO, KEEP = "undo", "keep"
-# Some days of windows of 10 s; twice as much is kept at most.
-MOST_BYTES_OF_WINDOWS = 4 << 20
 AUDIT_LOG = "audit.log"
+# Its last thousands of lines.
+_TAIL_BYTES = 1 << 20
 
 
 class Journal:
@@ -147,9 +148,10 @@ class Journal:
         append(self.folder / AUDIT_LOG, line)
 
     def last_words(self, name: str) -> str:
-        """What the audit log says last of one."""
+        """What the audit log says last of one, as far as that is not long ago."""
         with contextlib.suppress(OSError):
-            lines = (self.folder / AUDIT_LOG).read_text(errors="replace").splitlines()
+            with regular_file.opened(self.folder / AUDIT_LOG) as file:
+                lines = regular_file.tail(file, 0, _TAIL_BYTES)[1].decode(errors="replace").splitlines()
             return next((line.partition(": ")[2] for line in reversed(lines) if f" {name}: " in line), "")
         return ""
 

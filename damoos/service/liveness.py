@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from damoos.common import regular_file
 
 # A keeper looks every few seconds, and waits for a silent machine for some minutes at most.
 LATE_S = 600.0
@@ -85,9 +88,11 @@ class KeeperFile:
     def liveness(self) -> Liveness:
         """What is known of the keeper; of one that is gone, when it has looked last."""
         try:
-            words = self._path.read_text().split() if self._path.is_file() else []
+            words = regular_file.whole(self._path, _BYTES).decode().split()
             pid, *times = int(words[0]), *map(float, words[1:])
         except (OSError, ValueError, IndexError):
+            return Liveness()
+        if not all(map(math.isfinite, times)):
             return Liveness()
         looked_s, steady_s, unwritten_s = times if len(times) == 3 else (0.0, _steady_s(), 0.0)
         return Liveness(pid if self._is_keeper(pid) else 0, looked_s, _steady_s() - steady_s, unwritten_s)

@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damoos.common import regular_file
+from damoos.common.unpack import parsed
 from damoos.errors import StoreError
 from damoos.model.trial import RawSamples
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 # Permissions of files: configurations name hosts and addresses, reports are made to be shown.
 PRIVATE, SHARED = 0o600, 0o666
+# What a JSON file may have, and what its values may take in memory: many times what the largest does.
+_JSON_BYTES, _OBJECT_BYTES = 16 << 20, 256 << 20
 
 
 class Artifacts:
@@ -97,16 +101,16 @@ class Artifacts:
 
         Raises
         ------
-        StoreError : it cannot be read, or is no JSON
+        StoreError : it cannot be read, is no JSON, or is larger or has more values than files of studies
         """
         path = self.path / name
         try:
-            return json.loads(path.read_text())
+            return parsed(regular_file.whole(path, _JSON_BYTES), _OBJECT_BYTES)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise StoreError(f"{path}: {error}") from None
 
     def write_bytes(self, name: str, fill: Callable[[Path], None]) -> Path:

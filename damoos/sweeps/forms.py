@@ -85,4 +85,5 @@ class _Result(BaseModel):
     cost: list[_Cost]
 
 
-SWEEP, STATUS, RESULT = JsonForm(_Sweep), JsonForm(_Status), JsonForm(_Result)
+# A row of a study has 300 bytes, and a sweep may have ten thousand studies.
+SWEEP, STATUS, RESULT = JsonForm(_Sweep, 4 << 20), JsonForm(_Status, 16 << 20), JsonForm(_Result, 16 << 20)
