@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,6 +147,9 @@ def in_time(connection: Connection, endpoint: SshEndpoint, what: str) -> Iterato
 
 def _connection(endpoint: SshEndpoint, gateway: Connection | None) -> Connection:
     from fabric import Config, Connection
+    from paramiko import Transport
+
+    from damoos.machines.packets import BoundedPacketizer
 
     settings: dict[str, Any] = {"allow_agent": endpoint.key is None, "look_for_keys": endpoint.key is None}
     if endpoint.key:
@@ -153,6 +157,7 @@ def _connection(endpoint: SshEndpoint, gateway: Connection | None) -> Connection
         if not os.access(key, os.R_OK):
             raise ConfigError(f"{endpoint.where}: key {key} is not there or cannot be read")
         settings["key_filename"] = str(key)
+    settings["transport_factory"] = partial(Transport, packetizer_class=BoundedPacketizer)
     settings["banner_timeout"] = settings["auth_timeout"] = settings["channel_timeout"] = CONNECT_S
     return Connection(
         endpoint.host,

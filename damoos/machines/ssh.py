@@ -1,4 +1,4 @@
-"""Any host that SSH reaches. Only this file, `login` and `channels` know Fabric and Paramiko, imported late."""
+"""Any host that SSH reaches. Fabric and Paramiko are known only here and in `login`, `channels`, `packets`."""
 
 from __future__ import annotations
 
@@ -212,8 +212,10 @@ class SshSession(SshHost, Session):
         return facts
 
     def why_lost(self) -> str:
-        """What the guest's console, or the interpreter, said last."""
-        return self._why_lost()
+        """What the host has sent that is refused, and what the guest's console, or the interpreter, said last."""
+        from damoos.machines.packets import refusal
+
+        return "; ".join(filter(None, (refusal(self.connection.client.get_transport()), self._why_lost())))
 
     def _start_agent(self) -> AgentLink:
         token, argv = new_token(), self.agent_argv()
@@ -223,7 +225,7 @@ class SshSession(SshHost, Session):
         channel.exec_command(shlex.join([*argv, *agent_words(token)]))
         self._channel = channel
         try:
-            return AgentLink(ChannelInput(channel), ChannelOutput(channel), token, self._why_lost)
+            return AgentLink(ChannelInput(channel), ChannelOutput(channel), token, self.why_lost)
         except MachineLost:
             self._check_started(channel, argv)
             raise

@@ -14,7 +14,7 @@ import paramiko
 import pytest
 
 from damoos.errors import ConfigError, MachineError, MachineTransientError
-from damoos.machines import login
+from damoos.machines import login, packets
 from damoos.machines.channels import ChannelOutput
 from damoos.machines.login import SshEndpoint, log_in, log_out
 from damoos.machines.ssh import SshHost, SshSession
@@ -218,6 +218,42 @@ def test_lines_of_a_channel() -> None:
     lines = ChannelOutput(Channel())  # type: ignore[arg-type]
     Channel.chunks[:] = [b""]
     assert lines.readline(5) == b""
+
+
+@pytest.mark.parametrize("sz_bytes", [256 << 10, 1 << 30])
+def test_a_packet_that_is_too_large_ends_the_login(tmp_path: Path, sz_bytes: int) -> None:
+    """It comes before the host has shown a key, and Paramiko would wait for all of it."""
+    (tmp_path / "known").touch()
+    (tmp_path / "key").touch()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        known, port = str(tmp_path / "known"), listening.getsockname()[1]
+
+        def serve() -> None:
+            taken, _ = listening.accept()
+            with taken:
+                # Blocks of 8 bytes, the first of which has 4 of the packet.
+                taken.sendall(b"SSH-2.0-x\r\n" + (sz_bytes + 12).to_bytes(4, "big") + bytes(4))
+                while taken.recv(1 << 16):
+                    pass
+
+        threading.Thread(target=serve, daemon=True).start()
+        endpoint = SshEndpoint(host="127.0.0.1", port=port, key=str(tmp_path / "key"), known_hosts=known)
+        with pytest.raises(MachineTransientError) as raised:
+            log_in(endpoint)
+    said = f"the host sent an SSH packet of {sz_bytes + 8} bytes, and 262144 are allowed"
+    assert str(raised.value) == f"{endpoint.where}: {said}"
+
+
+@pytest.mark.parametrize("endpoint", [("ed25519", b"")], indirect=True)
+def test_nor_may_one_be_too_large_after_the_login(endpoint: SshEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = log_in(endpoint)
+    transport = connection.client.get_transport()
+    assert (transport.is_active(), packets.refusal(transport)) == (True, "")
+    monkeypatch.setattr(packets, "MOST_BYTES", 8)  # any packet that comes now is larger
+    with pytest.raises(paramiko.SSHException, match="the host sent an SSH packet of"):
+        transport.open_session(timeout=10)
+    assert "the host sent an SSH packet of" in packets.refusal(transport)
+    log_out(connection)
 
 
 def test_an_error_without_words_is_told_in_some(tmp_path: Path) -> None:
