@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import grp
 import os
 import pwd
@@ -10,13 +11,17 @@ import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 
 from damoos.agent import proc
+from damoos.agent.private import state_folder
 from damoos.errors import UnsupportedError
 
 _ROOT, _NOBODY = 0, 65534
 # Those that systemd keeps for DynamicUser=: no account may have one.
 _FREE_IDS = range(61184, 65520)
+# Numbers that were given to a run since the machine has booted, the last one last.
+_USED = "used-ids"
 _given: dict[str, int] = {}
 
 
@@ -75,6 +80,7 @@ def account(name: str | None) -> Account | None:
     Raises
     ------
     UnsupportedError : all ids that could be free are in use
+    MachineError : another user made the agent's folder
     """
     if name is None or os.geteuid() != _ROOT:
         return None
@@ -89,15 +95,31 @@ def account(name: str | None) -> Account | None:
 
 def _free(name: str) -> Account:
     if name not in _given:
-        taken = {*_given.values(), *(uid for pid in proc.all_pids() for uid in proc.uids(pid))}
-        free = (uid for uid in _FREE_IDS if uid not in taken and not _is_known(uid))
+        _given[name] = _new_id(name)
+    return Account(name, _given[name], _given[name])
+
+
+def _new_id(name: str) -> int:
+    """Draw an id that no program has had since the machine booted; of all that were used, the one used longest ago.
+
+    A hostile program may leave a set-id file in a folder such as /tmp, by which any user becomes the id that it had.
+    """
+    taken = {*_given.values(), *(uid for pid in proc.all_pids() for uid in proc.uids(pid))}
+    with open(state_folder() / _USED, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        used = {int(line): nth for nth, line in enumerate(file.read().split()) if line.isdigit()}
+        fresh = [uid for uid in _FREE_IDS if uid not in used]
+        SystemRandom().shuffle(fresh)
+        oldest_first = sorted(set(used) & set(_FREE_IDS), key=lambda uid: used[uid])
+        free = (uid for uid in (*fresh, *oldest_first) if uid not in taken and not _is_known(uid))
         uid = next(free, None)
         if uid is None:
             raise UnsupportedError(
                 f"this machine has no account '{name}', and no user id from {_FREE_IDS[0]} to {_FREE_IDS[-1]} is free"
             )
-        _given[name] = uid
-    return Account(name, _given[name], _given[name])
+        file.write(f"{uid}\n")
+    return uid
 
 
 def _is_known(number: int) -> bool:

@@ -6,6 +6,7 @@ import os
 import pwd
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +16,9 @@ from damoos.errors import UnsupportedError
 
 
 @pytest.fixture(autouse=True)
-def root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent that is root, and has given no id away."""
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that is root, on a machine that has just booted."""
+    monkeypatch.setattr(accounts, "state_folder", lambda: tmp_path)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(accounts, "_given", {})
 
@@ -39,11 +41,32 @@ def test_without_a_name_and_without_root_it_is_the_agent_s_own(monkeypatch: pyte
 def test_a_free_id_is_given_to_each_name_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not one that an account, a group or a process has."""
     monkeypatch.setattr(proc, "all_pids", lambda: [1])
+    monkeypatch.setattr(accounts, "_FREE_IDS", range(61184, 61188))
     monkeypatch.setattr(proc, "uids", lambda pid: [0, 61184, 0, 0])
     monkeypatch.setattr(accounts, "_is_known", lambda number: number == 61185)
-    assert account("damoos-test-a") == Account("damoos-test-a", 61186, 61186)
-    assert account("damoos-test-b") == Account("damoos-test-b", 61187, 61187)
-    assert account("damoos-test-a") == Account("damoos-test-a", 61186, 61186)
+    first, second = account("damoos-test-a"), account("damoos-test-b")
+    assert first
+    assert second
+    assert {first.uid, second.uid} == {61186, 61187}
+    assert account("damoos-test-a") == first == Account("damoos-test-a", first.uid, first.uid)
+
+
+def test_no_id_is_given_twice_by_agents_until_all_were_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set-id file that a hostile program leaves makes nobody the account of a later run."""
+    monkeypatch.setattr(accounts, "_FREE_IDS", range(61184, 61224))
+    monkeypatch.setattr(accounts, "_is_known", lambda number: False)
+    monkeypatch.setattr(proc, "all_pids", lambda: [])
+
+    def by_a_new_agent(name: str) -> int:
+        monkeypatch.setattr(accounts, "_given", {})
+        taken = account(name)
+        assert taken
+        return taken.uid
+
+    ids = [by_a_new_agent(f"damoos-test-{nth}") for nth in range(40)]
+    assert ids != sorted(ids)  # by chance once in 40! times
+    assert set(ids) == set(range(61184, 61224))
+    assert [by_a_new_agent("damoos-test-a"), by_a_new_agent("damoos-test-b")] == ids[:2]  # those used longest ago
 
 
 @pytest.mark.parametrize("uid", [0, 65534])
