@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 from types import FrameType
 from typing import NoReturn
 
@@ -17,6 +18,8 @@ def _on_sigint(signum: int, frame: FrameType | None) -> NoReturn:
 
 def main() -> NoReturn:
     """Import the commands and run one."""
+    # Every user could change what damoos makes under a umask of 0: kernels, images, folders.
+    os.umask(os.umask(0o022) | stat.S_IWOTH)
     taken = signal.signal(signal.SIGINT, _on_sigint)
     from damoos.cli import main as run
 

@@ -33,7 +33,7 @@ def held_memory(sz_bytes: int, accessed_bytes: int = 0) -> Iterator[tuple[int, i
     accessed_bytes : int
         Of so much, from the start on, every page is accessed all the time; the rest is idle.
     """
-    argv = [sys.executable, "-S", "-c", _PROGRAM, str(sz_bytes), str(accessed_bytes), str(PAGESIZE)]
+    argv = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(sz_bytes), str(accessed_bytes), str(PAGESIZE)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         try:
             assert child.stdout

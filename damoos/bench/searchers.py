@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
 from damoos.bench.curves import Curve
+from damoos.common.interpreter import process_pool
 from damoos.errors import ConfigError
 from damoos.model.trial import History, Trial
 from damoos.searchers import SEARCHERS, searcher
@@ -140,8 +138,7 @@ def table(
     for name in searchers:
         searcher(name, curves[0].space, max(trials), 0)
     work = list(product(searchers, trials, curves))
-    # Forked while this process has one thread would be quicker to start, but BLAS has threads already.
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    with process_pool() as pool:
         done = pool.map(
             judge,
             *zip(*((name, curve, count) for name, count, curve in work), strict=True),

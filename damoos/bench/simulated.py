@@ -7,12 +7,9 @@ throws it away, so what counts is what is put into service.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import product
-from multiprocessing import get_context
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +17,7 @@ import numpy as np
 
 from damoos import searchers
 from damoos.bench.surfaces import Surface, generate
+from damoos.common.interpreter import process_pool
 from damoos.model.space import Params
 from damoos.model.trial import Measurement, Run, orientation
 from damoos.prediction.transfer import Experience, TransferPrior
@@ -226,7 +224,7 @@ def table(
     jobs = list(product(names, trials, range(len(surfaces))))
     for name in names:
         searchers.searcher(name, surfaces[0].space, max(trials), 0)
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    with process_pool() as pool:
         if all(surface.recipe for surface in surfaces):
             recipes = [surfaces[number].recipe for _, _, number in jobs]
             words = [(name, count, recipe, scorer) for (name, count, _), recipe in zip(jobs, recipes, strict=True)]

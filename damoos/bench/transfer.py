@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from itertools import product
-from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 
 from damoos.bench.simulated import Ending, learn, play
 from damoos.bench.surfaces import elsewhere, generate
+from damoos.common.interpreter import process_pool
 
 # What a study learns from.
 NOTHING, SAME, OTHER = "nothing", "the workload elsewhere", "another workload"
@@ -39,7 +37,7 @@ def table(
         ``like, params, trials, lost, lost_ci95, broken, runs`` (mean), as of `damoos.bench.simulated.table`.
     """
     jobs = [(nr_params, seed, number, learned, tuple(trials)) for seed in seeds for number in range(count)]
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    with process_pool() as pool:
         played = list(pool.map(_play, jobs))
     return [_row(like, nr_params, nr, [one[like, nr] for one in played]) for like, nr in played[0]]
 

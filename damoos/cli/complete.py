@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import typer
 
 from damoos.common import paths
+from damoos.errors import ConfigError
 
 Names = Callable[[typer.Context, str], list[str]]
 # As in damoos.searchers, damoos.scorers and damoos.policies, whose import takes longer than people wait for a Tab (a
@@ -44,7 +46,9 @@ def configurations(context: typer.Context, incomplete: str) -> list[str]:
 
 def kernels(context: typer.Context, incomplete: str) -> list[str]:
     """Kernels that are in the cache, and those that can be fetched."""
-    names = (file.name for file in (paths.cache() / "kernels/names").glob("*") if not file.name.startswith("."))
+    names: list[str] = []
+    with suppress(ConfigError):  # the cache is another user's, which commands say
+        names = [path.name for path in (paths.cache() / "kernels/names").glob("*") if not path.name.startswith(".")]
     return _fitting(("debian", "debian-newest", *names), incomplete)
 
 

@@ -5,8 +5,10 @@ What stands on the command line goes first, then ``damoos.toml``, then the file 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +19,7 @@ from typer.core import TyperGroup
 
 from damoos.cli.common import Format, check_format, say
 from damoos.common import addresses
+from damoos.ownership import objection_to_use
 
 HERE = Path("damoos.toml")
 KEYS = {
@@ -55,17 +58,92 @@ def settings() -> dict[str, Setting]:
     ConfigError : a file is wrong
     """
     found: dict[str, Setting] = {}
-    for file in (in_home(), HERE):
-        if not file.is_file():
+    for file, opened in ((in_home(), _opened_in_home), (HERE, _opened_here)):
+        try:
+            descriptor = opened(file)
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        if file.stat().st_uid not in (0, os.getuid()):
-            say(f"{file.resolve()} belongs to another user, so it is not read")
+        except _NotOursError as why:
+            say(f"{file.absolute()} {why}, so it is not read")
             continue
-        found |= {key: Setting(value, file) for key, value in _read(file).items() if value is not None}
+        except OSError as error:
+            say(f"{file.absolute()}: {error.strerror}, so it is not read")
+            continue
+        found |= {key: Setting(value, file) for key, value in _read(file, descriptor).items() if value is not None}
     return found
 
 
-def _read(file: Path) -> dict[str, Any]:
+class _NotOursError(Exception):
+    """Why another user can have written a file; the rest of a sentence that begins with the file."""
+
+
+def _opened_in_home(file: Path) -> int:
+    """Descriptor of a file that may be a link, as some keep theirs in another folder.
+
+    Raises
+    ------
+    OSError : it cannot be opened
+    _NotOursError : another user can have written it
+    """
+    descriptor = _checked(os.open(file, _FLAGS))
+    if objection := objection_to_use(file):
+        os.close(descriptor)
+        raise _NotOursError(objection)
+    return descriptor
+
+
+def _opened_here(file: Path) -> int:
+    """Descriptor of a file in the current folder, by no path that leads elsewhere between the check and the opening.
+
+    A link, or one name of several, can be another user's work although the file itself is this user's. So can any name
+    in a folder of another user, or in one that every user may write to, such as ``/tmp``.
+
+    Raises
+    ------
+    OSError : it cannot be opened
+    _NotOursError : another user can have put it there
+    """
+    folder = os.open(file.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        descriptor = _checked(os.open(file.name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder))
+        around = os.fstat(folder)
+    except OSError as error:
+        raise _NotOursError("is a link") if error.errno == errno.ELOOP else error from None
+    finally:
+        os.close(folder)
+    is_open = around.st_uid not in (0, os.geteuid()) or around.st_mode & stat.S_IWOTH
+    if is_open or os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise _NotOursError("is in a folder of other users" if is_open else "has a second name (a hard link)")
+    return descriptor
+
+
+# A pipe is not waited for.
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def _checked(descriptor: int) -> int:
+    """A descriptor of a file that only root or this user, and a group by choice, can have written; else it is closed.
+
+    Raises
+    ------
+    _NotOursError : another user can
+    """
+    status = os.fstat(descriptor)
+    objection = ""
+    if not stat.S_ISREG(status.st_mode):
+        objection = "is not a regular file"
+    elif status.st_uid not in (0, os.geteuid()):
+        objection = "belongs to another user"
+    elif status.st_mode & stat.S_IWOTH:
+        objection = "is writable by every user"
+    if objection:
+        os.close(descriptor)
+        raise _NotOursError(objection)
+    return descriptor
+
+
+def _read(file: Path, descriptor: int) -> dict[str, Any]:
     # Pydantic takes a while, and most people have no such file.
     from pydantic import Field
 
@@ -79,7 +157,7 @@ def _read(file: Path) -> dict[str, Any]:
         trials: int | None = Field(None, ge=2)
         run_limit: SomeTime | None = None
 
-    said = toml_file.load(file, Settings).model_dump()
+    said = toml_file.load(file, Settings, lambda path, flags: descriptor).model_dump()
     if said["results"] is not None:
         said["results"] = str(Path(said["results"]).expanduser())
     return said

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from damoos.ownership import make_folders
+
 
 def fill(path: Path, parts: Iterable[bytes], last: Callable[[], bytes] = bytes, mode: int = 0o600) -> None:
     """Write parts, then what ``last`` returns, into a file that by default only its owner may read.
@@ -13,13 +15,13 @@ def fill(path: Path, parts: Iterable[bytes], last: Callable[[], bytes] = bytes, 
     Parameters
     ----------
     mode : int
-        Permissions, from which the umask is taken away; 0o666 for a file of the cache, which users may share.
+        Permissions, from which the umask is taken away; 0o644 for a file of the cache, which users may share.
 
     Raises
     ------
     OSError : it cannot be written; what was there stays, and nothing is left beside it
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(path.parent)
     draft = path.with_name(f".{os.getpid()}.{path.name}")
     draft.unlink(missing_ok=True)
     try:

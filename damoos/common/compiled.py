@@ -14,6 +14,7 @@ from pathlib import Path
 from damoos.common import paths
 from damoos.common.cache import mark_used
 from damoos.errors import MachineError, UnsupportedError
+from damoos.ownership import make_folders
 
 _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-s")
 # The machine that runs them may have another libc, or none that the compiler's knows.
@@ -39,7 +40,7 @@ def compiled(source: Path, flags: Sequence[str], arch: str = "") -> Path:
     """
     arch = arch or platform.machine()
     key = hashlib.sha256(source.read_bytes() + repr((arch, tuple(flags), LIBRARIES)).encode()).hexdigest()[:16]
-    found = paths.cache() / "programs" / key / source.stem
+    found = paths.program("programs", key, source.stem)
     if not found.is_file():
         _compile(source, found, arch, flags)
     mark_used(found.parent)
@@ -57,7 +58,7 @@ def _compile(source: Path, found: Path, arch: str, flags: Sequence[str]) -> None
         raise UnsupportedError(
             f"{found.name} is compiled when it is wanted first, and there is {where}: apt-get install {packages}"
         )
-    found.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(found.parent)
     with tempfile.TemporaryDirectory(dir=found.parent) as folder:
         draft = Path(folder) / found.name
         argv = [compiler, *flags, "-o", str(draft), str(source), *LIBRARIES]
@@ -65,4 +66,5 @@ def _compile(source: Path, found: Path, arch: str, flags: Sequence[str]) -> None
         if done.returncode != 0:
             last = " | ".join(done.stderr.strip().splitlines()[-3:])
             raise MachineError(f"{source}: cc ended with {done.returncode}: {last}")
+        draft.chmod(0o755)  # whatever the umask: it will be run
         os.replace(draft, found)

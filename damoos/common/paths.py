@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache as cached
 from pathlib import Path
+
+from damoos.errors import ConfigError
+from damoos.ownership import make_folders, objection_to_use
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -42,8 +46,60 @@ def commit() -> str | None:
 
 
 def cache() -> Path:
-    """Folder of what can be made again: ``DAMOOS_CACHE``, by default ``~/.cache/damoos``."""
-    return Path(os.environ.get("DAMOOS_CACHE") or Path.home() / ".cache/damoos")
+    """Folder of what can be made again: ``DAMOOS_CACHE``, by default ``~/.cache/damoos``; made if it can be.
+
+    Programs in it are run, so it must be root's or this user's own.
+
+    Raises
+    ------
+    ConfigError : it, or a folder or link on the way to it, is another user's, or every user may write to it
+    """
+    folder = Path(os.environ.get("DAMOOS_CACHE") or Path.home() / ".cache/damoos")
+    _check(folder)
+    return folder
+
+
+def program(*names: str) -> Path:
+    """Path of a program in the cache, which may not have been made yet.
+
+    Parameters
+    ----------
+    *names : str
+        Its folders in the cache, and its name.
+
+    Raises
+    ------
+    ConfigError : another user can have made or changed it, as one of the cache's files or folders is open to all users
+    """
+    base = cache()
+    path = base.joinpath(*names)
+    with suppress(FileNotFoundError):
+        is_shared = base.stat().st_mode & stat.S_IWGRP
+        for part in (*reversed(path.parents[: len(names) - 1]), path):
+            status = part.stat()
+            if status.st_mode & stat.S_IWOTH or not (is_shared or status.st_uid in (0, os.geteuid())):
+                raise ConfigError(
+                    f"{part}: another user can have written to it, so damoos does not run what is there; remove it, and"
+                    " damoos makes it again"
+                )
+    return path
+
+
+# Folders that have been looked at, and by which user: once is enough for a process.
+_checked: set[tuple[Path, int]] = set()
+
+
+def _check(folder: Path) -> None:
+    """Refuse a cache that another user can have written to."""
+    if (folder, os.geteuid()) in _checked:
+        return
+    if objection := objection_to_use(folder):
+        raise ConfigError(
+            f"the cache {folder} {objection}, and programs in it are run; set DAMOOS_CACHE to a folder of your own"
+        )
+    with suppress(OSError):  # where it cannot be made, nothing can be in it
+        make_folders(folder)
+        _checked.add((folder, os.geteuid()))
 
 
 def tree(name: str) -> Path | None:

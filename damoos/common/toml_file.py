@@ -27,15 +27,20 @@ class Table(BaseModel):
 _T = TypeVar("_T", bound=Table)
 
 
-def load(path: Path, model: type[_T]) -> _T:
+def load(path: Path, model: type[_T], opener: user_file.Opener | None = None) -> _T:
     """Read a file into its model.
+
+    Parameters
+    ----------
+    opener : callable or None
+        Returns the descriptor that is read; None opens the path.
 
     Raises
     ------
     ConfigError : unreadable, not TOML, an unknown key, a value of the wrong kind
     """
     try:
-        content = _parsed(user_file.read_text(path))
+        content = _parsed(user_file.read_text(path, opener=opener))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except RecursionError:

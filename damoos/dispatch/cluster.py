@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from damoos.common import interpreter
 from damoos.common.atomic_file import fill
 from damoos.dispatch import ray_tls, ray_token
 from damoos.errors import ConfigError, MachineError, UnsupportedError
@@ -120,11 +121,11 @@ def up(names: Sequence[str], dashboard: bool = False) -> RunningCluster:
     log = _file().with_suffix(".log")
     with open(log, "w") as output:
         keeper = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, *([_DASHBOARD] if dashboard else []), *names],
+            interpreter.module(__spec__.name, *([_DASHBOARD] if dashboard else []), *names),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output, start_new_session=True,
             env={
                 **ray_token.without_token(os.environ), **ray_token.demanded(token_file), **ONLY_HERE,
-                **ray_tls.certified(Path(folder)), "RAY_TMPDIR": folder,
+                **ray_tls.certified(Path(folder)), **interpreter.SAFE_PATH, "RAY_TMPDIR": folder,
             },
         )  # fmt: skip
     assert keeper.stdout

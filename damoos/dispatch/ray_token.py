@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from damoos.agent.private import private_folder
 from damoos.common import paths
 from damoos.common.atomic_file import fill
 from damoos.errors import ConfigError
+from damoos.ownership import private_folder
 
 _MODE, _TOKEN, _FILE = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -18,7 +18,7 @@ from damoos.common import atomic_file, paths
 from damoos.common.cache import mark_used
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_PARTS = ("__init__.py", "errors.py", "units.py", "damon/**/*.py", "agent/**/*.py")
+_PARTS = ("__init__.py", "errors.py", "units.py", "ownership.py", "damon/**/*.py", "agent/**/*.py")
 # Words that any Python can read: an older one is told so in one line, and not by a traceback.
 _MAIN = """import sys
 if sys.version_info < (3, 9):
@@ -34,9 +34,9 @@ def agent_bundle() -> Path:
     hashed = hashlib.sha256(importlib.util.MAGIC_NUMBER)
     for name, text in sources.items():
         hashed.update(f"{name}\0{text}\0".encode())
-    path = paths.cache() / "agent" / f"damoos-agent-{hashed.hexdigest()[:16]}.pyz"
+    path = paths.program("agent", f"damoos-agent-{hashed.hexdigest()[:16]}.pyz")
     if not path.exists():
-        atomic_file.fill(path, [_zipped(sources)], mode=0o666)
+        atomic_file.fill(path, [_zipped(sources)], mode=0o644)
     mark_used(path)
     return path
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from damoos.common import interpreter
 from damoos.machines.base import LOOK, AgentLink, Machine, Session, agent_words, looked, new_token
 from damoos.machines.bundle import agent_bundle
 
@@ -20,8 +21,9 @@ class LocalSession(Session):
         argv = [sys.executable, "-S", str(agent_bundle()), *agent_words(token)]
         # A session of its own: Ctrl-C on the terminal reaches damoos, which then ends the agent in good order.
         self._process = subprocess.Popen(
-            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+            argv, env=interpreter.outside(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
         assert self._process.stdin
         assert self._process.stdout
         self.agent = AgentLink(self._process.stdin, self._process.stdout, token)

@@ -22,13 +22,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from damoos.agent.private import trusted_folder
 from damoos.common import regular_file
 from damoos.common.appended import append
 from damoos.common.atomic_file import fill
 from damoos.common.json_file import Damage, JsonForm, set_aside
 from damoos.common.terminal import printable
 from damoos.errors import MachineError
+from damoos.ownership import trusted_folder
 from damoos.service.forms import STATE, WANTED
 from damoos.service.liveness import KeeperFile, Liveness
 from damoos.service.windows import MOST_BYTES_OF_WINDOWS, Windows

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from damoos.common import interpreter
 from damoos.dispatch.lease import Lease
 from damoos.errors import (
     ConfigError,
@@ -130,7 +131,7 @@ def _started(journal: Journal) -> int:
     """Start a keeper; returns its process id once it has the machine's journal."""
     with open(journal.log_file, "w") as log:
         subprocess.run(
-            [sys.executable, "-m", _MODULE, str(journal.folder), _DETACHED],
+            interpreter.module(_MODULE, str(journal.folder), _DETACHED),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

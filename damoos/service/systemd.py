@@ -40,7 +40,7 @@ After=network-online.target
 Wants=network-online.target
 
 [Service]
-ExecStart={sys.executable} -m damoos.service.keeper "{folder}" {STAY}
+ExecStart={sys.executable} -P -m damoos.service.keeper "{folder}" {STAY}
 Restart=always
 RestartSec=10
 

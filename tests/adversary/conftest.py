@@ -89,6 +89,37 @@ def start(home: Path) -> Iterator[Start]:
         agent.process.communicate()
 
 
+# Leaves a file "came" beside itself where it is imported.
+_PLANTED = """
+import sys
+with open({came!r}, "a") as came:
+    came.write(__name__ + " ")
+raise ImportError("planted")
+"""
+_PLANT = """
+import pathlib, sys
+folder, text = pathlib.Path(sys.argv[1]), sys.argv[2]
+for name in sys.argv[3:]:
+    file = folder / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+"""
+# Modules of the standard library, damoos and Ray: what is imported first where a Python process starts, and late.
+_MODULES = (
+    "json.py", "ctypes.py", "mmap.py", "runpy.py", "damoos/__init__.py", "multiprocessing/__init__.py",
+    "ray/__init__.py", "planted_module.py",
+)  # fmt: skip
+
+
+def plant(folder: Path) -> Path:
+    """Have the attacker put modules into a folder as /tmp is; returns the file that appears if one is imported."""
+    folder.chmod(0o1777)
+    came = folder / "came"
+    words = [PYTHON, "-S", "-c", _PLANT, folder, _PLANTED.format(came=str(came)), *_MODULES]
+    subprocess.run(words, user=ATTACKER, group=ATTACKER, extra_groups=[], cwd="/", check=True)
+    return came
+
+
 def uid() -> int:
     """Who the agents of `start` run as."""
     return VICTIM if os.geteuid() == 0 else os.geteuid()

@@ -128,7 +128,7 @@ def test_a_cache_that_all_users_may_write_to_is_refused(
 ) -> None:
     monkeypatch.setattr(place, "SHARED", home / "not there")
     mine.chmod(0o1777)
-    assert "every user may write to it; set DAMOOS_CACHE" in as_user(VICTIM, place.place)
+    assert "is writable by every user, and programs in it are run; set DAMOOS_CACHE" in as_user(VICTIM, place.place)
 
 
 def test_all_users_share_the_folder_that_root_has_made(home: Path, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

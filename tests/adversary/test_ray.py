@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -21,7 +22,7 @@ from damoos.dispatch.ray_address import RayCluster, access
 from damoos.dispatch.ray_tls import variables
 from damoos.errors import ConfigError
 from damoos.testing.fleet import plugin
-from tests.adversary.conftest import ATTACKER, needs_two_users
+from tests.adversary.conftest import ATTACKER, needs_two_users, plant
 from tests.conftest import DAMOOS, until
 from tests.integration.test_fleet import SHORT, family, lives, named, sockets, state
 
@@ -33,9 +34,19 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def cluster(env: dict[str, str]) -> Iterator[None]:
-    """A head and a node."""
-    subprocess.run([DAMOOS, "cluster", "up", "--local", "fake:a"], env=env, check=True, capture_output=True)
+def open_folder() -> Iterator[Path]:
+    """A folder as /tmp is, in which the attacker has put modules."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        if os.geteuid() == 0:
+            plant(Path(name))
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def cluster(env: dict[str, str], open_folder: Path) -> Iterator[None]:
+    """A head and a node, started in a folder that others may write to."""
+    words = [DAMOOS, "cluster", "up", "--local", "fake:a"]
+    subprocess.run(words, env=env, cwd=open_folder, check=True, capture_output=True)
     yield
     subprocess.run([DAMOOS, "cluster", "down"], env=env, check=False, capture_output=True)
 
@@ -109,6 +120,30 @@ print("connected", flush=True)
 sys.stdin.read()
 connection.close()
 """
+
+
+# A task that looks for a module of the attacker's, and says which folders a worker has on its path, and is in.
+LOOKS = """
+import sys
+from damoos.dispatch.ray_address import RayCluster
+from damoos.dispatch.ray_connection import Connection
+def look():
+    import importlib.util, os, sys
+    return importlib.util.find_spec("planted_module") is not None, os.getcwd(), sys.path
+connection = Connection(RayCluster("auto"))
+print(connection.ray.get(connection.ray.remote(num_cpus=0)(look).remote()))
+connection.close()
+"""
+
+
+@needs_two_users
+def test_modules_in_the_current_folder_are_not_imported(cluster: None, env: dict[str, str], open_folder: Path) -> None:
+    """Neither by the cluster's processes, which were started there, nor by the workers of a driver in that folder."""
+    words = [sys.executable, "-P", "-c", LOOKS]
+    done = subprocess.run(words, env=env, cwd=open_folder, capture_output=True, text=True, check=True)
+    found, where, path = ast.literal_eval(done.stdout.splitlines()[-1])
+    assert (found, str(open_folder) in path) == (False, False), (where, path)
+    assert not (open_folder / "came").exists()
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def test_a_user_without_permission_is_told_what_to_do(kvm_only: Path) -> None:
     KVM.chmod(0o600)
     for folder in (Path.home(), kvm_only.parent, *kvm_only.parents):
         folder.chmod(folder.stat().st_mode | 0o055)
-    subprocess.run(["chmod", "-R", "a+rwX", paths.cache()], check=True)
+    subprocess.run(["chown", "-R", "65534:65534", paths.cache()], check=True)
     home = kvm_only.parent / "home"
     home.mkdir(mode=0o777)
     home.chmod(0o777)

@@ -83,7 +83,7 @@ def kvm_boots(image: Image, say: Callable[[str], None]) -> bool:
     answers = _remembered(memory)
     if key not in answers:
         answers = {**answers, key: _boots(image, boots, say)}
-        atomic_file.fill(memory, [json.dumps(answers).encode()], mode=0o666)
+        atomic_file.fill(memory, [json.dumps(answers).encode()], mode=0o644)
     return answers[key]
 
 

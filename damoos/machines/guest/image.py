@@ -194,7 +194,8 @@ def _as_root() -> tuple[str, ...]:
     if os.geteuid() != 0:
         raise UnsupportedError(
             f"building the guest image needs user namespaces, which this host forbids ({tried.stderr.strip()}); allow"
-            " them (sysctl user.max_user_namespaces), or run 'damoos setup' once as root with the same DAMOOS_CACHE"
+            " them (sysctl user.max_user_namespaces), or run 'damoos setup' once as root with DAMOOS_CACHE set to a new"
+            " folder, give that to your user (chown -R), and set DAMOOS_CACHE to it, too"
         )
     return ()
 

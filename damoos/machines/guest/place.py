@@ -14,9 +14,8 @@ import stat
 import tempfile
 from pathlib import Path
 
-from damoos.agent.private import is_private, private_folder
 from damoos.common import paths
-from damoos.errors import MachineError
+from damoos.ownership import is_private, private_folder
 
 SHARED = Path("/run/damoos-guests")
 OWN = "DAMOOS_RESERVATIONS"
@@ -95,8 +94,4 @@ def _private() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime and is_private(Path(runtime)):
         return private_folder(private_folder(Path(runtime) / "damoos") / "guests")
-    cache = paths.cache()
-    cache.mkdir(parents=True, exist_ok=True)
-    if cache.stat().st_mode & stat.S_IWOTH:
-        raise MachineError(f"{cache}: every user may write to it; set DAMOOS_CACHE to a folder that is yours")
-    return private_folder(cache / f"guests-{platform.node() or 'host'}-{os.geteuid()}")
+    return private_folder(paths.cache() / f"guests-{platform.node() or 'host'}-{os.geteuid()}")

@@ -99,7 +99,7 @@ def test_a_unit_has_the_journal_of_its_machine(tmp_path: Path) -> None:
     """As systemd.syntax(7) and systemd.service(5) have it: C escapes in quotes, %% and $$."""
     journal = Journal(tmp_path / 'it\'s "100%" $HOME')
     text = systemd.unit(journal, {"redis": SPEC})
-    (words,) = re.findall(r'^ExecStart=\S+ -m damoos\.service\.keeper "(.*)" --stay$', text, re.MULTILINE)
+    (words,) = re.findall(r'^ExecStart=\S+ -P -m damoos\.service\.keeper "(.*)" --stay$', text, re.MULTILINE)
     for escaped, sign in (("$$", "$"), ("%%", "%"), ('\\"', '"'), ("\\\\", "\\")):
         words = words.replace(escaped, sign)
     assert words == str(journal.folder)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from damoos.agent.private import private_folder
 from damoos.errors import MachineError
+from damoos.ownership import private_folder
 
 
 def test_a_folder_is_made_for_its_owner_only(tmp_path: Path) -> None:

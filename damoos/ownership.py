@@ -1,0 +1,158 @@
+"""Folders that only this user can write to. Nothing that lies in a folder of somebody else's is believed.
+
+The agent and the controller both use it, so it needs only the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from damoos.errors import MachineError
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+# The kernel's own bound of links in one path.
+_MOST_LINKS = 40
+
+
+def private_folder(path: Path, mode: int = 0o700) -> Path:
+    """A folder of this user's own; made if need be.
+
+    Parameters
+    ----------
+    path : Path
+        Its parent exists and is not writable to others, or is sticky, as ``/tmp`` is.
+    mode : int
+        Of a new folder.
+
+    Raises
+    ------
+    MachineError : another user made it, others may write to it, or it is a link or no folder
+    """
+    _make(path, mode)
+    if objection := _objection(path):
+        raise MachineError(objection)
+    return path
+
+
+def trusted_folder(path: Path) -> Path:
+    """A folder that all may read, and that only root or this user has written to; made if need be.
+
+    Parameters
+    ----------
+    path : Path
+        Folders on the way are made, too.
+
+    Raises
+    ------
+    MachineError : it, or a folder that it lies in, is another user's or may be written to by all; or it is no folder
+    """
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            _make(folder, 0o755)
+    if objection := _objection(path, may_be_roots=True):
+        raise MachineError(objection)
+    for parent in path.parents:  # whose owner could put another folder in the place of this one
+        status = parent.stat()
+        is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        if status.st_uid not in (0, os.geteuid()) or is_open:
+            whose = "all users may write to it" if is_open else f"it belongs to user {status.st_uid}"
+            raise MachineError(f"{path} lies in {parent}, and {whose}, so damoos does not use it; take another folder")
+    return path
+
+
+def _make(path: Path, mode: int) -> None:
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode)
+        path.chmod(mode)  # whatever the umask
+
+
+def is_private(path: Path) -> bool:
+    """Whether a folder is there that only this user can write to."""
+    return os.path.lexists(path) and not _objection(path)
+
+
+def _objection(path: Path, may_be_roots: bool = False) -> str | None:
+    """Why a folder is not this user's own; None if it is."""
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{path} is not a folder; remove it"
+    if status.st_uid != os.geteuid() and not (may_be_roots and status.st_uid == 0):
+        return f"{path} belongs to user {status.st_uid}, so damoos does not use it; remove it"
+    if status.st_mode & _OTHERS_WRITE:
+        return f"{path}: other users may write to it, so damoos does not use it; remove it, or chmod go-w"
+    return None
+
+
+def make_folders(path: Path) -> None:
+    """Make a folder and those on the way to it, whatever the umask writable only to this user.
+
+    A group may write to a folder that is made in one which is shared with that group, unless the umask forbids it.
+
+    Raises
+    ------
+    OSError : one cannot be made
+    """
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            with contextlib.suppress(FileExistsError):  # another process of damoos was quicker
+                folder.mkdir(0o755 | folder.parent.stat().st_mode & stat.S_IWGRP)
+
+
+def objection_to_use(path: Path) -> str | None:
+    """Why what lies in a folder is not believed: a user who is neither root nor this one could have put it there.
+
+    A folder that a group may write to is shared with that group by choice. Links are followed one by one, since the
+    owner of a link decides where it leads.
+
+    Parameters
+    ----------
+    path : Path
+        What of it does not exist is not looked at.
+
+    Returns
+    -------
+    str or None
+        The rest of a sentence that begins with the path; None if it can be used.
+    """
+    folder = Path(os.path.abspath(path))
+    try:
+        steps = list(_way(folder))
+        for step in steps:
+            status, is_last = step.lstat(), step == steps[-1]
+            where = "" if is_last or step == folder else f"lies in {step}, which "
+            if status.st_uid not in (0, os.geteuid()):
+                return f"{where}belongs to {_user(status.st_uid)}"
+            is_open = status.st_mode & stat.S_IWOTH and (is_last or not status.st_mode & stat.S_ISVTX)
+            if is_open and stat.S_ISDIR(status.st_mode):
+                return f"{where}is writable by every user"
+    except OSError:
+        return None  # it is not there, or this user does not get there
+    return None
+
+
+def _way(path: Path) -> Iterator[Path]:
+    """Each folder and link on the way to an absolute path, itself included."""
+    reached, parts, links = Path(path.anchor), list(path.parts[1:]), 0
+    yield reached
+    while parts:
+        part = parts.pop(0)
+        if part == "..":
+            reached = reached.parent
+            continue
+        reached /= part
+        yield reached
+        if reached.is_symlink() and links < _MOST_LINKS:
+            links, target = links + 1, Path(os.readlink(reached))
+            parts = [*(target.parts[1:] if target.is_absolute() else target.parts), *parts]
+            reached = Path(target.anchor) if target.is_absolute() else reached.parent
+
+
+def _user(uid: int) -> str:
+    with contextlib.suppress(KeyError):
+        return f"user {pwd.getpwuid(uid).pw_name}"
+    return f"user {uid}"
