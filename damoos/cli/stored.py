@@ -15,6 +15,8 @@ from damoos.errors import ConfigError, NothingFeasible
 if TYPE_CHECKING:
     from damoos.api import EvaluatedStudy, TunedStudy
     from damoos.store.listing import Listed
+    from damoos.study.config import StudyConfig
+    from damoos.study.evaluation_config import EvaluationConfig
 
 app = typer.Typer()
 studies = typer.Typer(invoke_without_command=True)
@@ -91,13 +93,15 @@ def delete(
 
 def _print_all(unfinished: bool, results: Path, storage: str | None, form: str) -> None:
     from damoos.store.studies import Store
+    from damoos.study.study import with_configs
 
     check_format(form)
     store = Store.there(results, storage)
     found, broken = store.listed() if store else ([], [])
-    for name in broken:
+    readable, others = with_configs(found)
+    for name in [*broken, *others]:
         say(f"study '{name}' cannot be read: its words in the storage are broken; 'damoos studies delete {name}'")
-    rows = [_row(study) for study in found if not (unfinished and study.result is not None)]
+    rows = [_row(study, config) for study, config in readable if not (unfinished and study.result is not None)]
     if form == "json":
         print(json.dumps(rows, indent=2))
         return
@@ -107,11 +111,10 @@ def _print_all(unfinished: bool, results: Path, storage: str | None, form: str) 
         print(f"{names}  {row['trials']:>3}/{row['nr_samples']} {row['of']}  {row['state']}")
 
 
-def _row(study: Listed) -> dict[str, Any]:
+def _row(study: Listed, config: StudyConfig | EvaluationConfig) -> dict[str, Any]:
     from damoos.study.evaluation_config import EvaluationConfig
-    from damoos.study.study import config_of
 
-    config, result = config_of(study.config), study.result
+    result = study.result
     return {
         "study": study.name,
         "workload": config.target,

@@ -12,7 +12,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from damoos.common import addresses
+from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, DamoosError, StoreError
+from damoos.store import sqlite_file
 
 if TYPE_CHECKING:
     import optuna
@@ -23,6 +25,7 @@ _SQLITE = "sqlite:///"
 # What databases and their drivers say, and what to do about it; the first that fits.
 _REMEDIES = (
     ("unable to open database file", "its folder must be there, and yours to read and write"),
+    (sqlite_file.REFUSED, "only a store of studies is read, since anything else in it may run for ever"),
     ("file is not a database", "it is another file; name one that is not there yet"),
     ("readonly database", "make it writable, or choose another with --results or --storage"),
     ("database is locked", f"another process has held it for {LOCK_WAIT_S} s; try again"),
@@ -55,7 +58,7 @@ def connect(url: str) -> optuna.storages.RDBStorage:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         if not url.startswith("sqlite"):
             return optuna.storages.RDBStorage(url)  # type: ignore[no-any-return]
-        options: dict[str, Any] = {"connect_args": {"timeout": LOCK_WAIT_S}}
+        options: dict[str, Any] = {"connect_args": sqlite_file.connect_args(LOCK_WAIT_S)}
         if only_read := _for_reading(url):
             return optuna.storages.RDBStorage(  # type: ignore[no-any-return]
                 only_read, engine_kwargs=options, skip_table_creation=True
@@ -107,6 +110,16 @@ def store_errors(url: str) -> Iterator[None]:
             # What the database said, not what Optuna guesses.
             raise _told(url, getattr(error.__cause__, "orig", None) or error) from None
         raise
+
+
+@contextmanager
+def content_errors(url: str) -> Iterator[None]:
+    """What goes wrong while the content of a store is read: the errors of `store_errors`, and values of other forms."""
+    with store_errors(url):
+        try:
+            yield
+        except MALFORMED as error:
+            raise _told(url, f"its content cannot be read ({in_short(error)})") from error
 
 
 def _told(url: str, said: object) -> StoreError:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
+from damoos.common.unpack import parsed
 from damoos.store import tables
 
 # The words of a study that a list tells of.
 _WORDS = ("damoos", "created", "config", "result")
+# What the values of one may take in memory: many times what the largest does.
+_OBJECT_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -43,30 +45,75 @@ class Listed:
 
 def listed(engine: sa.Engine) -> tuple[list[Listed], list[str]]:
     """The studies that damoos has made, oldest first, and the names of those that cannot be read."""
-    words: dict[int, dict[str, str]] = {}
     user, studies = tables.STUDY_USER, tables.STUDIES
     with engine.connect() as connection:
         names = {row.study_id: row.study_name for row in connection.execute(sa.select(studies))}
-        wanted = sa.select(user.c.study_id, user.c.key, user.c.value_json).where(user.c.key.in_(_WORDS))
-        for row in connection.execute(wanted):
-            words.setdefault(row.study_id, {})[row.key] = row.value_json
+        words = _words(connection, list(names))
         done = _counts(connection, tables.TRIALS.c.study_id, sa.true())
         configs = _counts(connection, user.c.study_id, user.c.key.like("run:config-%"))
     found, broken = [], []
     for key, said in words.items():
-        if "damoos" not in said:  # half made, or somebody else's
+        if said is not None and "damoos" not in said:  # half made, or somebody else's
             continue
         try:
-            fields = {name: json.loads(text) for name, text in said.items()}
-            nr_done = done.get(key, 0) + configs.get(key, 0)
-            words_of = (fields["damoos"], fields["created"], fields["config"], fields.get("result"))
-            found.append(Listed(names[key], *words_of, nr_done))
-        except (ValueError, KeyError):
-            broken.append(names.get(key, f"number {key}"))
+            found.append(_study(names[key], said or {}, done.get(key, 0) + configs.get(key, 0)))
+        except (ValueError, KeyError, TypeError):
+            broken.append(str(names.get(key, f"number {key}")))
     return sorted(found, key=lambda study: study.created), broken
+
+
+def _words(connection: sa.Connection, studies: list[int]) -> dict[int, dict[str, str] | None]:
+    """The words of all studies by their numbers; None for a study that has one which the database refuses to give."""
+    try:
+        return _words_of(connection, sa.true())
+    except sa.exc.DataError:
+        words: dict[int, dict[str, str] | None] = {}
+        for study in studies:
+            try:
+                words |= _words_of(connection, tables.STUDY_USER.c.study_id == study)
+            except sa.exc.DataError:
+                words[study] = None
+        return words
+
+
+def _words_of(connection: sa.Connection, condition: Any) -> dict[int, dict[str, str] | None]:
+    user, words = tables.STUDY_USER, dict[int, dict[str, str] | None]()
+    wanted = sa.select(user.c.study_id, user.c.key, user.c.value_json).where(user.c.key.in_(_WORDS), condition)
+    for row in connection.execute(wanted):
+        said = words.setdefault(row.study_id, {})
+        assert said is not None
+        said[row.key] = row.value_json
+    return words
+
+
+def _study(name: object, said: dict[str, str], nr_done: int) -> Listed:
+    """A study of these words.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError : one of them is missing, is no JSON, or has another type
+    """
+    words = {key: parsed(text, _OBJECT_BYTES) for key, text in said.items()}
+    study = Listed(name, words["damoos"], words["created"], words["config"], words.get("result"), nr_done)  # type: ignore[arg-type]
+    types = (
+        (study.name, str), (study.schema, int), (study.created, str), (study.config, dict),
+        (study.result, (dict, type(None))),
+    )  # fmt: skip
+    if not all(isinstance(value, kind) for value, kind in types):  # type: ignore[arg-type]
+        raise TypeError("a word of the study has another type")
+    return study
 
 
 def _counts(connection: sa.Connection, study_id: Any, condition: Any) -> dict[int, int]:
     """Rows of each study."""
     counted = sa.select(study_id, sa.func.count()).where(condition).group_by(study_id)
     return {row[0]: row[1] for row in connection.execute(counted)}
+
+
+def delete_words(engine: sa.Engine, study: int) -> None:
+    """Delete the words of a study and of its trials, without reading them."""
+    trials = sa.select(tables.TRIALS.c.trial_id).where(tables.TRIALS.c.study_id == study)
+    with engine.begin() as connection:
+        for table in (tables.USER, tables.SYSTEM):
+            connection.execute(sa.delete(table).where(table.c.trial_id.in_(trials)))
+        connection.execute(sa.delete(tables.STUDY_USER).where(tables.STUDY_USER.c.study_id == study))

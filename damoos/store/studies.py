@@ -15,11 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.model.space import Param
 from damoos.model.trial import Run, Score
 from damoos.store.artifacts import Artifacts
-from damoos.store.connection import connect, store_errors
+from damoos.store.connection import connect, content_errors, store_errors
 
 if TYPE_CHECKING:
     import optuna
@@ -48,9 +49,12 @@ class StudyRecord:
     def _errors(self) -> AbstractContextManager[None]:
         return store_errors(self._url)
 
+    def _content_errors(self) -> AbstractContextManager[None]:
+        return content_errors(self._url)
+
     def freeze(self) -> StudyRecord:
         """Read all of it once and answer from that, for those who ask a thousand studies much; returns itself."""
-        with self._errors():
+        with self._content_errors():
             self._frozen = self._study.user_attrs
         self._kept = self.runs()
         return self
@@ -58,20 +62,25 @@ class StudyRecord:
     @property
     def _attrs(self) -> dict[str, Any]:
         """The study's words."""
-        with self._errors():
+        with self._content_errors():
             attrs: dict[str, Any] = self._study.user_attrs if self._frozen is None else self._frozen
         return attrs
 
     @cached_property
     def config(self) -> dict[str, Any]:
         """What `Store.create` was given."""
-        config: dict[str, Any] = self._attrs["config"]
+        config: dict[str, Any] = self._attrs.get("config")  # type: ignore[assignment]
+        if not isinstance(config, dict):
+            raise StoreError(f"study '{self.name}' cannot be read: its configuration is none")
         return config
 
     @property
     def result(self) -> dict[str, Any] | None:
         """The finished study's result, or None while it is under way."""
-        return self._attrs.get("result")
+        result = self._attrs.get("result")
+        if not isinstance(result, dict | None):
+            raise StoreError(f"study '{self.name}' cannot be read: its result is none")
+        return result
 
     def set(self, name: str, value: Any) -> None:
         """Store a word of the study."""
@@ -86,11 +95,16 @@ class StudyRecord:
         """Every finished run by its key."""
         if self._kept is not None:
             return dict(self._kept)
-        with self._errors():
+        with self._content_errors():
             stored = [t.user_attrs["run"] for t in self._study.get_trials(deepcopy=False) if "run" in t.user_attrs]
         stored += [value for name, value in self._attrs.items() if name.startswith("run:")]
-        runs = (Run.from_json(fields) for fields in stored)
-        return {run.key: run for run in runs}
+        try:
+            runs = [Run.from_json(fields) for fields in stored]
+            return {run.key: run for run in runs}
+        except MALFORMED as error:
+            raise StoreError(
+                f"study '{self.name}' cannot be read: one of its runs is none ({in_short(error)})"
+            ) from error
 
     def add(self, run: Run, score: Score | None = None, params: tuple[Param, ...] = ()) -> None:
         """Store a finished run; for a trial also its score as seen then, for Optuna's own tools."""
@@ -182,7 +196,7 @@ class Store:
         """The studies that this version can read, oldest first, at a glance; and names of those that are broken."""
         from damoos.store import listing
 
-        with self._errors():
+        with content_errors(self.url):
             found, broken = listing.listed(self._storage.engine)
         return [study for study in found if study.schema == SCHEMA], broken
 
@@ -190,7 +204,7 @@ class Store:
         """Names of the studies, oldest first, those of other versions of damoos included."""
         from damoos.store import listing
 
-        with self._errors():
+        with content_errors(self.url):
             return [study.name for study in listing.listed(self._storage.engine)[0]]
 
     def create(
@@ -224,8 +238,14 @@ class Store:
         """Delete a study with its folder."""
         import optuna
 
+        from damoos.store import listing
+
         with self._errors():
-            optuna.delete_study(study_name=name, storage=self._storage)
+            try:
+                optuna.delete_study(study_name=name, storage=self._storage)
+            except optuna.exceptions.StorageInternalError:  # it reads what it deletes, and some of that is refused
+                listing.delete_words(self._storage.engine, self._storage.get_study_id_from_name(name))
+                optuna.delete_study(study_name=name, storage=self._storage)
             shutil.rmtree(self._results / name, ignore_errors=True)
 
     def ensure(
@@ -274,7 +294,7 @@ class Store:
         """A study of this version by its name, or None."""
         import optuna
 
-        with self._errors():
+        with content_errors(self.url):
             try:
                 study = optuna.load_study(study_name=name, storage=self._storage)
             except KeyError:
@@ -284,7 +304,7 @@ class Store:
     def _open(self, name: str) -> StudyRecord:
         import optuna
 
-        with self._errors():
+        with content_errors(self.url):
             study = optuna.load_study(study_name=name, storage=self._storage)
             schema = study.user_attrs["damoos"]
         if schema != SCHEMA:

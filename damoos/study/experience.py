@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from damoos.errors import ConfigError, MeasurementError
+from damoos.errors import ConfigError, MeasurementError, StoreError
 from damoos.model.trial import mean_measurement, orientation
 from damoos.prediction.transfer import Experience
 from damoos.store.studies import Store
 from damoos.study.config import StudyConfig
+from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.scoring import is_baseline
-from damoos.study.study import Study, tuning_study
+from damoos.study.study import Study, tuning_study, with_configs
 
 # As many finished studies are learned from at most; the newest of each machine and kernel.
 MOST = 3
@@ -38,7 +39,7 @@ def experiences(store: Store, config: StudyConfig) -> list[Experience]:
         if study.where not in found:
             try:
                 experience = _experience(study, config)
-            except ConfigError:  # it knows too little for this score
+            except (ConfigError, StoreError):  # it knows too little for this score, or cannot be read
                 continue
             found[study.where] = experience
         if len(found) == MOST:
@@ -48,10 +49,9 @@ def experiences(store: Store, config: StudyConfig) -> list[Experience]:
 
 def _finished(store: Store, config: StudyConfig) -> Iterator[Study]:
     """Finished searches of the same workload for the same parameters, newest first."""
-    for listed in reversed(store.listed()[0]):
-        if listed.result is None or "configs" in listed.config or listed.config.get("of") is not None:
+    for listed, other in reversed(with_configs(store.listed()[0])[0]):
+        if listed.result is None or isinstance(other, EvaluationConfig) or other.of is not None:
             continue
-        other = StudyConfig(**listed.config)
         alike = other.pid is None and other.target == config.target and _searched(other) == _searched(config)
         if alike and (record := store.look(listed.name)):
             yield Study(record)

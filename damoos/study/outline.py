@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from damoos.errors import StoreError
 from damoos.machines import catalog as machines
 from damoos.model.space import Param
 from damoos.scorers.base import Scorer
@@ -15,7 +16,7 @@ from damoos.store.studies import Store
 from damoos.study.config import DAMOS, StudyConfig, space_of
 from damoos.study.plan import plan
 from damoos.study.run_config import plain
-from damoos.study.study import open_study
+from damoos.study.study import open_study, with_configs
 from damoos.workloads import catalog as workloads
 from damoos.workloads.base import Tuning
 
@@ -140,12 +141,15 @@ def _measured(config: StudyConfig, store: Store | None) -> tuple[RunTime, ...]:
     """Of the newest study of the workload on this machine; empty where there is none."""
     if store is None or config.pid is not None:
         return ()
-    for listed in reversed(store.listed()[0]):
+    for listed, other in reversed(with_configs(store.listed()[0])[0]):
         same = all(
-            listed.config.get(name) == getattr(config, name) for name in ("workload", "command", "machine", "kernel")
+            getattr(other, name) == getattr(config, name) for name in ("workload", "command", "machine", "kernel")
         )
         if same and listed.nr_done:
-            runs = open_study(store.load(listed.name)).runs()
+            try:
+                runs = open_study(store.load(listed.name)).runs()
+            except StoreError:  # another person's
+                continue
             took = [run.measurement.metric("runtime_s") for run in runs if run.kind == "baseline" and run.measurement]
             if took:
                 return (RunTime(listed.name, float(np.mean(took))),)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
-from damoos.errors import ConfigError
+from pydantic import TypeAdapter
+
+from damoos.common.unpack import MALFORMED, in_short
+from damoos.errors import ConfigError, DamoosError, StoreError
 from damoos.model.conditional import ConditionalSpace, split
 from damoos.model.space import Param, Params, Space
 from damoos.model.trial import History, Measurement, Run, mean_measurement, orientation
@@ -26,6 +29,9 @@ from damoos.study.config import DAMOS, StudyConfig, default_of, manual_policy, p
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.scoring import feasible_scores, is_baseline, oriented, score_trials, score_validation
 from damoos.workloads.base import Tuning
+
+if TYPE_CHECKING:
+    from damoos.store.listing import Listed
 
 # As many baselines come before the first trial.
 NR_FIRST_BASELINES = 2
@@ -72,12 +78,17 @@ class StoredStudy:
     @cached_property
     def setting(self) -> Setting:
         """What the study found on its machine, read once; ConfigError before its first run."""
-        fields = self.record.get("setting")
-        if fields is None:
+        form = self.record.get("setting")
+        if form is None:
             raise ConfigError(
                 f"study '{self.name}' has not reached its machine yet; continue it with damoos resume {self.name}"
             )
-        return Setting.from_json(fields)
+        try:
+            return Setting.from_json(form)
+        except MALFORMED as error:
+            raise StoreError(
+                f"study '{self.name}' cannot be read: what it has found on its machine is damaged ({in_short(error)})"
+            ) from error
 
     def runs(self) -> list[Run]:
         """Finished runs in the order of the plan."""
@@ -99,7 +110,9 @@ class EvaluationStudy(StoredStudy):
 
     def __init__(self, record: StudyRecord) -> None:
         super().__init__(record)
-        self.config = EvaluationConfig(**record.config)
+        config = config_of(record.name, record.config)
+        assert isinstance(config, EvaluationConfig)
+        self.config = config
 
 
 class Study(StoredStudy):
@@ -109,7 +122,9 @@ class Study(StoredStudy):
 
     def __init__(self, record: StudyRecord) -> None:
         super().__init__(record)
-        self.config = StudyConfig(**record.config)
+        config = config_of(record.name, record.config)
+        assert isinstance(config, StudyConfig)
+        self.config = config
         self._recorded: RecordedPrior | None = None
         self._transfer: TransferPrior | None = None
 
@@ -318,9 +333,39 @@ def tuning_study(record: StudyRecord) -> Study:
     return study
 
 
-def config_of(stored: dict[str, Any]) -> StudyConfig | EvaluationConfig:
-    """The configuration of a stored study, of its own kind."""
-    return EvaluationConfig(**stored) if "configs" in stored else StudyConfig(**stored)
+def config_of(name: str, stored: dict[str, Any]) -> StudyConfig | EvaluationConfig:
+    """The configuration of a stored study, of its own kind.
+
+    Raises
+    ------
+    StoreError : it is none: the store may be another person's
+    """
+    kind = EvaluationConfig if "configs" in stored else StudyConfig
+    try:
+        if unknown := sorted(set(stored) - {field.name for field in fields(kind)}):
+            raise ValueError(f"unknown key '{unknown[0]}'")
+        config: StudyConfig | EvaluationConfig = _form(kind).validate_python(stored)
+        return config
+    except MALFORMED as error:  # Pydantic's is a ValueError
+        raise StoreError(f"study '{name}' cannot be read: its configuration is none ({in_short(error)})") from error
+
+
+def with_configs(
+    studies: Sequence[Listed],
+) -> tuple[list[tuple[Listed, StudyConfig | EvaluationConfig]], list[str]]:
+    """Listed studies with their configurations, and names of those whose configuration cannot be read."""
+    found, broken = [], []
+    for study in studies:
+        try:
+            found.append((study, config_of(study.name, study.config)))
+        except DamoosError:
+            broken.append(study.name)
+    return found, broken
+
+
+@cache
+def _form(kind: type[StudyConfig | EvaluationConfig]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def open_study(record: StudyRecord) -> Study | EvaluationStudy:
