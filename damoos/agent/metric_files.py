@@ -13,9 +13,9 @@ from damoos.agent.inside import open_inside
 from damoos.errors import WorkloadError
 
 FILE_BYTES = 8 << 20
-"""Of a file that is longer, the last so many bytes are taken."""
+"""What is taken of a file; of a longer one, the last so many bytes."""
 FILES_BYTES = 20 << 20
-"""Of all files together, as the controller is sent them."""
+"""What all files together may have, as the controller is sent them."""
 MOST_FILES = 1000
 
 

@@ -17,7 +17,7 @@ from damoos.errors import MeasurementError
 
 READING_S = 10.0
 MOST_BYTES = 4 << 20
-"""Of what a command prints, a file or a page."""
+"""What a command may print, and a file or a page may have."""
 _CHUNK_BYTES = 1 << 20
 # These match what others have written: each in one way only, so that a long text takes no longer than it is long.
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")

@@ -14,12 +14,11 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import Any
 
 LIMIT_S = 2.0
 """CPU time that one expression may take on one text."""
 MOST_CHARS = 1000
-"""Of an expression."""
+"""How long an expression may be."""
 _ATTEMPTS = 2
 
 
@@ -136,10 +135,10 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _matches(regex: str, answer: dict[str, Any]) -> Matches:
+def _matches(regex: str, answer: dict[str, str | int]) -> Matches:
     if "error" in answer:
         raise ValueError(f"{_shown(regex)}: {answer['error']}")
-    return Matches(**answer)
+    return Matches(int(answer["count"]), str(answer["last"]))
 
 
 def _shown(regex: str) -> str:

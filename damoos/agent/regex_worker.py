@@ -10,12 +10,11 @@ import re
 import resource
 import signal
 import sys
-from typing import Any
 
 _MOST_BYTES = 512 << 20
 
 
-def answer(regex: str, text: str, flags: int, limit_s: float) -> dict[str, Any]:
+def answer(regex: str, text: str, flags: int, limit_s: float) -> dict[str, str | int]:
     """How often an expression matches, and what its group matches the last time; or why it cannot be matched.
 
     A longer time of CPU than the limit ends this process by SIGPROF, wherever it is: the matcher itself looks for

@@ -47,11 +47,10 @@ class Run:
     spec : dict
         ``argv`` (list of str), ``env`` (dict), ``stdin`` (file or None), ``setup`` (commands that fill the folder in
         which it runs, once for all runs), ``files`` (glob patterns of files to report, by metrics), ``cpus`` (list of
-        int),
-        ``load`` (None, or a dict of ``ready``, a command that succeeds once the server does its work, ``warm_up``,
-        commands that come before the measurement, ``argv``, and ``address``, see `damoos.agent.listeners`),
-        ``user`` and ``network`` (see `damoos.agent.confinement`), ``brought`` (files that its words name and that the
-        controller has brought),
+        int), ``load`` (None, or a dict of ``ready``, a command that succeeds once the server does its work,
+        ``warm_up``, commands that come before the measurement, ``argv``, and ``address``, see
+        `damoos.agent.listeners`), ``user`` and ``network`` (see `damoos.agent.confinement`), ``brought`` (files that
+        its words name and that the controller has brought),
         ``limit_s``, ``sample_s`` (seconds), ``drop_caches`` (bool), ``context`` (damo's JSON, or None for no scheme),
         ``record`` (what is sent of what DAMON sees, see `damoos.agent.record`; None for nothing),
         ``program_env`` (dict, more of the environment that only the program has),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from damoos.dispatch.ray_address import HINT, Access, RayCluster, access
 from damoos.errors import ConfigError, MachineLost, UnsupportedError
+
+if TYPE_CHECKING:
+    from ray.job_config import JobConfig
 
 
 class Connection:
@@ -79,7 +82,7 @@ def _connect(ray: Any, address: str) -> None:
         raise ConfigError(f"--ray {address}: {reason}; {HINT}") from None
 
 
-def _own_path() -> Any:
+def _own_path() -> JobConfig:
     """A job whose workers do not look for modules in this process's current folder, where others may put some.
 
     Ray has no public option for it. It adds that folder to the path of each job, except for a job of its client. There

@@ -124,6 +124,14 @@ class AgentLink:
             self.cancel()
             raise
 
+    def facts(self) -> dict[str, Any]:
+        """What the machine is: the first call, after which nobody holds the link if it fails, so it hangs up itself."""
+        try:
+            return dict(self.call("facts"))
+        except BaseException:
+            self.hang_up()
+            raise
+
     def stream(self, sink: Sink, name: str, **args: Any) -> Any:
         """`call`, with a callable that is given what the agent sends before its answer, as it comes."""
         self._sink = sink

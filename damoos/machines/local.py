@@ -27,7 +27,7 @@ class LocalSession(Session):
         assert self._process.stdin
         assert self._process.stdout
         self.agent = AgentLink(self._process.stdin, self._process.stdout, token)
-        self.facts = {**self.agent.call("facts"), "accel": "none", "clock": "host"}
+        self.facts = {**self.agent.facts(), "accel": "none", "clock": "host"}
 
     def copy(self, path: Path) -> str:
         """Nothing to bring: the file is here."""

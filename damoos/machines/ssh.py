@@ -198,18 +198,10 @@ class SshSession(SshHost, Session):
         try:
             with self._lost("starting the agent"):
                 self.agent = self._start_agent()
-            self.facts = self._facts()
+            self.facts = self.agent.facts()
         except BaseException:
             log_out(self.connection)
             raise
-
-    def _facts(self) -> dict[str, Any]:
-        try:
-            facts: dict[str, Any] = self.agent.call("facts")
-        except BaseException:
-            self.agent.hang_up()
-            raise
-        return facts
 
     def why_lost(self) -> str:
         """What the host has sent that is refused, and what the guest's console, or the interpreter, said last."""

@@ -76,7 +76,7 @@ def _words(connection: sa.Connection, studies: list[int]) -> dict[int, dict[str,
         return words
 
 
-def _words_of(connection: sa.Connection, condition: Any) -> dict[int, dict[str, str] | None]:
+def _words_of(connection: sa.Connection, condition: sa.ColumnElement[bool]) -> dict[int, dict[str, str] | None]:
     user, words = tables.STUDY_USER, dict[int, dict[str, str] | None]()
     wanted = sa.select(user.c.study_id, user.c.key, user.c.value_json).where(user.c.key.in_(_WORDS), condition)
     for row in connection.execute(wanted):

@@ -69,7 +69,7 @@ class StudyRecord:
     @cached_property
     def config(self) -> dict[str, Any]:
         """What `Store.create` was given."""
-        config: dict[str, Any] = self._attrs.get("config")  # type: ignore[assignment]
+        config = self._attrs.get("config")
         if not isinstance(config, dict):
             raise StoreError(f"study '{self.name}' cannot be read: its configuration is none")
         return config

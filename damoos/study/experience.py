@@ -49,8 +49,9 @@ def experiences(store: Store, config: StudyConfig) -> list[Experience]:
 
 def _finished(store: Store, config: StudyConfig) -> Iterator[Study]:
     """Finished searches of the same workload for the same parameters, newest first."""
-    for listed, other in reversed(with_configs(store.listed()[0])[0]):
-        if listed.result is None or isinstance(other, EvaluationConfig) or other.of is not None:
+    finished = [study for study in store.listed()[0] if study.result is not None]
+    for listed, other in reversed(with_configs(finished)[0]):
+        if isinstance(other, EvaluationConfig) or other.of is not None:
             continue
         alike = other.pid is None and other.target == config.target and _searched(other) == _searched(config)
         if alike and (record := store.look(listed.name)):

@@ -141,11 +141,12 @@ def _measured(config: StudyConfig, store: Store | None) -> tuple[RunTime, ...]:
     """Of the newest study of the workload on this machine; empty where there is none."""
     if store is None or config.pid is not None:
         return ()
-    for listed, other in reversed(with_configs(store.listed()[0])[0]):
+    begun = [study for study in store.listed()[0] if study.nr_done]
+    for listed, other in reversed(with_configs(begun)[0]):
         same = all(
             getattr(other, name) == getattr(config, name) for name in ("workload", "command", "machine", "kernel")
         )
-        if same and listed.nr_done:
+        if same:
             try:
                 runs = open_study(store.load(listed.name)).runs()
             except StoreError:  # another person's

@@ -344,8 +344,7 @@ def config_of(name: str, stored: dict[str, Any]) -> StudyConfig | EvaluationConf
     try:
         if unknown := sorted(set(stored) - {field.name for field in fields(kind)}):
             raise ValueError(f"unknown key '{unknown[0]}'")
-        config: StudyConfig | EvaluationConfig = _form(kind).validate_python(stored)
-        return config
+        return _form(kind).validate_python(stored)
     except MALFORMED as error:  # Pydantic's is a ValueError
         raise StoreError(f"study '{name}' cannot be read: its configuration is none ({in_short(error)})") from error
 
@@ -364,7 +363,7 @@ def with_configs(
 
 
 @cache
-def _form(kind: type[StudyConfig | EvaluationConfig]) -> TypeAdapter[Any]:
+def _form(kind: type[StudyConfig | EvaluationConfig]) -> TypeAdapter[StudyConfig | EvaluationConfig]:
     return TypeAdapter(kind)
 
 
