@@ -138,8 +138,10 @@ def test_what_a_container_is_to_keep_is_not_taken_by_senpai(guest: GuestSession,
         rows = told[name]["decisions"]
         assert sum(row[asked] for row in rows) > 0  # what is beyond it was taken
         assert rows[-1][asked] < row_share(rows[-1][current])  # and then no more, although the rule would
-        # The kernel reclaims in batches, and what it has charged in advance (64 pages for a CPU) is given back, too.
-        assert min(row[current] for row in rows) > kept - MIB - 64 * 4096
+        # No more is asked for than what is beyond it; a CPU may charge 64 pages in advance between the two looks.
+        assert all(row[asked] <= max(0, row[current] - kept) + 64 * 4096 for row in rows)
+        # How much more the kernel takes than it is asked for, in batches, is not told: dips of 1.3 MiB were seen.
+        assert min(row[current] for row in rows) > 0.75 * kept
     assert min(row[current] for row in told["logger"]["decisions"]) < 0.75 * kept
 
 

@@ -68,7 +68,10 @@ def test_a_rollout_survives_its_driver_and_is_undone(
     assert shell(hosts[second], IN_FORCE) == "0"
     assert not told()["driven"]
 
-    resumed = damoos("resume", "rollout-1", "--results", results, "--format", "json", timeout=1500)
+    for _ in range(4):  # where its windows differ much, it is held, says so, and watches as long again
+        resumed = damoos("resume", "rollout-1", "--results", results, "--format", "json", timeout=1500)
+        if "watches as long again" not in resumed.stderr:
+            break
     assert resumed.returncode == 0, resumed.stderr
     end = json.loads(resumed.stdout)
     assert (end["state"], sorted(end["machines"])) == ("done", sorted(hosts))
