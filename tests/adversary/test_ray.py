@@ -243,13 +243,14 @@ link, _ = server.accept()
 if sys.argv[4] == "closes":
     server.close()
 print(link.recv(100), flush=True)
+sys.stdin.read()  # until the look at the listeners is over, which comes after the knock
 """
 
 
 def knocked(kind: str, port: int = 0, host: str = "127.0.0.1") -> tuple[str, bytes]:
     """What is said of a head of another user, and what that user gets."""
     argv = [sys.executable, "-c", LIES_IN_WAIT, str(ATTACKER), host, str(port), kind]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         found = int(server.stdout.readline())
         with pytest.raises(ConfigError) as refused:
             access(RayCluster(f"{'localhost' if host == '127.0.0.1' else host}:{found}"))

@@ -348,7 +348,7 @@ def test_a_goal_that_nothing_feeds_is_told(sysfs_guest: GuestSession) -> None:
 def test_a_filter_of_the_workloads_own_group(sysfs_guest: GuestSession) -> None:
     """Its name is known only once the run has made it."""
     machine = GuestMachine("test", "", 1, 512 * MIB, Conditions(), kernel="debian")
-    program = hot_cold_workload()
+    program = hot_cold_workload(repeats=2)  # in one, DAMON may find no more than some hundred pages
     text = "filters[0].type=memcg filters[0].memcg_path=@workload filters[0].matching=N"
     policy = DamosPolicy(Context.parse(f"attrs operations=paddr\n4K max  min min  500ms max  pageout  {text}"))
     measured, _ = run_once(sysfs_guest, machine, program, policy, 120)
