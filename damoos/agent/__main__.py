@@ -17,6 +17,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,10 @@ class Agent:
     def state(self) -> dict[str, Any]:
         """What this machine is like right now."""
         return state()
+
+    def set_wall_clock(self, wall_s: float) -> None:
+        """Set this machine's date: a guest that goes on from a snapshot has that of the snapshot."""
+        time.clock_settime(time.CLOCK_REALTIME, wall_s)
 
     def steadiness(self, for_s: float, cpus: list[int]) -> Measured:
         """Repeat the same work for a while; how much its times differ is the machine's noise."""

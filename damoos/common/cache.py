@@ -19,6 +19,7 @@ PARTS = {
     "kernels": "kernel",
     "kernels/build": "build of a kernel",
     "kernels/source": "kernel source",
+    "snapshots": "booted guest",
     "trees": "benchmark suite",
     "programs": "helper program",
     "agent": "agent",

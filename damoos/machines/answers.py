@@ -304,7 +304,7 @@ _ANSWERS: dict[str, Any] = {
     "seen_accesses": SeenAccesses,
     "probe": Annotated[dict[Text, _Words], AfterValidator(_is_an_offer)], "tryout": dict[Text, Bytes],
     "features": dict[Text, Text], "which": Text | None, "clean": _Words, "bye": _Words, "leave": _Words,
-    "prepare": None, "run": Annotated[Ran, AfterValidator(_are_tables)],
+    "prepare": None, "set_wall_clock": None, "run": Annotated[Ran, AfterValidator(_are_tables)],
     "observe": Annotated[Observed, AfterValidator(_are_tables)], "apply": Applied, "status": Status,
     "commit": dict[Text, Any], "renew": Flag, "pause": None, "resume": None, "stop": None,
     "regions": list[Annotated[list[Int], Field(min_length=4, max_length=4)]],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.guest.architecture import ALL
 from damoos.machines.guest.image import check_tools, image
 from damoos.machines.guest.kernels import DEBIAN, check, kernel
-from damoos.machines.guest.qemu import BOOT_S, READY, Accelerator, QemuProcess
+from damoos.machines.guest.qemu import Accelerator, QemuProcess
 from damoos.machines.guest.reserve import Reservation
 from damoos.machines.nodes import MemoryNode, qemu_options
 from damoos.machines.ssh import SshEndpoint, SshSession
@@ -58,6 +59,7 @@ class GuestSession(SshSession):
         self.qemu = qemu
         super().__init__(endpoint, why_lost=qemu.last_words)
         self.agent = ReservedLink(self.agent, qemu.reserved)
+        self.agent.call("set_wall_clock", wall_s=time.time())
         qemu.reserved.free()
 
     def copy(self, path: Path) -> str:
@@ -147,7 +149,7 @@ class GuestMachine(Machine):
             self._counter, {name: tree / "overlay.ext4" for name, tree in overlays.items()}, say,
         )  # fmt: skip
         try:
-            qemu.wait_for(READY, BOOT_S)
+            qemu.wait_until_up()
             known_hosts = qemu.place / "known_hosts"
             known_hosts.write_text(built.known_hosts(qemu.port))
             endpoint = SshEndpoint(

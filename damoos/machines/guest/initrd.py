@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import json
 import lzma
 import os
 import shutil
@@ -14,9 +16,14 @@ from pathlib import Path
 from damoos.errors import ConfigError, MachineError
 
 INIT = Path(__file__).parent / "rootfs/initrd-init"
-WANTED = ("virtio_pci", "virtio_blk", "virtio_net", "ext4", "zram", "null_blk")
+WANTED = ("virtio_pci", "virtio_blk", "virtio_net", "nfit", "nd_pmem", "ext4", "zram", "null_blk")
 # The agent adds the device that a study wants.
 _OPTIONS = {"zram": "num_devices=0", "null_blk": "nr_devices=0"}
+
+
+def identity() -> str:
+    """A name for what initial RAM disks are made of now."""
+    return hashlib.sha256(json.dumps([WANTED, _OPTIONS]).encode() + INIT.read_bytes()).hexdigest()[:12]
 
 
 def modules_of(folder: Path, release: str) -> Path:

@@ -31,6 +31,8 @@ OURS = {"damoos": "7.3", "damoos-6.12": "6.12", "damoos-6.1": "6.1"}
 _OF_DEBIAN = re.compile(r"debian-(\d+(?:\.\d+)*)")
 # How the parameter of kernel/patches is spelled in a kernel that has it.
 _FLUSH_TLB = b"damon.flush_tlb\0"
+# Names of drivers, in an image or among the modules of an initial RAM disk.
+_PMEM, _VMGENID = (b"nd_pmem\0", b"modules/nd_pmem.ko"), (b"vmgenid\0",)
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class Kernel:
         ``uname -r``.
     flush_tlb : bool
         Whether DAMON can flush the TLB entries of the pages whose accessed bits it clears (kernel/patches).
+    pmem : bool
+        Whether its root disk can be memory of the host's (an NVDIMM).
+    vmgenid : bool
+        Whether it seeds its random numbers anew when it goes on from a snapshot.
     architecture : str
         Name of the architecture that it runs on.
     about : dict
@@ -56,6 +62,8 @@ class Kernel:
     path: Path
     release: str
     flush_tlb: bool
+    pmem: bool = False
+    vmgenid: bool = False
     architecture: str = AMD64.name
     about: dict[str, Any] = field(default_factory=dict)
 
@@ -130,10 +138,10 @@ def _former(name: str) -> Kernel | None:
 
 
 def _is_ready(name: str) -> bool:
-    """Whether a kernel is in the cache, and has the modules that guests are given now.
+    """Whether a kernel is in the cache, and has the initial RAM disk that guests are given now.
 
-    Debian's newest kernel of a series is fetched anew if it was fetched by a damoos that took fewer of its modules. A
-    kernel with a version in its name, and one of the user's, stays as it is.
+    Debian's newest kernel of a series is fetched anew if it was fetched by a damoos that made another one. A kernel
+    with a version in its name, and one of the user's, stays as it is.
     """
     if not (_names() / name).exists():
         return False
@@ -143,20 +151,18 @@ def _is_ready(name: str) -> bool:
         about = _load(name, (_names() / name).resolve()).about
     except ConfigError:  # it is broken, and can be fetched anew
         return False
-    return set(initrd.WANTED) <= set(about.get("modules", ()))
+    return about.get("initrd") == initrd.identity()
 
 
 def _make_ready(name: str, say: Callable[[str], None]) -> None:
-    """Fetch a kernel that is not in the cache, or not with all modules; the latter can do without, if need be."""
+    """Fetch a kernel that is not in the cache, or has an old initial RAM disk; the latter can do, if need be."""
     is_here = (_names() / name).exists()
     try:
         _fetch_newest(name, say)
     except MachineError as error:
         if not is_here:
             raise
-        say(
-            f"kernel '{name}' in the cache lacks modules that guests are given now, and cannot be fetched anew: {error}"
-        )
+        say(f"kernel '{name}' in the cache has an old initial RAM disk, and cannot be fetched anew: {error}")
 
 
 def series_of(name: str) -> str | None:
@@ -265,10 +271,13 @@ def store(bzimage: Path, modules: Path | None, about: dict[str, Any], name: str 
                 initrd.modules_of(modules, release), image(architecture=architecture).busybox, draft / "initrd"
             )
             digest.update((draft / "initrd").read_bytes())
+        parts = (plain or b"") + ((draft / "initrd").read_bytes() if modules else b"")
         target = _place() / f"{release}-{digest.hexdigest()[:12]}"
         shown = {
             "release": release,
             "flush_tlb": _FLUSH_TLB in (plain or b""),
+            "pmem": any(name in parts for name in _PMEM),
+            "vmgenid": any(name in parts for name in _VMGENID),
             "architecture": architecture.name,
             "about": about,
         }
@@ -295,7 +304,7 @@ def _fetch(name: str, say: Callable[[str], None]) -> None:
         "origin": "debian",
         "packages": {package.path.name: package.sha256 for package in packages},
         "version": packages[0].version,
-        "modules": list(initrd.WANTED),
+        "initrd": initrd.identity(),
     }
     with kernel_tree.unpacked([package.path for package in packages], _made(_place())) as tree:
         _store_tree(tree, about, name)

@@ -29,7 +29,9 @@ from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.guest.architecture import ALL, Architecture
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import Kernel
+from damoos.machines.guest.monitor import Monitor
 from damoos.machines.guest.reserve import Reservation
+from damoos.machines.guest.snapshot import Snapshot
 
 # Of silence: a kernel that panics ends QEMU, so this is for one that hangs. KVM inside an emulated host takes minutes.
 BOOT_S = 300.0
@@ -41,10 +43,12 @@ _KVM_STOPPED = "KVM internal error"
 # What QEMU ends with if somebody else has its port by then, and how many ports are tried.
 _PORT_TAKEN, _MOST_PORTS = "Could not set up host forwarding rule", 5
 _PREFIX = "damoos-guest-"
+# For disks that are memory, beside a guest's own.
+_ROOM = ",slots=8,maxmem=256G"
 # A kernel without an initial RAM disk mounts the root disk and makes devices of zram and null_blk by itself, by these
 # words.
 # DAMON_STAT, which kernels since 6.17 may run from the start, would keep DAMON from everybody else.
-_CMDLINE = "quiet panic=-1 root=/dev/vda rw zram.num_devices=0 null_blk.nr_devices=0 damon_stat.enabled=N"
+_CMDLINE = "quiet panic=-1 rw rootwait zram.num_devices=0 null_blk.nr_devices=0 damon_stat.enabled=N"
 # The kernel would replace the names of enums in the formats of all its trace events, which only humans and perf read.
 # Under emulation this takes half a second of a host's CPU at each boot.
 _NO_ENUM_NAMES = "initcall_blacklist=trace_eval_init"
@@ -141,10 +145,14 @@ class QemuProcess:
         self._console = self.place / "console"
         self._console.touch()
         architecture = ALL[kernel.architecture]
+        self._say = say
+        in_memory = accelerator.emulated and kernel.pmem
         cmdline = f"console={architecture.console} {' '.join(architecture.cmdline)} {_CMDLINE}"
+        cmdline += f" root=/dev/{'pmem0' if in_memory else 'vda'}"
         cmdline += f" {accelerator.cmdline(kernel, vcpus)} {extra_cmdline}"
         cmdline += f" damoos.overlays={','.join(overlays)}{f' {COUNTED}' if counter else ''}"
         self._nr_ports = 0
+        self._monitor = Monitor()
         try:
             self._argv = [
                 architecture.qemu,
@@ -152,16 +160,21 @@ class QemuProcess:
                 *architecture.board,
                 *accelerator.options,
                 *("-cpu", accelerator.cpu(architecture)),
-                *("-smp", str(vcpus), "-m", f"size={mem_bytes // (1 << 20)}M"),
+                *("-smp", str(vcpus), "-m", f"size={mem_bytes // (1 << 20)}M{_ROOM if in_memory else ''}"),
                 *options,
                 *(counter.options(self.place) if counter else ()),
                 *("-kernel", str(kernel.bootable), "-append", cmdline),
                 *(("-initrd", str(kernel.initrd)) if kernel.initrd else ()),
-                *("-drive", f"file={image.disk},if=virtio,format=raw,snapshot=on"),
+                *(_in_memory(image.disk) if in_memory else _throw_away(image.disk)),
                 *(word for disk in overlays.values() for word in _readonly(disk)),
-                *("-serial", f"file:{self._console}"),
                 *("-device", "virtio-net-pci,netdev=net,romfile="),
             ]
+            # What a counter has counted is no part of a guest's state, and random numbers must not be those of others.
+            # A kernel without an initial RAM disk boots as fast as it is brought back.
+            has_snapshot = in_memory and kernel.vmgenid and kernel.initrd is not None and counter is None
+            if has_snapshot:
+                self._argv += ["-device", "vmgenid,guid=auto"]
+            self._snapshot = Snapshot(self._argv) if has_snapshot else None
             self._start()
         except BaseException:
             self._clear_up()
@@ -173,16 +186,27 @@ class QemuProcess:
         self.port = _free_port()
         self._nr_ports += 1
         forward = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:22"
-        self._process = self._started([*self._argv, "-netdev", forward])
+        incoming = self._snapshot.options() if self._snapshot else ()
+        self._goes_on = bool(incoming)
+        if self._snapshot and incoming:
+            self._console.write_text(self._snapshot.console())
+        serial = ("-chardev", f"file,id=console,path={self._console},append=on", "-serial", "chardev:console")
+        self._process = self._started(
+            [*self._argv, *serial, "-netdev", forward, *self._monitor.options(), *incoming],
+            (self.reserved.fd, self._monitor.theirs.fileno()),
+        )
+        self._monitor.handed_over()
         self.reserved.handed_to(self.pid)
 
     def _start_again(self) -> None:
-        """Somebody else has taken the port between its choice and QEMU's start: take another."""
+        """Once more: somebody else has taken the port by now, say."""
+        self._monitor.close()
+        self._monitor = Monitor()
         self.reserved.end()
         self.reserved = self._reserve()
         self._start()
 
-    def _started(self, argv: list[str]) -> subprocess.Popen[bytes]:
+    def _started(self, argv: list[str], fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
         parent, cpus = os.getpid(), self.reserved.cpus
 
         def die_with_parent() -> None:
@@ -199,7 +223,7 @@ class QemuProcess:
                 stderr=err,
                 env={**os.environ, "TMPDIR": str(self.place)},
                 start_new_session=True,
-                pass_fds=(self.reserved.fd,),
+                pass_fds=fds,
                 preexec_fn=die_with_parent,
             )
 
@@ -207,6 +231,28 @@ class QemuProcess:
     def pid(self) -> int:
         """Process id of QEMU."""
         return self._process.pid
+
+    def wait_until_up(self) -> None:
+        """Wait until sshd listens.
+
+        Raises
+        ------
+        MachineLost : as `wait_for`
+        """
+        if self._goes_on:
+            with contextlib.suppress(MachineLost):
+                self._monitor.greet()
+                return self._monitor.go_on()
+            self._process.wait()
+            if _PORT_TAKEN not in self._errors() and self._snapshot:
+                self._say(f"the snapshot of a booted guest cannot be used: {self.last_words()}; the guest is booted")
+                self._snapshot.remove()
+            self._start_again()
+            return self.wait_until_up()
+        self.wait_for(READY, BOOT_S)
+        self._monitor.greet()
+        if self._snapshot:
+            self._snapshot.consider(self._monitor.save, self.console())
 
     def wait_for(self, text: str, silence_s: float) -> None:
         """Wait until the console shows a text.
@@ -251,9 +297,20 @@ class QemuProcess:
         self._clear_up()
 
     def _clear_up(self) -> None:
+        self._monitor.close()
         self.reserved.end()
         shutil.rmtree(self.place, ignore_errors=True)
         locks.unlock(self._in_use)
+
+
+def _in_memory(disk: Path) -> tuple[str, ...]:
+    """A disk that is memory, so that reading it takes the guest the time of a copy; what it writes is thrown away."""
+    backend = f"memory-backend-file,id=root,share=off,mem-path={disk},size={disk.stat().st_size}"
+    return ("-machine", "nvdimm=on", "-object", backend, "-device", "nvdimm,memdev=root,id=nvdimm0")
+
+
+def _throw_away(disk: Path) -> tuple[str, ...]:
+    return ("-drive", f"file={disk},if=virtio,format=raw,snapshot=on")
 
 
 def _readonly(disk: Path) -> tuple[str, str]:

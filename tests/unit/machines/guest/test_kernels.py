@@ -6,7 +6,6 @@ import gzip
 import lzma
 import struct
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -208,35 +207,34 @@ def test_a_kernel_that_makes_way_is_kept_under_its_version(tmp_path: Path, monke
         kernels.fetch("mine")
 
 
-def test_debians_newest_is_fetched_anew_where_it_lacks_a_module_and_others_stay(
+def test_debians_newest_is_fetched_anew_where_its_initial_ram_disk_is_old_and_others_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetched: list[str] = []
     problem: list[MachineError] = []
+    now = initrd.identity()
 
-    def fetch(name: str, say: object, modules: Sequence[str] = initrd.WANTED) -> None:
+    def fetch(name: str, say: object, made_by: str = now) -> None:
         if problem:
             raise problem[0]
         fetched.append(name)
-        about = {"origin": "debian", "modules": list(modules)}
         release = "6.12.117+deb12-cloud-amd64"
-        content = ELF + " ".join(modules).encode()
-        kernels.store(bzimage(tmp_path / "bzImage", content, release), None, about, name)
+        about = {"origin": "debian", "initrd": made_by}
+        kernels.store(bzimage(tmp_path / "bzImage", ELF + made_by.encode(), release), None, about, name)
 
     monkeypatch.setattr(kernels, "_fetch", fetch)
-    fewer = initrd.WANTED[:-1]
     for name in ("debian", "debian-6.12.117"):
-        fetch(name, None, fewer)
+        fetch(name, None, "old")
     fetched.clear()
     problem.append(MachineError("no network"))
     news: list[str] = []
-    assert kernels.kernel("debian", news.append).about["modules"] == list(fewer)
-    assert "lacks modules" in news[0]
+    assert kernels.kernel("debian", news.append).about["initrd"] == "old"
+    assert "has an old initial RAM disk" in news[0]
     assert "no network" in news[0]
     problem.clear()
-    assert kernels.kernel("debian").about["modules"] == list(initrd.WANTED)
-    assert kernels.kernel("debian").about["modules"] == list(initrd.WANTED)
-    assert kernels.kernel("debian-6.12.117").about["modules"] == list(fewer)
+    assert kernels.kernel("debian").about["initrd"] == now
+    assert kernels.kernel("debian").about["initrd"] == now
+    assert kernels.kernel("debian-6.12.117").about["initrd"] == "old"
     assert fetched == ["debian"]
 
 
