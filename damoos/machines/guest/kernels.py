@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -322,7 +322,9 @@ def _store_tree(tree: KernelTree, about: dict[str, Any], name: str) -> Kernel:
 def _load(name: str, path: Path) -> Kernel:
     file = path / "kernel.json"
     try:
-        return Kernel(name, path, **json.loads(file.read_text()))
+        told = dict(json.loads(file.read_text()))
+        known = {one.name for one in fields(Kernel)}  # a newer damoos may have told more
+        return Kernel(name, path, **{key: value for key, value in told.items() if key in known})
     except (OSError, ValueError, TypeError) as error:
         raise ConfigError(
             f"kernel '{name}' is broken in the cache ({file}: {error}); remove it with 'damoos kernel remove {name}'"
