@@ -45,7 +45,6 @@ Call = dict[str, Any]
 LOOK = "look"
 # The name of what is in service, where a controller keeps one thing only.
 SERVICE = "service"
-BEAT_S = 2.0
 # The longest line of a controller's; a call has a few KiB.
 LINE_BYTES = 16 << 20
 # How long an agent waits for another one that works here, and for one that is about to be gone.
@@ -64,6 +63,7 @@ class Link:
         self.calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self.cancelled = threading.Event()
         self.lost = threading.Event()
+        self._pinged = threading.Event()
         self._write_lock = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
         threading.Thread(target=self._beat, daemon=True).start()
@@ -75,8 +75,12 @@ class Link:
             self._out.flush()
 
     def _beat(self) -> None:
-        """Show that this machine lives, also while a run keeps the main thread busy."""
-        while not self.lost.wait(BEAT_S):
+        """Show that this machine lives whenever the controller asks, also while a run keeps the main thread busy.
+
+        In a thread of its own: while the controller takes nothing, the one that reads must still notice its end.
+        """
+        while self._pinged.wait():
+            self._pinged.clear()
             self.send({"event": "beat"})
 
     def _read(self) -> None:
@@ -88,9 +92,9 @@ class Link:
             self.give_up()
 
     def _take_lines(self) -> None:
-        """Take calls until the connection ends or nothing comes for the time of the dead-man timer."""
+        """Take calls until the connection ends or nothing comes for the time of the dead-man timer, if there is one."""
         pending = b""
-        while select.select([0], [], [], self._dead_man_s)[0]:
+        while select.select([0], [], [], self._dead_man_s or None)[0]:
             chunk = os.read(0, 1 << 16)
             if not chunk:
                 break
@@ -108,7 +112,9 @@ class Link:
     def _take(self, call: Call) -> None:
         if call["call"] == "cancel":
             self.cancelled.set()
-        elif call["call"] != "ping":
+        elif call["call"] == "ping":
+            self._pinged.set()
+        else:
             self.cancelled.clear()  # here, in the order of the lines: a cancel may come with its call
             self.calls.put(call)
 

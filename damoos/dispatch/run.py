@@ -31,7 +31,6 @@ _FACTS = (
     "kernel_id",
     "accel",
     "clock",
-    "idle",
     "emulation",
     "image",
     "boot_id",

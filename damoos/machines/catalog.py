@@ -12,6 +12,7 @@ from damoos.common import paths, plugins, toml_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, nearest
 from damoos.machines.base import Conditions, Machine
+from damoos.machines.clock import KEEPS_STEP, Clock, Idle
 from damoos.machines.nodes import MemoryNode
 from damoos.machines.ssh import SshEndpoint, SshMachine
 from damoos.model.quantities import Size, SomeLatency, SomeSize, checked
@@ -72,8 +73,11 @@ class Guest(Table):
         Memory nodes; a number divides the memory into as many equal parts.
     cmdline : str
         Kernel parameters of your own.
-    idle : {"halt", "poll"}
-        Whether a virtual CPU with nothing to do halts or is kept busy.
+    mips : int
+        Of an emulated guest: millions of instructions in a second of its time.
+    idle : {"wait", "skip", "poll"}
+        Of an emulated guest: whether a second with nothing to do passes as the host's do, is skipped, or is computed
+        through.
     count_accesses : bool
         Whether each access to memory is counted, by node; the guest is then emulated, and about twice as slow.
     cache : str, size
@@ -86,7 +90,8 @@ class Guest(Table):
     kernel: str = Field(default_factory=_kernel, min_length=1)
     nodes: tuple[Node, ...] = ()
     cmdline: str = ""
-    idle: Literal["halt", "poll"] = "halt"
+    mips: int = KEEPS_STEP.mips
+    idle: Idle = KEEPS_STEP.idle
     count_accesses: bool = False
     cache: Size = "1M"
 
@@ -121,6 +126,17 @@ class Guest(Table):
         if any(told) and not all(told):
             raise ValueError("a 'latency' is needed for every node, or for none")
         return self
+
+    @model_validator(mode="after")
+    def _has_a_clock(self) -> Guest:
+        self.clock()
+        if self.accel == "kvm" and self.clock() != KEEPS_STEP:
+            raise ValueError("'mips' and 'idle' are for emulated guests, and accel is 'kvm'")
+        return self
+
+    def clock(self) -> Clock:
+        """What time is to it where it is emulated."""
+        return Clock(self.mips, self.idle)
 
     @model_validator(mode="after")
     def _can_count(self) -> Guest:
@@ -302,7 +318,7 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
     guest = file.as_guest()
     guest_machine = GuestMachine(
         name, _description(file), guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
-        kernel or guest.kernel, guest.memory_nodes(), guest.cmdline, guest.idle, _counter(guest),
+        kernel or guest.kernel, guest.memory_nodes(), guest.cmdline, guest.clock(), _counter(guest),
     )  # fmt: skip
     if file.image:
         for suite in file.image.overlays:

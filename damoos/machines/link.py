@@ -10,7 +10,6 @@ import json
 import queue
 import secrets
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -20,6 +19,7 @@ from damoos.machines import answers, wire
 PING_S = 5.0
 DEAD_MAN_S = 60.0
 SILENCE_S = 120.0
+_LOOK_S = 1.0
 # As many messages wait to be taken; the machine has to wait with more.
 _MOST_WAITING = 8
 # What may come that nobody asked for, such as the rest of a recording that was cancelled; each message counts for
@@ -62,12 +62,13 @@ def new_token() -> str:
     return secrets.token_hex(16)
 
 
-def agent_words(token: str) -> list[str]:
+def agent_words(token: str, dead_man_s: float = DEAD_MAN_S) -> list[str]:
     """What an agent is started with: its dead-man time, its connection's secret, and those of connections that broke.
 
-    An agent that was started with one of the latter makes way for the new one.
+    An agent that was started with one of the latter makes way for the new one. With a dead-man time of 0 it waits for
+    ever, which suits a machine that ends together with its controller.
     """
-    return [str(DEAD_MAN_S), token, *_lost_tokens[-_TOKENS_SHOWN:]]
+    return [str(dead_man_s), token, *_lost_tokens[-_TOKENS_SHOWN:]]
 
 
 class AgentLink:
@@ -80,11 +81,19 @@ class AgentLink:
         That the agent was started with.
     why_lost : callable
         Asked when the agent is silent or gone; what it knows ends the error message.
+    stands_still : bool
+        Whether the machine is stopped between calls, so that it is asked for signs of life only during one.
     """
 
     def __init__(
-        self, to_agent: Input, from_agent: Output, token: str, why_lost: Callable[[], str] = lambda: ""
+        self,
+        to_agent: Input,
+        from_agent: Output,
+        token: str,
+        why_lost: Callable[[], str] = lambda: "",
+        stands_still: bool = False,
     ) -> None:
+        self._stands_still = stands_still
         self._token = token
         self._to = to_agent
         self._from = from_agent
@@ -95,7 +104,7 @@ class AgentLink:
         self._unasked_bytes = 0
         self._sink: Sink | None = None
         self._fault = ""
-        self._heard = time.monotonic()
+        self._nr_heard = 0
         self._closed, self._ended = threading.Event(), threading.Event()
         self._write_lock = threading.Lock()
         threading.Thread(target=self._read, daemon=True, name="agent-reader").start()
@@ -176,13 +185,17 @@ class AgentLink:
                 raise self._lost("the connection to the agent broke") from error
 
     def _answer(self, call_id: int, name: str) -> Any:
+        # In seconds that were spent here: while this process is stopped, the agent is not silent.
+        silent_s, nr_heard = 0.0, self._nr_heard
         while True:
             try:
-                message = self._inbox.get(timeout=1.0)
+                message = self._inbox.get(timeout=_LOOK_S)
             except queue.Empty:
+                silent_s = silent_s + _LOOK_S if nr_heard == self._nr_heard else 0.0
+                nr_heard = self._nr_heard
                 if self._ended.is_set():
                     message = None
-                elif time.monotonic() - self._heard > SILENCE_S:
+                elif silent_s > SILENCE_S:
                     raise self._lost(f"no sign of life for {SILENCE_S:g} s during '{name}'") from None
                 else:
                     continue
@@ -206,7 +219,7 @@ class AgentLink:
     def _read(self) -> None:
         try:
             while not self._fault and (line := self._from.readline(self._most_bytes())):
-                self._heard = time.monotonic()
+                self._nr_heard += 1
                 self._take(wire.message(line), len(line))
         except OSError:
             pass
@@ -246,4 +259,5 @@ class AgentLink:
 
     def _ping(self) -> None:
         while not self._closed.wait(PING_S):
-            self._send({"call": "ping"}, quiet=True)
+            if self._awaited is not None or not self._stands_still:
+                self._send({"call": "ping"}, quiet=True)

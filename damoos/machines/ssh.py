@@ -15,6 +15,7 @@ from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import CommandError, MachineError, MachineLost
 from damoos.machines.base import (
     AS_IT_IS,
+    DEAD_MAN_S,
     LOOK,
     AgentLink,
     Conditions,
@@ -188,9 +189,14 @@ class SshSession(SshHost, Session):
     endpoint : SshEndpoint
     why_lost : callable or None
         What else is known when the connection breaks (a guest's console).
+    stands_still : bool
+        Whether the machine is stopped between calls, and ends with this process: its agent has no dead-man timer.
     """
 
-    def __init__(self, endpoint: SshEndpoint, why_lost: Callable[[], str] | None = None) -> None:
+    def __init__(
+        self, endpoint: SshEndpoint, why_lost: Callable[[], str] | None = None, stands_still: bool = False
+    ) -> None:
+        self._stands_still = stands_still
         self._why_lost = why_lost or self._last_words
         self._channel: Channel | None = None
         self._said = ""
@@ -214,10 +220,12 @@ class SshSession(SshHost, Session):
         transport = self.connection.client.get_transport()
         assert transport is not None
         channel = transport.open_session(timeout=CONNECT_S)
-        channel.exec_command(shlex.join([*argv, *agent_words(token)]))
+        words = agent_words(token, 0 if self._stands_still else DEAD_MAN_S)
+        channel.exec_command(shlex.join([*argv, *words]))
         self._channel = channel
         try:
-            return AgentLink(ChannelInput(channel), ChannelOutput(channel), token, self.why_lost)
+            streams = ChannelInput(channel), ChannelOutput(channel)
+            return AgentLink(*streams, token, self.why_lost, self._stands_still)
         except MachineLost:
             self._check_started(channel, argv)
             raise

@@ -10,11 +10,13 @@ from typing import Any
 from damoos.common import paths
 from damoos.errors import UnsupportedError
 from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine, Sink
+from damoos.machines.clock import KEEPS_STEP, Clock
+from damoos.machines.guest import lapic_timer, symbols
 from damoos.machines.guest.accel import choose
 from damoos.machines.guest.access_counter import AccessCounter
-from damoos.machines.guest.architecture import ALL
-from damoos.machines.guest.image import check_tools, image
-from damoos.machines.guest.kernels import DEBIAN, check, kernel
+from damoos.machines.guest.architecture import ALL, AMD64
+from damoos.machines.guest.image import Image, check_tools, image
+from damoos.machines.guest.kernels import DEBIAN, Kernel, check, kernel
 from damoos.machines.guest.qemu import Accelerator, QemuProcess
 from damoos.machines.guest.reserve import Reservation
 from damoos.machines.nodes import MemoryNode, qemu_options
@@ -57,7 +59,7 @@ class GuestSession(SshSession):
 
     def __init__(self, qemu: QemuProcess, endpoint: SshEndpoint) -> None:
         self.qemu = qemu
-        super().__init__(endpoint, why_lost=qemu.last_words)
+        super().__init__(endpoint, qemu.last_words, qemu.stands_still)
         self.agent = ReservedLink(self.agent, qemu.reserved)
         self.agent.call("set_wall_clock", wall_s=time.time())
         qemu.reserved.free()
@@ -91,9 +93,8 @@ class GuestMachine(Machine):
         What the memory is divided into; empty for one node.
     cmdline : str
         Kernel parameters of the user's own.
-    idle : {"halt", "poll"}
-        What a virtual CPU does that has nothing to do. poll: a program of the lowest priority (SCHED_IDLE) keeps it
-        busy, so that an emulated guest's clock counts instructions all the time; see docs/machines.md.
+    clock : Clock
+        What time is to it where it is emulated; under KVM it has the host's.
     counter : AccessCounter or None
         What is counted of its accesses; it is then emulated, whatever ``accel`` says.
     """
@@ -111,7 +112,7 @@ class GuestMachine(Machine):
         kernel: str = DEBIAN,
         nodes: Sequence[MemoryNode] = (),
         cmdline: str = "",
-        idle: str = "halt",
+        clock: Clock = KEEPS_STEP,
         counter: AccessCounter | None = None,
     ) -> None:
         self.name = name
@@ -126,7 +127,7 @@ class GuestMachine(Machine):
         self._kernel = kernel
         self._nodes = nodes
         self._own_cmdline = cmdline
-        self._idle = idle
+        self._clock = clock
         self._counter = counter
 
     def provide(self, packages: Sequence[str], trees: Sequence[str]) -> None:
@@ -144,9 +145,11 @@ class GuestMachine(Machine):
         built = image(say, self._packages, architecture)
         overlays = {name: tree for name in sorted(self._trees) if (tree := paths.tree(name))}
         accelerator = choose("tcg" if self._counter else self._accel, built, say, architecture)
+        addresses = self._addresses(accelerator, boots, built, say)
         qemu = QemuProcess(
             built, boots, accelerator, self._vcpus, self._mem_bytes, self._cmdline(), qemu_options(self._nodes),
             self._counter, {name: tree / "overlay.ext4" for name, tree in overlays.items()}, say,
+            self._clock, addresses,
         )  # fmt: skip
         try:
             qemu.wait_until_up()
@@ -162,8 +165,7 @@ class GuestMachine(Machine):
         session.facts = {
             **session.facts,
             "accel": accelerator.name,
-            "clock": accelerator.clock,
-            "idle": self._idle,
+            "clock": str(self._clock) if accelerator.emulated else "host",
             "emulation": accelerator.note(boots),
             "image": built.identity,
             "packages": sorted(self._packages),
@@ -181,6 +183,23 @@ class GuestMachine(Machine):
             raise
         return session
 
+    def _addresses(
+        self, accelerator: Accelerator, boots: Kernel, built: Image, say: Callable[[str], None]
+    ) -> dict[str, int]:
+        """What must be known of the kernel for its clock; nothing where that is the host's, or keeps step with it.
+
+        Raises
+        ------
+        UnsupportedError : this kernel cannot have the clock
+        """
+        if not (accelerator.emulated and self._clock.skips):
+            return {}
+        if boots.architecture != AMD64.name:
+            raise UnsupportedError(
+                f"machine '{self.name}', kernel '{self._kernel}': idle = \"skip\" is for guests of {AMD64.name}"
+            )
+        return symbols.addresses(boots, lapic_timer.SYMBOLS, built.busybox, say)
+
     def _check_accessed_bits(self, accelerator: Accelerator, session: GuestSession) -> None:
         """Refuse a guest in which DAMON would see hot memory as cold."""
         if accelerator.emulated and not session.facts["flushes_tlb"]:
@@ -191,5 +210,4 @@ class GuestMachine(Machine):
 
     def _cmdline(self) -> str:
         thp = "transparent_hugepage=never" if self.conditions.thp == "never" else ""
-        idle = "damoos.idle=poll" if self._idle == "poll" else ""
-        return f"{thp} {idle} {self._own_cmdline}"
+        return f"{thp} {self._own_cmdline}"

@@ -20,15 +20,8 @@ BOOT_TEST_S = 60.0
 BOOT_TEST_OK = "damoos-boot-test-ok"
 DEVICE, CPUINFO = Path("/dev/kvm"), Path("/proc/cpuinfo")
 
-KVM = Accelerator("kvm", ("-accel", "kvm"), "host", emulated=False)
-
-# One instruction is 2 ns of guest time (-icount shift=1): runtimes count instructions, whatever the host is doing.
-TCG = Accelerator(
-    "tcg",
-    ("-accel", "tcg", "-icount", "shift=1,sleep=on"),
-    "instructions (2 ns each)",
-    emulated=True,
-)
+KVM = Accelerator("kvm", emulated=False)
+TCG = Accelerator("tcg", emulated=True)
 
 ACCELERATORS = {"kvm": KVM, "tcg": TCG}
 

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from damoos.errors import ConfigError, MachineError
@@ -46,31 +47,44 @@ def build(modules: Path, busybox: Path, target: Path) -> None:
     """
     depends = _dependencies(modules)
     by_name = {Path(file).name.split(".")[0].replace("-", "_"): file for file in depends}
+    loaded: dict[str, bytes] = {}
+    for module in WANTED:
+        if module not in by_name:
+            continue
+        # depmod lists what a module needs nearest first, so the load order is the reverse of it.
+        for file in [*reversed(depends[by_name[module]].split()), by_name[module]]:
+            plain = Path(file).name.split(".ko")[0]
+            if plain not in loaded:
+                loaded[plain] = unpacked((modules / file).read_bytes())
+    order = "".join(f"{stem}.ko {_OPTIONS.get(stem, '')}\n" for stem in loaded)
+    files = {f"modules/{stem}.ko": content for stem, content in loaded.items()}
+    pack({"init": INIT.read_bytes(), "modules/order": order.encode(), **files}, busybox, target)
+
+
+def pack(files: Mapping[str, bytes], busybox: Path, target: Path) -> None:
+    """Write an initial RAM disk of busybox, the folders that an ``init`` mounts on, and these files.
+
+    Raises
+    ------
+    MachineError : it cannot be written
+    """
     with tempfile.TemporaryDirectory(prefix="damoos-initrd-") as name:
         tree = Path(name)
         for part in ("bin", "dev", "proc", "root", "modules"):
             (tree / part).mkdir()
         shutil.copy(busybox, tree / "bin/busybox")
-        shutil.copy(INIT, tree / "init")
+        for file, content in files.items():
+            (tree / file).write_bytes(content)
         (tree / "init").chmod(0o755)
-        order: list[str] = []
-        for module in WANTED:
-            if module not in by_name:
-                continue
-            # depmod lists what a module needs nearest first, so the load order is the reverse of it.
-            for file in [*reversed(depends[by_name[module]].split()), by_name[module]]:
-                plain = Path(file).name.split(".ko")[0]
-                if plain not in order:
-                    order.append(plain)
-                    (tree / f"modules/{plain}.ko").write_bytes(unpacked((modules / file).read_bytes()))
-        (tree / "modules/order").write_text("".join(f"{stem}.ko {_OPTIONS.get(stem, '')}\n" for stem in order))
         paths = sorted(tree.rglob("*"))
         for path in paths:
             os.utime(path, (0, 0))  # the same files give the same archive, by which a kernel is named
         with open(target, "wb") as out:
-            files = "\n".join(str(path.relative_to(tree)) for path in paths)
+            listed = "\n".join(str(path.relative_to(tree)) for path in paths)
             argv = ["cpio", "--quiet", "--reproducible", "-o", "-H", "newc", "-R", "0:0"]
-            done = subprocess.run(argv, cwd=tree, input=files.encode(), stdout=out, stderr=subprocess.PIPE, check=False)
+            done = subprocess.run(
+                argv, cwd=tree, input=listed.encode(), stdout=out, stderr=subprocess.PIPE, check=False
+            )
         if done.returncode != 0:
             raise MachineError(f"cpio: {done.stderr.decode(errors='replace').strip()}")
 

@@ -16,7 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,9 +24,11 @@ from types import MappingProxyType
 
 from damoos.agent.access_counts import COUNTED
 from damoos.errors import MachineLost
-from damoos.machines.guest import locks
+from damoos.machines.clock import KEEPS_STEP, Clock
+from damoos.machines.guest import lapic_timer, locks
 from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.guest.architecture import ALL, Architecture
+from damoos.machines.guest.debugger import Debugger
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import Kernel
 from damoos.machines.guest.monitor import Monitor
@@ -42,6 +44,7 @@ _PR_SET_PDEATHSIG = 1
 _KVM_STOPPED = "KVM internal error"
 # What QEMU ends with if somebody else has its port by then, and how many ports are tried.
 _PORT_TAKEN, _MOST_PORTS = "Could not set up host forwarding rule", 5
+_ENDED_S = 2.0
 _PREFIX = "damoos-guest-"
 # For disks that are memory, beside a guest's own.
 _ROOM = ",slots=8,maxmem=256G"
@@ -61,31 +64,27 @@ class Accelerator:
     Parameters
     ----------
     name : {"kvm", "tcg"}
-    options : tuple of str
-        QEMU's.
-    clock : str
-        What the guest's time is, for provenance.
     emulated : bool
-        Whether accessed bits stay as they are until something flushes the emulator's TLB.
+        Whether accessed bits stay as they are until something flushes the emulator's TLB, and time is a `Clock`.
     """
 
     name: str
-    options: tuple[str, ...]
-    clock: str
     emulated: bool
 
     def cpu(self, architecture: Architecture) -> str:
         """QEMU's name of the guest's CPU."""
         return architecture.tcg_cpu if self.emulated else "host"
 
-    def cmdline(self, kernel: Kernel, vcpus: int) -> str:
+    def options(self, clock: Clock) -> tuple[str, ...]:
+        """QEMU's options."""
+        return ("-accel", self.name, *(clock.options() if self.emulated else ()))
+
+    def cmdline(self, kernel: Kernel, clock: Clock, vcpus: int) -> str:
         """Kernel parameters for a guest of so many CPUs; docs/decisions/0001 has the measurements."""
         if not self.emulated:
             return ""
-        words = [self._accessed_bits(kernel), _NO_ENUM_NAMES]
-        if vcpus == 1:
-            words += ALL[kernel.architecture].lone_cpu
-        return " ".join(words)
+        of_clock = clock.cmdline(ALL[kernel.architecture].lone_cpu if vcpus == 1 else ())
+        return " ".join([self._accessed_bits(kernel), _NO_ENUM_NAMES, *of_clock])
 
     def _accessed_bits(self, kernel: Kernel) -> str:
         """Kernel parameters that keep accessed bits true under emulation."""
@@ -122,6 +121,15 @@ class QemuProcess:
         Read-only disks, by the name of the folder under /opt/damoos that each of them is mounted on.
     say : callable
         Told when it must wait for other guests.
+    clock : Clock
+        What time is to it, if it is emulated.
+    addresses : mapping of str to int
+        Of `damoos.machines.guest.lapic_timer.SYMBOLS` in the kernel; needed where the clock skips idle time.
+
+    Raises
+    ------
+    MachineError, MachineTransientError : as `Reservation`
+    MachineLost : its kernel cannot be given the clock
     """
 
     def __init__(
@@ -136,9 +144,14 @@ class QemuProcess:
         counter: AccessCounter | None = None,
         overlays: Mapping[str, Path] = MappingProxyType({}),
         say: Callable[[str], None] = lambda _: None,
+        clock: Clock = KEEPS_STEP,
+        addresses: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         sweep()
-        self._reserve = partial(Reservation, mem_bytes, vcpus, say)
+        # Where idle time is skipped, all that the guest does between calls would be to run far ahead.
+        self.stands_still = accelerator.emulated and clock.skips
+        self._clock, self._addresses = clock, addresses
+        self._reserve = partial(Reservation, mem_bytes, vcpus, say, stops=self.stands_still)
         self.reserved = self._reserve()
         self.place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._in_use = locks.lock(self.place)  # so that no `sweep` takes it, not even of another PID namespace
@@ -149,7 +162,7 @@ class QemuProcess:
         in_memory = accelerator.emulated and kernel.pmem
         cmdline = f"console={architecture.console} {' '.join(architecture.cmdline)} {_CMDLINE}"
         cmdline += f" root=/dev/{'pmem0' if in_memory else 'vda'}"
-        cmdline += f" {accelerator.cmdline(kernel, vcpus)} {extra_cmdline}"
+        cmdline += f" {accelerator.cmdline(kernel, clock, vcpus)} {extra_cmdline}"
         cmdline += f" damoos.overlays={','.join(overlays)}{f' {COUNTED}' if counter else ''}"
         self._nr_ports = 0
         self._monitor = Monitor()
@@ -158,7 +171,7 @@ class QemuProcess:
                 architecture.qemu,
                 *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
                 *architecture.board,
-                *accelerator.options,
+                *accelerator.options(clock),
                 *("-cpu", accelerator.cpu(architecture)),
                 *("-smp", str(vcpus), "-m", f"size={mem_bytes // (1 << 20)}M{_ROOM if in_memory else ''}"),
                 *options,
@@ -191,12 +204,34 @@ class QemuProcess:
         if self._snapshot and incoming:
             self._console.write_text(self._snapshot.console())
         serial = ("-chardev", f"file,id=console,path={self._console},append=on", "-serial", "chardev:console")
-        self._process = self._started(
-            [*self._argv, *serial, "-netdev", forward, *self._monitor.options(), *incoming],
-            (self.reserved.fd, self._monitor.theirs.fileno()),
-        )
-        self._monitor.handed_over()
-        self.reserved.handed_to(self.pid)
+        argv = [*self._argv, *serial, "-netdev", forward, *self._monitor.options(), *incoming]
+        fds = [self.reserved.fd, self._monitor.theirs.fileno()]
+        with Debugger() as debugger:
+            has_debugger = self.stands_still and not self._goes_on
+            if has_debugger:
+                argv += debugger.options()
+                fds.append(debugger.theirs.fileno())
+            self._process = self._started(argv, fds)
+            self._monitor.handed_over()
+            debugger.handed_over()
+            self.reserved.handed_to(self.pid)
+            if has_debugger:
+                self._tell_timer(debugger)
+
+    def _tell_timer(self, debugger: Debugger) -> None:
+        """Have the kernel go on with what it need not measure; a QEMU that has ended is left for `wait_for` to find.
+
+        Raises
+        ------
+        MachineLost : the kernel does not understand it
+        """
+        try:
+            lapic_timer.tell(debugger, self._addresses, self._clock.mips)
+        except MachineLost as error:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_ENDED_S)
+                return
+            raise MachineLost(f"the guest's clock cannot be set: {error}: {self.last_words()}") from None
 
     def _start_again(self) -> None:
         """Once more: somebody else has taken the port by now, say."""
@@ -206,7 +241,7 @@ class QemuProcess:
         self.reserved = self._reserve()
         self._start()
 
-    def _started(self, argv: list[str], fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    def _started(self, argv: list[str], fds: Sequence[int]) -> subprocess.Popen[bytes]:
         parent, cpus = os.getpid(), self.reserved.cpus
 
         def die_with_parent() -> None:

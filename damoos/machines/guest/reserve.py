@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import signal
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ class Reservation:
         Of the lock files; None for that of `damoos.machines.guest.place`.
     host_bytes : int or None
         Memory of the host; None to ask it.
+    stops : bool
+        Whether the guest stands still while it has no CPUs of its own.
 
     Raises
     ------
@@ -49,7 +52,10 @@ class Reservation:
         say: Callable[[str], None] = lambda _: None,
         folder: Path | None = None,
         host_bytes: int | None = None,
+        *,
+        stops: bool = False,
     ) -> None:
+        self._stops = stops
         self._folder = place.filled(folder) if folder else place.place()
         self._gate = self._folder / place.GATE
         self._say = say
@@ -101,12 +107,14 @@ class Reservation:
             self._cpus = cpus
             self._record.write("busy")
             pin(self._pid, self.cpus)
+            self._signal(signal.SIGCONT)
             self._settle()
         finally:
             locks.unlock(gate)
 
     def free(self) -> None:
-        """Let others have the CPUs; the guest runs on where it disturbs nobody."""
+        """Let others have the CPUs; the guest runs on where it disturbs nobody, or stands still."""
+        self._signal(signal.SIGSTOP)
         cpus, self._cpus = self._cpus, {}
         self._record.write("idle")
         for fd in cpus.values():
@@ -122,6 +130,11 @@ class Reservation:
         cpus, self._cpus = self._cpus, {}
         for fd in cpus.values():
             locks.unlock(fd)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._stops and self._pid:
+            with contextlib.suppress(ProcessLookupError):  # whoever waits for its answer learns that it is gone
+                os.kill(self._pid, number)
 
     def _at_the_gate(self, notice: _Notice) -> int:
         while not notice.is_due():
