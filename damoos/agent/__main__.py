@@ -29,6 +29,7 @@ from damoos.agent.action_probe import tryout
 from damoos.agent.cgroup import machine_metrics
 from damoos.agent.features import features
 from damoos.agent.folders import Folders, remove_leftovers
+from damoos.agent.instruction_rate import instruction_rate
 from damoos.agent.live import Live
 from damoos.agent.paging_cost import swap_cost
 from damoos.agent.private import state_folder
@@ -201,6 +202,10 @@ class Agent:
     def steadiness(self, for_s: float, cpus: list[int]) -> Measured:
         """Repeat the same work for a while; how much its times differ is the machine's noise."""
         return steadiness(for_s, cpus, self._interrupted)
+
+    def instruction_rate(self) -> float | None:
+        """Instructions that a CPU executes in a second of this machine's time."""
+        return instruction_rate()
 
     def swap_cost(self) -> dict[str, Any]:
         """What paging a page out and faulting it back costs here."""

@@ -21,6 +21,8 @@ from damoos.units import show_bytes
 __all__ = ["OK", "UNFIT", "WARN", "Finding", "examine", "examine_machine", "fit", "why_unfit"]
 
 STEADY_S = 10.0
+# Of a CPU that is emulated faster than this, the same work is repeated for a shorter time.
+STEADY_INSTRUCTIONS_PER_S = 5e8
 # Fraction of the machine's memory that is free; with less, the kernel reclaims for others what a run then misses.
 FREE_WARN = 0.25
 FREE_UNFIT = 0.1
@@ -66,6 +68,8 @@ def examine(
     findings += [_other_swap(conditions, start.state)] if conditions.swap else []
     findings += tiers(start.state["nodes"], conditions)
     findings += [_cgroup(start.state), _psi(start.state), _memory(facts, start.state)]
+    # An emulated CPU costs the host as many instructions as it executes, and nobody beside it slows it down.
+    steady_s *= min(1.0, STEADY_INSTRUCTIONS_PER_S / (start.instructions_per_s or STEADY_INSTRUCTIONS_PER_S))
     findings.append(neighbours(call, conditions, facts["vcpus"], steady_s))
     findings.append(clock(start, look(call)))
     return findings

@@ -23,14 +23,16 @@ class Look:
     at_s: float
     wall_s: float
     took_s: float
+    instructions_per_s: float | None
 
 
 def look(call: Callable[..., Any]) -> Look:
-    """Ask a machine for its state."""
+    """Ask a machine for its state, and an emulated one for the speed of its CPU."""
     begun, wall_s = time.monotonic(), time.time()
     state = call("state")
     took_s = time.monotonic() - begun
-    return Look(state, begun + took_s / 2, wall_s + took_s / 2, took_s)
+    rate = call("instruction_rate") if state["emulated"] else None
+    return Look(state, begun + took_s / 2, wall_s + took_s / 2, took_s, rate)
 
 
 def clock(start: Look, end: Look) -> Finding:
@@ -39,7 +41,8 @@ def clock(start: Look, end: Look) -> Finding:
     boot_s, wall_s = (end.state[name] - start.state[name] for name in ("boot_s", "wall_s"))
     source = f"clock source {end.state['clocksource'] or 'unknown'}"
     if end.state["emulated"]:
-        detail = f"virtual ({source}): {boot_s:.1f} s there took {here_s:.1f} s here; runs are in its time"
+        speed = f", {end.instructions_per_s / 1e6:,.0f} MIPS" if end.instructions_per_s else ""
+        detail = f"virtual ({source}{speed}): {boot_s:.1f} s there took {here_s:.1f} s here; runs are in its time"
         return Finding("clock", OK, detail)
     slack_s = _LOOK_S + start.took_s + end.took_s
     strays_s = max(0.0, abs(boot_s - here_s) - slack_s)

@@ -300,6 +300,7 @@ class Status(TypedDict):
 _Words = list[Text]
 _ANSWERS: dict[str, Any] = {
     "hello": Hello, "facts": Facts, "look": Look, "state": State, "swap_cost": SwapCost,
+    "instruction_rate": Positive | None,
     "steadiness": Annotated[Steadiness, AfterValidator(_are_pairs)],
     "seen_accesses": SeenAccesses,
     "probe": Annotated[dict[Text, _Words], AfterValidator(_is_an_offer)], "tryout": dict[Text, Bytes],

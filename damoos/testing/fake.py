@@ -201,6 +201,7 @@ class FakeAgent:
             "clean": [],
             "prepare": None,
             "state": _STATE,
+            "instruction_rate": None,
             "steadiness": _STEADY,
             "swap_cost": {"pageout_us": PAGEOUT_US, "fault_us": FAULT_US, "rounds": []},
             "apply": {"pid": 1, "started": 1, "swap_bytes": 1 << 28},

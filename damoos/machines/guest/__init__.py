@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.common import paths
-from damoos.errors import UnsupportedError
+from damoos.errors import MachineError, UnsupportedError
 from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine, Sink
 from damoos.machines.clock import KEEPS_STEP, Clock
 from damoos.machines.guest import lapic_timer, symbols
@@ -21,6 +21,9 @@ from damoos.machines.guest.qemu import Accelerator, QemuProcess
 from damoos.machines.guest.reserve import Reservation
 from damoos.machines.nodes import MemoryNode, qemu_options
 from damoos.machines.ssh import SshEndpoint, SshSession
+
+# What an interrupt adds to a millisecond.
+_CLOCK_ERROR = 0.02
 
 
 class ReservedLink(AgentLink):
@@ -178,6 +181,7 @@ class GuestMachine(Machine):
             session.facts["metrics"] = [*session.facts["metrics"], *self._counter.metrics]
         try:
             self._check_accessed_bits(accelerator, session)
+            self._check_clock(accelerator, session)
         except BaseException:
             session.close()
             raise
@@ -206,6 +210,15 @@ class GuestMachine(Machine):
             raise UnsupportedError(
                 f"kernel '{self._kernel}' has neither page-table isolation nor damon.flush_tlb in force: under software"
                 " emulation DAMON would see hot memory as cold; build it with CONFIG_MITIGATION_PAGE_TABLE_ISOLATION"
+            )
+
+    def _check_clock(self, accelerator: Accelerator, session: GuestSession) -> None:
+        """Refuse a guest that takes its CPU for a faster or a slower one than it has."""
+        rate = session.agent.call("instruction_rate") if accelerator.emulated else None
+        if rate and abs(rate / 1e6 / self._clock.mips - 1) > _CLOCK_ERROR:
+            raise MachineError(
+                f"machine '{self.name}', kernel '{self._kernel}': {rate / 1e6:,.0f} million instructions take a second"
+                f" of its time, and should be {self._clock.mips:,}; its clock is wrong"
             )
 
     def _cmdline(self) -> str:
