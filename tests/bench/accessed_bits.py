@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from damoos.damon.damo_json import context_to_json
 from damoos.damon.pattern import AccessPattern
 from damoos.damon.scheme import Context, Scheme
 from damoos.machines.base import Conditions, Swap
+from damoos.machines.clock import Clock
 from damoos.machines.guest import GuestMachine, GuestSession, kernels
 from damoos.machines.guest.accel import TCG
 from damoos.machines.guest.image import image
@@ -33,8 +34,16 @@ CONDITIONS = Conditions(swap=Swap(size="256M"), thp="never")
 BOOTS = 5
 # Workloads of which a known number of bytes is hot at any time.
 HOT_MIB = {"synthetic/hot-cold": 60, "synthetic/stairs": 10, "synthetic/zigzag": 10}
-# Emulation as it is, without the clock of instructions.
-PLAIN = replace(TCG, options=("-accel", "tcg", "-cpu", "max"))
+
+
+class HostsTime(Accelerator):
+    """Emulation whose time is the host's."""
+
+    def options(self, clock: Clock) -> tuple[str, ...]:
+        return ("-accel", "tcg", "-cpu", "max")
+
+
+PLAIN = HostsTime("tcg", emulated=True)
 OFF = "damon.flush_tlb=0 pti=off"
 
 

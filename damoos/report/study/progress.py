@@ -172,7 +172,7 @@ def _banner(study: Study | EvaluationStudy) -> list[str]:
     lines = [
         f"machine {study.config.machine}: {machine(study.config.machine).describe()}",
         f"Linux {facts['kernel']}, {facts['vcpus']} vCPU, {show_bytes(facts['mem_bytes'])},"
-        f" accel {facts['accel']}{emulation}; time is {facts['clock']}",
+        f" accel {facts['accel']}{emulation}; clock: {facts['clock']}",
     ]
     if setting.variant == "model":
         manual = format_us(setting.manual_us)

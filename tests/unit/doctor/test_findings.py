@@ -213,12 +213,15 @@ def test_a_wall_clock_that_is_set_meanwhile() -> None:
     assert (clock.state, "by -3.0 s" in clock.found) == ("warn", True)
 
 
-def test_an_emulators_time_is_virtual_and_no_fault() -> None:
-    answers = Answers(state={"emulated": True, "wall_s": 3600.0})
+@pytest.mark.parametrize(("rate", "steady_s"), [(4e9, 1.25), (5e8, 10.0), (None, 10.0)])
+def test_an_emulators_time_is_virtual_and_no_fault(rate: float | None, steady_s: float) -> None:
+    answers = Answers(state={"emulated": True, "wall_s": 3600.0}, instruction_rate=rate)
     answers.clock_jumps = {"boot_s": 10.0, "wall_s": 10.0}
     clock = of(examine(answers, "mine", AS_IT_IS), "clock")
     assert clock.state == "ok"
     assert "virtual" in clock.found
+    assert ("4,000 MIPS" in clock.found) == (rate == 4e9)
+    assert ("steadiness", {"for_s": steady_s, "cpus": []}) in answers.asked
 
 
 def test_a_machine_that_is_lost_is_no_finding() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,28 @@ def test_a_latency_is_what_the_agent_is_told_and_idle_what_the_kernel_is_told(tm
     file.write_text(f'{MACHINE}idle = "poll"\n[swap]\nkind = "null_blk"\nsize = "64M"\nlatency = "9.3ms"\n')
     machine = machines.machine(str(file))
     assert machine.conditions.wanted()["swap"]["latency_us"] == 9300
-    assert "damoos.idle=poll" in machine._cmdline()  # type: ignore[attr-defined]
-    assert "damoos.idle" not in machines.machine("guest")._cmdline()  # type: ignore[attr-defined]
+    assert "damoos.idle=poll" in machine._clock.cmdline([])  # type: ignore[attr-defined]
+    assert machines.machine("guest")._clock.cmdline([]) == ()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ('mips = 0\nidle = "skip"', "'mips' is from 1 to 20000, and is 0"),
+        ("mips = 0", "with idle = 'wait' 'mips' is one of 1000, 500, 250, 125, and is 0"),
+        ("mips = 4000", "with idle = 'wait' 'mips' is one of 1000, 500, 250, 125, and is 4000"),
+        ('mips = 4000\nidle = "poll"', "with idle = 'poll' 'mips' is one of 1000"),
+        ('mips = "fast"', "'guest.mips': should be a valid integer"),
+        ('idle = "never"', "'guest.idle'"),
+        ('idle = "halt"', "'guest.idle'"),
+        ('accel = "kvm"\nidle = "skip"', "'mips' and 'idle' are for emulated guests, and accel is 'kvm'"),
+    ],
+)
+def test_a_clock_that_there_is_not_is_refused(words: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "fast.toml"
+    file.write_text(f"{MACHINE}{words}\n")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        machines.machine(str(file))
 
 
 @pytest.mark.parametrize(

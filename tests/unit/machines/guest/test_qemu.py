@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from damoos.machines.clock import KEEPS_STEP, Clock
 from damoos.machines.guest.kernels import Kernel
 from damoos.machines.guest.qemu import Accelerator, sweep
 
@@ -43,12 +44,16 @@ def test_two_that_sweep_at_once_do_not_hinder_each_other(tmp_path: Path, monkeyp
 
 
 def test_parameters_of_an_emulated_guest_depend_on_its_kernel_and_cpus() -> None:
-    tcg = Accelerator("tcg", (), "instructions", emulated=True)
-    kvm = Accelerator("kvm", (), "host", emulated=False)
+    tcg, kvm = Accelerator("tcg", emulated=True), Accelerator("kvm", emulated=False)
+    fast = Clock(4000, "skip")
     plain = Kernel("debian", Path("a"), "6.12", flush_tlb=False)
     ours = Kernel("damoos", Path("b"), "6.12", flush_tlb=True)
     quick_boot = "initcall_blacklist=trace_eval_init"
-    assert tcg.cmdline(plain, vcpus=2) == f"pti=on {quick_boot}"
-    assert tcg.cmdline(plain, vcpus=1) == f"pti=on {quick_boot} nolapic_timer"
-    assert tcg.cmdline(ours, vcpus=1) == f"damon.flush_tlb=1 pti=off {quick_boot} nolapic_timer"
-    assert kvm.cmdline(plain, vcpus=1) == kvm.cmdline(ours, vcpus=2) == ""
+    assert tcg.cmdline(plain, KEEPS_STEP, vcpus=2) == f"pti=on {quick_boot}"
+    assert tcg.cmdline(plain, KEEPS_STEP, vcpus=1) == f"pti=on {quick_boot} nolapic_timer"
+    assert tcg.cmdline(ours, KEEPS_STEP, vcpus=1) == f"damon.flush_tlb=1 pti=off {quick_boot} nolapic_timer"
+    of_clock = "nokaslr tsc_early_khz=4000000 no_timer_check pmtmr=0"
+    assert tcg.cmdline(plain, fast, vcpus=1) == tcg.cmdline(plain, fast, vcpus=2) == f"pti=on {quick_boot} {of_clock}"
+    for clock in (KEEPS_STEP, fast):
+        assert kvm.cmdline(plain, clock, vcpus=1) == kvm.cmdline(ours, clock, vcpus=2) == ""
+        assert kvm.options(clock) == ("-accel", "kvm")
