@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +60,8 @@ def lease(guest_image: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lease]
     """A machine of Debian's own systemd that can be booted again, reached as any host is."""
     start = QemuProcess._started
 
-    def rebooting(self: QemuProcess, argv: list[str]) -> Any:
-        return start(self, [word for word in argv if word != "-no-reboot"])
+    def rebooting(self: QemuProcess, argv: list[str], fds: Sequence[int]) -> Any:
+        return start(self, [word for word in argv if word != "-no-reboot"], fds)
 
     monkeypatch.setattr(QemuProcess, "_started", rebooting)
     require_kernel(None)

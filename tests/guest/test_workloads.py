@@ -16,7 +16,7 @@ from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestMachine
 from damoos.policies.base import NonePolicy
 from damoos.workloads import catalog, install
-from tests.conftest import damoos, small_redis
+from tests.conftest import damoos, shell, small_redis
 
 TREES = Path(__file__).parents[1] / "trees"
 # The smallest study: three trials, one candidate, two rounds.
@@ -132,7 +132,7 @@ def test_a_disk_is_not_written_over(guest_image: None) -> None:
     """A partition that its owner has not made for swap is refused, whatever the machine file says."""
     session = GuestMachine("test", "", 1, 512 << 20).open()
     try:
-        swap = Swap(kind="disk", device="/dev/vda")
+        swap = Swap(kind="disk", device=shell(session, "df --output=source / | tail -n 1"))
         with pytest.raises(UnsupportedError, match="was not made for swap"):
             session.agent.call("prepare", **Conditions(swap=swap).wanted())
     finally:
