@@ -21,7 +21,7 @@ from damoos.machines.guest import GuestMachine, GuestSession, kernels
 from damoos.policies.base import RecordPolicy
 from damoos.recordings.journal import Journal
 from damoos.workloads.base import Tuning
-from tests.conftest import HOT_COLD, HOT_COLD_RATE
+from tests.conftest import HOT_COLD, HOT_COLD_RATE, until
 
 FAST = Clock(4000, "skip")
 FILE = 'description = "fast"\n[guest]\nmemory = "512M"\naccel = "tcg"\nmips = 4000\nidle = "skip"\n'
@@ -68,18 +68,18 @@ def test_what_damon_records_is_streamed_while_its_time_races(lease: Lease) -> No
 
 
 @pytest.mark.parametrize(
-    ("kernel", "vcpus"), [("debian", 1), ("debian-newest", 2), ("damoos", 2), ("damoos-6.1", 2)]
+    ("kernel", "vcpus"), [("debian", 1), ("debian-newest", 2), ("damoos", 2), ("damoos-6.1", 1)]
 )  # fmt: skip
 def test_each_kernel_sleeps_on_each_cpu_and_stands_still_between_calls(
     kernel: str, vcpus: int, guest_image: None
 ) -> None:
     session = fast(kernel, vcpus).open()
     try:
-        assert stopped(session)
+        until(lambda: stopped(session))
         for cpu in range(vcpus):
             slept = session.agent.call("run", argv=["taskset", "-c", str(cpu), "sleep", "5"], sample_s=1, **SPEC)
             assert 5 <= slept["runtime_s"] < 5.1
-            assert stopped(session)
+            until(lambda: stopped(session))
         assert session.agent.call("state")["clocksource"] == "tsc"
     finally:
         session.close()
