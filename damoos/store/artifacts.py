@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos.common import regular_file
+from damoos import regular_file
 from damoos.common.unpack import parsed
 from damoos.errors import StoreError
 from damoos.model.trial import RawSamples
