@@ -7,7 +7,7 @@ import posixpath
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,8 +176,27 @@ class SshHost:
         with self._sftp.open(f"{target}.new", "wb") as remote:
             remote.set_pipelined(True)
             remote.write(content)
+        self._check_whole(f"{target}.new", len(content))
         self._sftp.chmod(f"{target}.new", mode)
         self._sftp.posix_rename(f"{target}.new", target)
+
+    def _check_whole(self, path: str, sz_bytes: int) -> None:
+        """Refuse a file that the host has only in part: Paramiko does not tell what answers pipelined writes got.
+
+        Raises
+        ------
+        MachineError : the host wrote less than it was sent
+        """
+        written = self._sftp.stat(path).st_size or 0
+        if written == sz_bytes:
+            return
+        with suppress(OSError):
+            self._sftp.remove(path)
+        name = posixpath.basename(path).removesuffix(".new")
+        raise MachineError(
+            f"{self.endpoint.where}: copying {name}: the host wrote {written} of {sz_bytes} bytes; free space on the"
+            f" disk of {self._place}"
+        )
 
 
 class SshSession(SshHost, Session):
