@@ -25,6 +25,9 @@ class Files(paramiko.SFTPServerInterface):
 
     home: Path
 
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
     def _at(self, path: str) -> str:
         return os.path.join(self.home, path)
 
@@ -68,7 +71,8 @@ class Files(paramiko.SFTPServerInterface):
 class Server(paramiko.ServerInterface):
     """Takes every key."""
 
-    def __init__(self, home: Path, printed: Printed) -> None:
+    def __init__(self, transport: paramiko.Transport, home: Path, printed: Printed) -> None:
+        self.transport = transport
         self._home, self._printed = home, printed
 
     def get_allowed_auths(self, username: str) -> str:
@@ -115,7 +119,7 @@ def ssh_server(
                 transport = paramiko.Transport(taken)
                 transport.add_server_key(key)
                 transport.set_subsystem_handler("sftp", paramiko.SFTPServer, served)
-                transport.start_server(server=Server(home, printed), event=threading.Event())
+                transport.start_server(server=Server(transport, home, printed), event=threading.Event())
 
         threading.Thread(target=serve, daemon=True).start()
         yield SshEndpoint(host="127.0.0.1", port=port, key=str(key_file), known_hosts=str(folder / "known"))

@@ -66,8 +66,7 @@ class SshHost:
 
     def agent_argv(self) -> list[str]:
         """How the agent is started there, without its words."""
-        with in_time(self.connection, self.endpoint, "copying the agent"):
-            argv = [self.endpoint.python, "-S", self.copy(agent_bundle())]
+        argv = [self.endpoint.python, "-S", self.copy(agent_bundle())]
         return ["sudo", "-n", *argv] if self.endpoint.sudo else argv
 
     def why_lost(self) -> str:
@@ -154,11 +153,18 @@ class SshHost:
             raise MachineError(f"{where} is no folder, or other users may write to it; remove it, or chmod go-w")
 
     def copy(self, path: Path) -> str:
-        """Bring a file over, named by its content's hash; a second time costs one look."""
+        """Bring a file over, named by its content's hash; a second time costs one look.
+
+        Raises
+        ------
+        MachineTransientError : the connection broke, or the host took it more slowly than `login.SLOWEST_BYTES_PER_S`
+        MachineError : the host refuses it, or has no room for it
+        """
         content, mode = path.read_bytes(), path.stat().st_mode & 0o777
         folder = posixpath.join(self._place, hashlib.sha256(content).hexdigest()[:16])
         target = posixpath.join(folder, path.name)
-        with self._lost(f"copying {path.name}"):
+        what = f"copying {path.name}"
+        with in_time(self.connection, self.endpoint, what, len(content)), self._lost(what):
             if not self._exists(target):
                 self._send(content, mode, folder, target)
         return target

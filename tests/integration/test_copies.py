@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import paramiko
 import pytest
 from paramiko import sftp
 
-from damoos.errors import MachineError
+from damoos.errors import MachineError, MachineTransientError
+from damoos.machines import login
 from damoos.machines.ssh import SshHost
 from tests.ssh_server import Files, ssh_server
 
@@ -47,3 +49,25 @@ def test_a_full_disk_leaves_no_part_of_a_file(tmp_path: Path) -> None:
         f" {tmp_path}/home/.cache/damoos/sent"
     )
     assert [file for file in (tmp_path / "home").rglob("*") if file.is_file()] == []
+
+
+class Trickle(Files):
+    """A host that is never silent, and takes a file in 20 s if it is let."""
+
+    def posix_rename(self, oldpath: str, newpath: str) -> int:
+        for _ in range(200):
+            if not self.server.transport.is_active():
+                break
+            self.server.transport.send_ignore(1)
+            threading.Event().wait(0.1)
+        return super().posix_rename(oldpath, newpath)
+
+
+def test_a_host_that_takes_a_file_byte_by_byte_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ssh_server(tmp_path, Trickle) as endpoint:
+        host = SshHost(endpoint)
+        monkeypatch.setattr(login, "DEADLINE_S", 1.0)
+        with pytest.raises(
+            MachineTransientError, match=r"copying words.sql took longer than 4\.05 s; check the host's"
+        ):
+            host.copy(made(tmp_path))
