@@ -56,12 +56,8 @@ def trusted_folder(path: Path) -> Path:
             _make(folder, 0o755)
     if objection := _objection(path, may_be_roots=True):
         raise MachineError(objection)
-    for parent in path.parents:  # whose owner could put another folder in the place of this one
-        status = parent.stat()
-        is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
-        if status.st_uid not in (0, os.geteuid()) or is_open:
-            whose = "all users may write to it" if is_open else f"it belongs to user {status.st_uid}"
-            raise MachineError(f"{path} lies in {parent}, and {whose}, so damoos does not use it; take another folder")
+    if objection := objection_to_use(path):  # of a folder on the way, whose owner could put another one in its place
+        raise MachineError(f"{path} {objection}, so damoos does not use it; take another folder")
     return path
 
 

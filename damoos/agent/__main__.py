@@ -161,7 +161,7 @@ class Agent:
             "mem_bytes": memory["MemTotal"],
             "swap_bytes": memory["SwapTotal"],
             "cmdline": Path("/proc/cmdline").read_text().strip(),
-            "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            "boot_id": proc.boot_id(),
             "damon_in_use": _damon_in_use(),
             "damon_stat": self._damon_stat,
             "flushes_tlb": proc.flushes_tlb(),
@@ -313,6 +313,7 @@ def look() -> dict[str, Any]:
     return {
         "kernel": os.uname().release,
         "hostname": os.uname().nodename,
+        "boot_id": proc.boot_id(),
         "mem_bytes": proc.meminfo()["MemTotal"],
         "uid": os.geteuid(),
         "damon_in_use": _damon_in_use(),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import stat
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from damoos import regular_file
 from damoos.agent.command_output import output_of
 from damoos.agent.regex import RegexProcess
 from damoos.errors import MeasurementError
@@ -62,19 +62,13 @@ def _printed(argv: Sequence[str]) -> bytes:
 
 
 def _content(argv: Sequence[str]) -> bytes:
-    """What a file has; one of the kernel's has no size beforehand, and others than files may have no end."""
-    content = b""
-    fd = os.open(argv[0], os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    """What a file has; others than regular files may have no end."""
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise ValueError("it is no regular file")
-        while chunk := os.read(fd, _CHUNK_BYTES):
-            content += chunk
-            if len(content) > MOST_BYTES:
-                raise ValueError(f"the file is larger than {MOST_BYTES >> 20} MiB")
-    finally:
-        os.close(fd)
-    return content
+        return regular_file.whole(Path(argv[0]), MOST_BYTES)
+    except regular_file.NotRegularError:
+        raise ValueError("it is no regular file") from None
+    except regular_file.TooLargeError:
+        raise ValueError(f"the file is larger than {MOST_BYTES >> 20} MiB") from None
 
 
 def _page(argv: Sequence[str]) -> bytes:

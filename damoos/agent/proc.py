@@ -13,6 +13,11 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _MANY_THREADS = 64
 
 
+def boot_id() -> str:
+    """Identity of this kernel since its boot: the same in all of its containers, and another one in each guest."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
 def descendants(root_pid: int) -> list[int]:
     """Process ids of a process tree, the root first; a tree that is gone gives an empty list."""
     tree: list[int] = []

@@ -97,7 +97,7 @@ def apply(
     arm : {"tuned", "manual", "none"}
         none only watches.
     machine : str or None
-        Name or TOML file; None for the study's, unless that is this machine, which must be named: ``local``.
+        Name or TOML file; None for the study's, unless that is this host, which must be named: ``local``.
     name : str or None
         In service; None for one that is made of ``on``.
     guards, metrics : sequence of str
@@ -120,7 +120,7 @@ def apply(
         window_s=words.positive_s(window, "--window"), metrics=metrics, adapt=adapt, on_exit=on_exit,
     )  # fmt: skip
     if machine is None and (what := would_be_here(spec)):
-        raise ConfigError(f"{what}; give machine='local' if it is to, or the name of another machine")
+        raise ConfigError(f"{what}; give machine={spec['machine']!r} if it is to, or the name of another machine")
     keeper.apply(spec)
     return InService(spec["name"], spec["machine"], results)
 

@@ -11,7 +11,7 @@ from damoos.api import words
 from damoos.common import html
 from damoos.damon.damo_json import context_from_json, context_to_json
 from damoos.damon.scheme import Context
-from damoos.errors import ConfigError, nearest
+from damoos.errors import ConfigError, MeasurementError, nearest
 from damoos.model.space import Params
 from damoos.model.trial import Trial
 from damoos.policies.base import DamosPolicy
@@ -208,9 +208,16 @@ class TunedStudy(_StoredStudy):
 
         if not self.result:
             return f"study {self.name}: unfinished"
+        return "\n".join(filter(None, [summary(self.result), self._expected()]))
+
+    def _expected(self) -> str:
+        """What the runs let one expect by the slowdown that is allowed; if they lack a metric for that, which one."""
         from damoos.report.study import frontier as curve
 
-        return "\n".join(filter(None, [summary(self.result), curve.text(self.study, frontier(self.study))]))
+        try:
+            return curve.text(self.study, frontier(self.study))
+        except (MeasurementError, ConfigError) as error:
+            return f"what to expect by the slowdown that is allowed is not known: {error}"
 
     def _repr_html_(self) -> str:
         """The same for a notebook."""

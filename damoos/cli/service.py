@@ -127,7 +127,7 @@ def _ask_about_this_host(spec: dict[str, Any]) -> None:
     from damoos.service.specification import would_be_here
 
     if what := would_be_here(spec):
-        name_it = "give --machine local if it is to, or the name of another machine"
+        name_it = f"give --machine {spec['machine']} if it is to, or the name of another machine"
         confirm(f"{what}; go on?", f"{what}; {name_it}", f"nothing is put into service: {what}; {name_it}")
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from damoos import regular_file
 from damoos.cli.common import Format, check_format, say
 from damoos.common import addresses
 from damoos.ownership import objection_to_use
@@ -66,6 +67,9 @@ def settings() -> dict[str, Setting]:
         except _NotOursError as why:
             say(f"{file.absolute()} {why}, so it is not read")
             continue
+        except regular_file.NotRegularError:
+            say(f"{file.absolute()} is not a regular file, so it is not read")
+            continue
         except OSError as error:
             say(f"{file.absolute()}: {error.strerror}, so it is not read")
             continue
@@ -85,7 +89,7 @@ def _opened_in_home(file: Path) -> int:
     OSError : it cannot be opened
     _NotOursError : another user can have written it
     """
-    descriptor = _checked(os.open(file, _FLAGS))
+    descriptor = _checked(regular_file.descriptor(file))
     if objection := objection_to_use(file):
         os.close(descriptor)
         raise _NotOursError(objection)
@@ -105,7 +109,7 @@ def _opened_here(file: Path) -> int:
     """
     folder = os.open(file.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        descriptor = _checked(os.open(file.name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder))
+        descriptor = _checked(regular_file.descriptor(file.name, os.O_NOFOLLOW, folder))
         around = os.fstat(folder)
     except OSError as error:
         raise _NotOursError("is a link") if error.errno == errno.ELOOP else error from None
@@ -118,10 +122,6 @@ def _opened_here(file: Path) -> int:
     return descriptor
 
 
-# A pipe is not waited for.
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-
-
 def _checked(descriptor: int) -> int:
     """A descriptor of a file that only root or this user, and a group by choice, can have written; else it is closed.
 
@@ -131,9 +131,7 @@ def _checked(descriptor: int) -> int:
     """
     status = os.fstat(descriptor)
     objection = ""
-    if not stat.S_ISREG(status.st_mode):
-        objection = "is not a regular file"
-    elif status.st_uid not in (0, os.geteuid()):
+    if status.st_uid not in (0, os.geteuid()):
         objection = "belongs to another user"
     elif status.st_mode & stat.S_IWOTH:
         objection = "is writable by every user"

@@ -185,12 +185,18 @@ def show(
     elif form == "csv":
         print(stored.runs_df.to_csv(index=False), end="")
     elif form == "json":
-        rows = stored.runs_df if isinstance(stored, api.EvaluatedStudy) else stored.trials_df
-        key = "runs" if isinstance(stored, api.EvaluatedStudy) else "trials"
-        unfinished = {"study": stored.name, key: json.loads(rows.to_json(orient="records"))}
-        print(json.dumps(stored.result or unfinished, indent=2))
+        print(json.dumps(stored.result or _unfinished(stored), indent=2))
     else:
         _print_text(stored)
+
+
+def _unfinished(stored: TunedStudy | EvaluatedStudy) -> dict[str, Any]:
+    """The name of a study without a result, and its runs or trials."""
+    from damoos import api
+
+    rows = stored.runs_df if isinstance(stored, api.EvaluatedStudy) else stored.trials_df
+    key = "runs" if isinstance(stored, api.EvaluatedStudy) else "trials"
+    return {"study": stored.name, key: json.loads(rows.to_json(orient="records"))}
 
 
 def _print_text(stored: TunedStudy | EvaluatedStudy) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from damoos.common import regular_file
+from damoos import regular_file
 from damoos.common.toml_file import problem
 from damoos.common.unpack import parsed
 from damoos.errors import DamoosError

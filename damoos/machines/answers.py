@@ -77,6 +77,7 @@ class Look(TypedDict):
 
     kernel: Text
     hostname: Text
+    boot_id: Text
     mem_bytes: Annotated[Int, Field(gt=0)]
     uid: Int
     damon_in_use: Text

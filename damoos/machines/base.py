@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from damoos import errors
+from damoos.agent import proc
 from damoos.common.terminal import printable
 from damoos.common.toml_file import Table
 from damoos.common.unpack import parsed
@@ -218,6 +219,21 @@ class Machine(ABC):
         raise errors.UnsupportedError(
             f"machine '{self.name}' is there only while it is used; look at a host, or 'local'"
         )
+
+    def is_here(self) -> bool:
+        """Whether this is the host that damoos runs on, by whatever name or address: the kernels have one boot id.
+
+        A machine that is there only while it is leased is made for the lease, so it is another one.
+
+        Raises
+        ------
+        MachineError : the machine cannot be asked
+        ConfigError : its machine file names a key or a host key that is not there
+        """
+        try:
+            return bool(self.look().get("boot_id") == proc.boot_id())
+        except errors.UnsupportedError:
+            return False
 
     def describe(self) -> str:
         """One line on what this machine stands for, printed before a study; empty if there is nothing to say."""

@@ -18,7 +18,7 @@ from damoos.common import atomic_file, paths
 from damoos.common.cache import mark_used
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_PARTS = ("__init__.py", "errors.py", "units.py", "ownership.py", "damon/**/*.py", "agent/**/*.py")
+_PARTS = ("__init__.py", "errors.py", "units.py", "ownership.py", "regular_file.py", "damon/**/*.py", "agent/**/*.py")
 # Words that any Python can read: an older one is told so in one line, and not by a traceback.
 _MAIN = """import sys
 if sys.version_info < (3, 9):

@@ -55,6 +55,10 @@ class LocalMachine(Machine):
         """Start the agent here."""
         return LocalSession()
 
+    def is_here(self) -> bool:
+        """Yes, always."""
+        return True
+
     def look(self) -> dict[str, Any]:
         """Run the agent here, beside whoever works here."""
         argv = [sys.executable, "-S", str(agent_bundle()), LOOK]

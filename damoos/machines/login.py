@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 CONNECT_S = 30
 # For a login as a whole, and for each other short thing: a host that sends a byte now and then is never silent.
 DEADLINE_S = 60.0
+# What is sent has a second more for as many bytes, which the slowest host takes that is of any use.
+SLOWEST_BYTES_PER_S = 64 << 10
 # What Paramiko logs is told by the exceptions that follow; without a handler, Python prints it with a traceback.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 _JUMP = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<host>\[[^\]\s]+\]|[^@:\s]+)(?::(?P<port>\d{1,5}))?")
@@ -113,14 +115,23 @@ def log_out(connection: Connection) -> None:
 
 
 @contextmanager
-def in_time(connection: Connection, endpoint: SshEndpoint, what: str) -> Iterator[None]:
-    """Break a connection under something that takes longer than `DEADLINE_S`.
+def in_time(connection: Connection, endpoint: SshEndpoint, what: str, sz_bytes: int = 0) -> Iterator[None]:
+    """Break a connection under something that takes longer than `DEADLINE_S`, and than what it sends may take.
+
+    Parameters
+    ----------
+    connection : Connection
+    endpoint : SshEndpoint
+    what : str
+        Beginning of a sentence: "copying words.sql".
+    sz_bytes : int
+        That are sent meanwhile; 0 for calls.
 
     Raises
     ------
     MachineTransientError : it took longer
     """
-    late = threading.Event()
+    late, limit_s = threading.Event(), DEADLINE_S + sz_bytes / SLOWEST_BYTES_PER_S
 
     def break_it() -> None:
         late.set()
@@ -129,7 +140,7 @@ def in_time(connection: Connection, endpoint: SshEndpoint, what: str) -> Iterato
             with suppress(OSError, EOFError):
                 transport.sock.shutdown(socket.SHUT_RDWR)
 
-    timer = threading.Timer(DEADLINE_S, break_it)
+    timer = threading.Timer(limit_s, break_it)
     timer.daemon = True
     timer.start()
     try:
@@ -141,7 +152,7 @@ def in_time(connection: Connection, endpoint: SshEndpoint, what: str) -> Iterato
         timer.cancel()
     if late.is_set():  # what was read when the connection broke is not whole, though nothing may have been raised
         raise MachineTransientError(
-            f"{endpoint.where}: {what} took longer than {DEADLINE_S:g} s; check the host's load and network"
+            f"{endpoint.where}: {what} took longer than {limit_s:.3g} s; check the host's load and network"
         )
 
 

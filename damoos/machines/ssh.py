@@ -7,7 +7,7 @@ import posixpath
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +67,7 @@ class SshHost:
 
     def agent_argv(self) -> list[str]:
         """How the agent is started there, without its words."""
-        with in_time(self.connection, self.endpoint, "copying the agent"):
-            argv = [self.endpoint.python, "-S", self.copy(agent_bundle())]
+        argv = [self.endpoint.python, "-S", self.copy(agent_bundle())]
         return ["sudo", "-n", *argv] if self.endpoint.sudo else argv
 
     def why_lost(self) -> str:
@@ -155,11 +154,18 @@ class SshHost:
             raise MachineError(f"{where} is no folder, or other users may write to it; remove it, or chmod go-w")
 
     def copy(self, path: Path) -> str:
-        """Bring a file over, named by its content's hash; a second time costs one look."""
+        """Bring a file over, named by its content's hash; a second time costs one look.
+
+        Raises
+        ------
+        MachineTransientError : the connection broke, or the host took it more slowly than `login.SLOWEST_BYTES_PER_S`
+        MachineError : the host refuses it, or has no room for it
+        """
         content, mode = path.read_bytes(), path.stat().st_mode & 0o777
         folder = posixpath.join(self._place, hashlib.sha256(content).hexdigest()[:16])
         target = posixpath.join(folder, path.name)
-        with self._lost(f"copying {path.name}"):
+        what = f"copying {path.name}"
+        with in_time(self.connection, self.endpoint, what, len(content)), self._lost(what):
             if not self._exists(target):
                 self._send(content, mode, folder, target)
         return target
@@ -177,8 +183,27 @@ class SshHost:
         with self._sftp.open(f"{target}.new", "wb") as remote:
             remote.set_pipelined(True)
             remote.write(content)
+        self._check_whole(f"{target}.new", len(content))
         self._sftp.chmod(f"{target}.new", mode)
         self._sftp.posix_rename(f"{target}.new", target)
+
+    def _check_whole(self, path: str, sz_bytes: int) -> None:
+        """Refuse a file that the host has only in part: Paramiko does not tell what answers pipelined writes got.
+
+        Raises
+        ------
+        MachineError : the host wrote less than it was sent
+        """
+        written = self._sftp.stat(path).st_size or 0
+        if written == sz_bytes:
+            return
+        with suppress(OSError):
+            self._sftp.remove(path)
+        name = posixpath.basename(path).removesuffix(".new")
+        raise MachineError(
+            f"{self.endpoint.where}: copying {name}: the host wrote {written} of {sz_bytes} bytes; free space on the"
+            f" disk of {self._place}"
+        )
 
 
 class SshSession(SshHost, Session):

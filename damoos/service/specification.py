@@ -226,10 +226,24 @@ def _can_be_watched(text: str, metrics: Sequence[str]) -> bool:
 
 
 def would_be_here(spec: Mapping[str, Any]) -> str:
-    """What it is about to do, for a policy whose user has named no machine and which would go on this host.
+    """What damoos is about to do, for a policy whose user has named no machine and which would go on this host.
 
-    Empty for one that goes elsewhere: a guest, say, that is made for it.
+    Parameters
+    ----------
+    spec : mapping
+        See `specification`. Its machine is asked which host it is, whatever its file calls it.
+
+    Returns
+    -------
+    str
+        The beginning of a sentence; empty for a policy that goes on another host or on a guest.
+
+    Raises
+    ------
+    MachineError : the machine cannot be asked
     """
-    if spec["machine"] != "local":
+    name = spec["machine"]
+    if not machines.machine(name).is_here():
         return ""
-    return f"the policy of study '{spec['study']}' would go on this host, on {spec['on_text']}"
+    where = "this host" if name == "local" else f"this host, which is machine '{name}'"
+    return f"the policy of study '{spec['study']}' would go on {where}, on {spec['on_text']}"

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from damoos.common import regular_file
+from damoos import regular_file
 from damoos.service.forms import WINDOW
 
 # Some days of windows of 10 s: a file that is larger is renamed, and a new one begun.

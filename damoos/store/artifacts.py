@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from damoos.common import regular_file
-from damoos.common.unpack import parsed
+from damoos import regular_file
+from damoos.common.unpack import in_short, parsed
 from damoos.errors import StoreError
 from damoos.model.trial import RawSamples
 
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 PRIVATE, SHARED = 0o600, 0o666
 # What a JSON file may have, and what its values may take in memory: many times what the largest does.
 _JSON_BYTES, _OBJECT_BYTES = 16 << 20, 256 << 20
+# What the samples of a run may take, as a file and in memory: those of a day, ten a second, take a third of it.
+_SAMPLES_BYTES = 512 << 20
+_NUMBERS = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE")
+# Snappy, which pyarrow chooses, makes of a byte no more than 22.
+_COMPRESSIONS = ("SNAPPY", "UNCOMPRESSED")
 
 
 class Artifacts:
@@ -136,11 +141,48 @@ class Artifacts:
         return self.path / f"{key.replace('/', '_')}.parquet"  # a limit of writes is in a key: "baseline@1M/s"
 
     def read_samples(self, key: str) -> pd.DataFrame | None:
-        """The time series of a run; None where nothing was measured of it."""
-        import pandas as pd
+        """The time series of a run; None where nothing was measured of it.
 
+        Raises
+        ------
+        StoreError : the file cannot be read, is no table of numbers, or takes more memory than the samples of a run
+        """
         path = self.samples_path(key)
-        return pd.read_parquet(path) if path.is_file() else None
+        try:
+            return _table(regular_file.whole(path, _SAMPLES_BYTES))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror or in_short(error)}") from None
+        except ValueError as error:
+            raise StoreError(f"{path}: {in_short(error)}") from None
+
+
+def _table(content: bytes) -> pd.DataFrame:
+    """A Parquet file of numbers, whose memory is known before it is taken.
+
+    A few bytes of a file can stand for as many rows as its author likes, each with as long a text.
+
+    Raises
+    ------
+    ValueError, OSError : it is no such file, or takes more than `_SAMPLES_BYTES`
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(pa.BufferReader(content), arrow_extensions_enabled=False)
+    about = file.metadata
+    columns = [about.schema.column(nth) for nth in range(about.num_columns)]
+    groups = [about.row_group(nth) for nth in range(about.num_row_groups)]
+    if any(one.physical_type not in _NUMBERS or one.max_repetition_level for one in columns):
+        raise ValueError("not a table of numbers")
+    if any(group.column(nth).compression not in _COMPRESSIONS for group in groups for nth in range(len(columns))):
+        raise ValueError("compressed in another way than samples are")
+    sz_bytes = max(about.num_rows * len(columns) * 8, sum(group.total_byte_size for group in groups))
+    if sz_bytes > _SAMPLES_BYTES:
+        raise ValueError(f"its table takes {sz_bytes >> 20} MiB, and samples of a run {_SAMPLES_BYTES >> 20} at most")
+    table: pd.DataFrame = file.read().to_pandas(ignore_metadata=True)
+    return table
 
 
 def numbered(results: Path, prefix: str, file: str) -> list[Path]:

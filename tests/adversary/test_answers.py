@@ -270,8 +270,8 @@ def test_no_machine_steers_the_terminal(
         **HONEST,
         "facts": {**FACTS, "kernel": STEERING, "arch": STEERING, "left_behind": [STEERING]},
         "look": {
-            "kernel": STEERING, "hostname": STEERING, "mem_bytes": 1, "uid": 0, "damon_in_use": STEERING,
-            "has_damon_stat": False, "damon_stat": None,
+            "kernel": STEERING, "hostname": STEERING, "boot_id": "b", "mem_bytes": 1, "uid": 0,
+            "damon_in_use": STEERING, "has_damon_stat": False, "damon_stat": None,
         },
         "clean": [STEERING],
         "probe": {**HONEST["probe"], "unknown": [STEERING]},

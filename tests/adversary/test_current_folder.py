@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,27 @@ def test_by_the_agent_s_own_child(came: Path) -> None:
     with contextlib.suppress(ValueError), held_memory(4096):
         pass
     assert not came.exists()
+
+
+# What a chart's picture is drawn by, and which file matplotlib has read that for.
+_DRAWS = """
+import os, sys
+from damoos.report.charts import Axis, Chart, Panel, Points, picture
+exists = os.path.exists
+axis = Axis("x", "x")
+picture.png(Chart("t", [Panel(axis, axis, [Points("p", [1.0], [1.0])])]))
+import matplotlib
+print(matplotlib.rcParams["lines.linewidth"], matplotlib.rcParams["text.usetex"], os.path.exists is exists)
+"""
+
+
+def test_by_matplotlib(home: Path, tmp_path: Path) -> None:
+    """Nobody's style in a folder as /tmp is: it could have LaTeX run. One of the user's own is read."""
+    (home / "matplotlibrc").write_text("lines.linewidth: 77\ntext.usetex: True\n")
+    (tmp_path / "matplotlibrc").write_text("lines.linewidth: 5\n")
+    env = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-P", "-c", _DRAWS], cwd=home, env=env, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("5.0 False True\n", "")
 
 
 def test_a_program_of_a_user_s_finds_its_modules_as_from_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:

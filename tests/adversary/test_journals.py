@@ -59,7 +59,7 @@ def test_a_folder_in_one_of_another_user_is_refused(tmp_path: Path) -> None:
     """Its owner could put another one in its place."""
     Journal.of(tmp_path, "there")
     os.chown(tmp_path / "service", ATTACKER, ATTACKER)
-    with pytest.raises(MachineError, match=f"there lies in .*/service, and it belongs to user {ATTACKER}"):
+    with pytest.raises(MachineError, match=f"there lies in .*/service, which belongs to user {ATTACKER}"):
         Journal.of(tmp_path, "there")
 
 

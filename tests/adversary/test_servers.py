@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from damoos.agent import cgroup, folders
+from damoos.agent import accounts, cgroup, folders
 from damoos.agent.folders import Folders
 from damoos.agent.run import Run
 from damoos.agent.undo import UndoLog
@@ -160,6 +161,37 @@ def test_another_user_gets_at_no_socket_and_no_folder(run: RunWith, home: Path) 
         load = {"address": "own.sock", "ready": [], "warm_up": [], "argv": ["sleep", "2"]}
         run(meanwhile, argv=server, load=load, user=NOBODYS)
     assert reached == [[str(open_to_all), str(home)]]
+
+
+# Leaves a program that makes any user who executes it the account of this run, and something that only that one reads.
+LEAVES = 'cp /usr/bin/cat "$0/left"; chmod 6755 "$0/left"; echo kept >"$0/own"; chmod 600 "$0/own"'
+
+
+@needs_two_users
+@pytest.mark.parametrize(("nr_ids", "gets"), [(100, ""), (1, "data")])
+def test_a_set_id_file_of_an_earlier_run_opens_no_later_one(
+    run: RunWith, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nr_ids: int, gets: str
+) -> None:
+    """On a machine with a single free id, which is given again, the attack works: that is how the test knows of it."""
+    first = random.randrange(61300, 65400)  # other tests of this machine have their own
+    monkeypatch.setattr(accounts, "state_folder", lambda: tmp_path)
+    monkeypatch.setattr(accounts, "_FREE_IDS", range(first, first + nr_ids))
+    monkeypatch.setattr(accounts, "_given", {})
+
+    def read(file: Path) -> str:
+        """What another user gets of a file by the program that was left."""
+        argv = [str(home / "left"), str(file)]
+        words: dict[str, Any] = {"user": ATTACKER, "group": ATTACKER, "extra_groups": [], "cwd": "/"}
+        return subprocess.run(argv, **words, capture_output=True, text=True, check=False).stdout.strip()
+
+    run(argv=["sh", "-c", LEAVES, str(home)], user=NOBODYS)
+    assert read(home / "own") == "kept"
+    monkeypatch.setattr(accounts, "_given", {})  # the agent of another study
+    reached: list[str] = []
+    server = ["sh", "-c", "echo data >data; touch up; exec sleep 600"]
+    load = {"address": "none", "ready": ["test", "-e", "up"], "warm_up": [], "argv": ["sleep", "1"]}
+    run(lambda folder: reached.append(read(folder / "data")), argv=server, load=load, user=NOBODYS)
+    assert reached == [gets]
 
 
 @needs_two_users

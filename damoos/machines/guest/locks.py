@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from damoos import regular_file
 from damoos.errors import MachineError
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # neither a link nor a pipe leads elsewhere
@@ -62,12 +62,10 @@ def locked(path: Path) -> Iterator[None]:
 def locked_content(path: Path) -> bytes | None:
     """What a file holds, or None if nobody has it locked, or if it is a folder or a pipe, which any user can make."""
     try:
-        fd = os.open(path, _READ)
+        fd = regular_file.descriptor(path, os.O_NOFOLLOW)
     except OSError:
         return None
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two that look do not take each other for its holder
         return None
     except BlockingIOError:

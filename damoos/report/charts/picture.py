@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import math
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,22 @@ _RULES: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "damoos", "tex
 _ABSENT = "no value"
 
 
+def _import_matplotlib() -> None:
+    """Import matplotlib without the ``matplotlibrc`` of the current folder, which may be another user's.
+
+    matplotlib reads that file before all others, even before the one that ``MATPLOTLIBRC`` names, and it can have
+    LaTeX run on text of its author's (``text.usetex``). The user's own, in ``~/.config/matplotlib``, is read.
+    """
+    if "matplotlib" in sys.modules:
+        return
+    exists = os.path.exists
+    os.path.exists = lambda path: path != "matplotlibrc" and exists(path)
+    try:
+        import matplotlib  # noqa: F401 - it reads its file now
+    finally:
+        os.path.exists = exists
+
+
 def save(chart: Content, path: Path | io.BytesIO, form: str) -> None:
     """Draw a chart into a file.
 
@@ -43,6 +61,7 @@ def save(chart: Content, path: Path | io.BytesIO, form: str) -> None:
     ------
     OSError : the file cannot be written
     """
+    _import_matplotlib()
     from matplotlib import rc_context
 
     with rc_context(_RULES):
@@ -58,6 +77,7 @@ def png(chart: Content) -> bytes:
 
 def figure(chart: Content) -> Figure:
     """Draw a chart."""
+    _import_matplotlib()
     from matplotlib.figure import Figure
 
     picture = Figure(figsize=chart.inches, layout="constrained")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from damoos.model.conditional import ConditionalSpace
 from damoos.model.trial import Run, Score
 from damoos.report.tables import margin_text
@@ -56,16 +58,26 @@ def point(run: Run, study: Study | EvaluationStudy | None) -> str:
 
 
 def outcome(run: Run, score: Score | None) -> tuple[str, str, str]:
-    """Runtime, RSS and score of a finished run as text."""
+    """Runtime, RSS and score of a finished run as text; in place of the score, which of the two the run does not have.
+
+    A store that a colleague sent may lack any metric.
+    """
     if run.measurement is None:
         return "-", "-", f"failed: {run.error}"
-    if run.measurement.censored:
-        return f">={run.measurement.metric('elapsed_s'):.2f} s", "-", f"stopped ({_broken(score, is_bound=True)})"
-    metrics = run.measurement.metrics
-    word = "" if score is None else "-" if score.value is None else show_score(score.value)
-    if score and not score.feasible:
-        word = f"{word} ({_broken(score)})"
-    return f"{metrics['runtime_s']:.2f} s", show_bytes(metrics["rss_avg_bytes"]), word
+    shown = ("elapsed_s",) if run.measurement.censored else ("runtime_s", "rss_avg_bytes")
+    values = {name: run.measurement.metrics.get(name, math.nan) for name in shown}
+    missing = [name for name, value in values.items() if not math.isfinite(value)]
+    seconds, rss = (values.get(name, math.nan) for name in (shown[0], "rss_avg_bytes"))
+    runtime = f"{seconds:.2f} s" if math.isfinite(seconds) else "-"
+    if missing:
+        word = f"no score: the run has no finite {' and no '.join(missing)}"
+    elif run.measurement.censored:
+        runtime, word = f">={runtime}", f"stopped ({_broken(score, is_bound=True)})"
+    else:
+        word = "" if score is None else "-" if score.value is None else show_score(score.value)
+        if score and not score.feasible:
+            word = f"{word} ({_broken(score)})"
+    return runtime, show_bytes(rss) if math.isfinite(rss) else "-", word
 
 
 def _broken(score: Score | None, is_bound: bool = False) -> str:

@@ -12,6 +12,7 @@ import pytest
 import damoos
 from damoos import cli
 from damoos.errors import ConfigError
+from damoos.machines import catalog
 from damoos.service import keeper
 from damoos.testing.fake import FakeMachine
 
@@ -19,9 +20,10 @@ WOULD = "would go on this host, on unit:redis.service"
 
 
 @pytest.fixture
-def applied(tmp_path: Path, fake: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def applied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Machines on which something was put into service, by a study that was made on another machine."""
-    fake(FakeMachine(noise=0.001))
+    machine, real = FakeMachine(noise=0.001), catalog.machine
+    monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: machine if name == "lab" else real(name, kernel))
     damoos.tune(command="true", machine="lab", results=tmp_path, trials=2, seed=1)
     found: list[str] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,16 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+import damoos
 from damoos.model.space import Param
 from damoos.model.trial import Measurement, Run
 from damoos.store import tables
 from damoos.store.studies import Store, StudyRecord
 from damoos.study.config import StudyConfig
 from damoos.study.run_config import plain
-from damoos.study.study import Setting
+from damoos.study.study import Setting, Study
 from damoos.sweeps import removal
+from damoos.testing.fake import FakeMachine
 from tests.unit.cli.test_corpus import run
 
 MEASURED = Measurement({"runtime_s": 45_700_000.0, "rss_avg_bytes": 3 << 20})
@@ -161,3 +164,30 @@ def test_show_of_several_compares(store: Store, command: Any) -> None:
 def test_json_stays_one_object(store: Store, command: Any) -> None:
     assert json.loads(command("show", make(store).name, "--format", "json")[1])["study"] == "mine-1"
     assert json.loads(command("studies", "--format", "json")[1])[0]["state"] == "unfinished"
+
+
+@pytest.mark.parametrize("kind", ["baseline", "trial", "validation"])
+@pytest.mark.parametrize("metric", ["runtime_s", "rss_avg_bytes"])
+def test_a_run_that_lacks_a_metric_is_shown(
+    tmp_path: Path, fake: Any, command: Any, monkeypatch: pytest.MonkeyPatch, kind: str, metric: str
+) -> None:
+    """As it may be in a store that a colleague sent."""
+    fake(FakeMachine(noise=0.001))
+    name = damoos.tune(command="true", machine="lab", results=tmp_path, trials=2, repeats=2, seed=1).name
+    runs = Study.runs
+
+    def without(study: Study) -> list[Run]:
+        whole = runs(study)
+        nth = next(nth for nth, run in enumerate(whole) if run.kind == kind)
+        measured = whole[nth].measurement
+        assert measured
+        metrics = {key: value for key, value in measured.metrics.items() if key != metric}
+        whole[nth] = dataclasses.replace(whole[nth], measurement=dataclasses.replace(measured, metrics=metrics))
+        return whole
+
+    monkeypatch.setattr(Study, "runs", without)
+    code, out, err = command("show", name)
+    (row,) = (line for line in out.splitlines() if f"no score: the run has no finite {metric}" in line)
+    assert (code, err, row.split("-")[0]) == (0, "", kind)
+    assert "\nverdict: " in out
+    assert command("show", name, "--format", "json")[0] == 0

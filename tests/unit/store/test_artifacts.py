@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from damoos.errors import StoreError
 from damoos.model.trial import RawSamples
+from damoos.store import artifacts as of_store
 from damoos.store.artifacts import Artifacts
 
 
@@ -18,3 +25,48 @@ def test_runs_under_a_limit_of_writes_have_files_of_their_own(tmp_path: Path) ->
         assert samples is not None
         assert samples["t_s"].tolist() == [number]
     assert len(list((tmp_path / "study").iterdir())) == len(keys)
+
+
+def _rows(file: Path) -> None:
+    """A few KiB that stand for many rows."""
+    pq.write_table(pa.table({"t_s": pa.array([0.0]).take(pa.array([0] * 200_000))}), file)
+
+
+def _texts(file: Path) -> None:
+    """One long text, a thousand times."""
+    pq.write_table(pa.table({"t_s": ["x" * 10_000] * 1000}), file)
+
+
+def _lists(file: Path) -> None:
+    pq.write_table(pa.table({"t_s": [[0.0] * 1000]}), file)
+
+
+def _zstd(file: Path) -> None:
+    pq.write_table(pa.table({"t_s": [0.0]}), file, compression="zstd")
+
+
+def _damaged(file: Path) -> None:
+    file.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+
+
+def _folder(file: Path) -> None:
+    file.mkdir()
+
+
+HOSTILE = {
+    _rows: "its table takes 1 MiB, and samples of a run 1 at most", _texts: "not a table of numbers",
+    _lists: "not a table of numbers", _zstd: "compressed in another way", _damaged: "", _folder: "not a regular file",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fill", "why"), HOSTILE.items())
+def test_samples_of_a_colleague_s_are_bounded_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Callable[[Path], None], why: str
+) -> None:
+    monkeypatch.setattr(of_store, "_SAMPLES_BYTES", 1 << 20)
+    artifacts = Artifacts(tmp_path)
+    fill(artifacts.samples_path("trial-000"))
+    with pytest.raises(StoreError) as refused:
+        artifacts.read_samples("trial-000")
+    assert str(refused.value).startswith(f"{tmp_path}/trial-000.parquet: {why}")
+    assert "\n" not in str(refused.value)
