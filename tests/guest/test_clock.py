@@ -90,8 +90,8 @@ import sys
 from damoos.machines import link
 from damoos.machines.catalog import machine
 
-link.SILENCE_S = link.PING_S = 1.0
 session = machine(sys.argv[1]).open()
+link.SILENCE_S, link.PING_S = 10.0, 1.0
 print("open", flush=True)
 sys.stdin.readline()
 measured = session.agent.call("run", argv=["sleep", "600"], sample_s=600, env={}, limit_s=7200, drop_caches=False,
@@ -116,7 +116,7 @@ def test_a_controller_that_is_stopped_in_the_middle_of_a_call_gets_its_answer(
             controller.stdin.write("\n")
             controller.stdin.flush()
             os.kill(controller.pid, signal.SIGSTOP)
-            time.sleep(4)  # four times the silence that it bears
+            time.sleep(12)  # longer than the silence that it bears
             os.kill(controller.pid, signal.SIGCONT)
             assert float(controller.stdout.readline()) == pytest.approx(600, abs=1)
             assert controller.wait() == 0
