@@ -183,7 +183,7 @@ class Execution(ABC):
         for name in ("kernel", "kernel_id"):
             if name in before and before[name] != now.get(name):
                 raise ConfigError(f"{began} on kernel {before[name]}, and {here} has {now.get(name)} now; {ANEW}")
-        for name in ("accel", "vcpus", *Conditions.model_fields):
+        for name in ("accel", "clock", "vcpus", *Conditions.model_fields):
             if name in before and before[name] != now.get(name):
                 raise ConfigError(f"{began} with {name} {_text(before[name])}, and {here} has {_text(now.get(name))}"
                                   f" now; put that back, or {ANEW}")  # fmt: skip

@@ -64,6 +64,7 @@ class FakeMachine(Machine):
     name = "fake"
     description = "no machine: numbers from a curve"
     kernel = "6.12.0-fake"
+    clock = "none"
 
     def __init__(
         self,
@@ -113,7 +114,13 @@ class FakeSession(Session):
 
     def __init__(self, machine: FakeMachine) -> None:
         self._machine = machine
-        self.facts = {"kernel": machine.kernel, "accel": "fake", "clock": "none", "vcpus": 1, "mem_bytes": 1 << 30}
+        self.facts = {
+            "kernel": machine.kernel,
+            "accel": "fake",
+            "clock": machine.clock,
+            "vcpus": 1,
+            "mem_bytes": 1 << 30,
+        }
         self.facts |= {
             "arch": os.uname().machine,
             "damon_in_use": machine.damon_in_use,

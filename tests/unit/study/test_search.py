@@ -377,6 +377,19 @@ def test_a_study_stays_on_its_kernel(fake, tmp_path: Path) -> None:
     assert updated.nr_runs == 0
 
 
+def test_a_study_stays_on_its_clock(fake, tmp_path: Path) -> None:
+    fake(FakeMachine(failures={3: Stop()}))  # type: ignore[dict-item]
+    with pytest.raises(Stop):
+        tune(tmp_path)
+    (name,) = study_names(tmp_path)
+    faster = FakeMachine()
+    faster.clock = "emulated CPU of 4,000 MIPS, idle time skipped"
+    fake(faster)
+    with pytest.raises(ConfigError, match=r'began with clock "none", and machine .* has "emulated CPU of 4,000'):
+        api.resume(name, results=tmp_path)
+    assert faster.nr_runs == 0
+
+
 def test_two_writers_are_refused(fake, tmp_path: Path) -> None:
     fake(FakeMachine(failures={3: Stop()}))  # type: ignore[dict-item]
     with pytest.raises(Stop):
