@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from damoos.agent import proc
+from damoos.damon.files import kernel_lines
 from damoos.errors import WorkloadError
 
 NO_SOCKET = "none"
@@ -99,9 +100,9 @@ def _unix(pid: int) -> list[Listener]:
 
 
 def _lines(pid: int, table: str) -> list[str]:
-    """Lines of a table behind its heading; only a line feed ends one."""
+    """Lines of a table behind its heading."""
     try:
-        return Path(f"/proc/{pid}/net/{table}").read_bytes().decode(errors="surrogateescape").split("\n")[1:-1]
+        return kernel_lines(Path(f"/proc/{pid}/net/{table}"))[1:]
     except OSError:  # the process is gone, or the kernel has no such sockets
         return []
 
