@@ -31,6 +31,7 @@ from damoos.agent.features import features
 from damoos.agent.folders import Folders, remove_leftovers
 from damoos.agent.instruction_rate import instruction_rate
 from damoos.agent.live import Live
+from damoos.agent.messages import json_line
 from damoos.agent.paging_cost import swap_cost
 from damoos.agent.private import state_folder
 from damoos.agent.run import Run
@@ -40,6 +41,7 @@ from damoos.agent.swap import Swap
 from damoos.agent.timing_noise import Measured, steadiness
 from damoos.agent.undo import UndoLog
 from damoos.damon import interface
+from damoos.damon.files import kernel_text
 from damoos.damon.kdamond import DAMON_STAT
 
 Call = dict[str, Any]
@@ -72,7 +74,7 @@ class Link:
     def send(self, message: dict[str, Any]) -> None:
         """Write one line; a controller that is gone is noticed by the reader, not here."""
         with contextlib.suppress(OSError), self._write_lock:
-            self._out.write(json.dumps(message) + "\n")
+            self._out.write(json_line(message) + "\n")
             self._out.flush()
 
     def _beat(self) -> None:
@@ -160,7 +162,7 @@ class Agent:
             "vcpus": os.cpu_count(),
             "mem_bytes": memory["MemTotal"],
             "swap_bytes": memory["SwapTotal"],
-            "cmdline": Path("/proc/cmdline").read_text().strip(),
+            "cmdline": kernel_text(Path("/proc/cmdline")).strip(),
             "boot_id": proc.boot_id(),
             "damon_in_use": _damon_in_use(),
             "damon_stat": self._damon_stat,
@@ -369,7 +371,7 @@ def main() -> int:
     what `look` tells and ends.
     """
     if sys.argv[1:] == [LOOK]:
-        print(json.dumps(look()))
+        print(json_line(look()))
         return 0
     dead_man_s = float(sys.argv[1]) if len(sys.argv) > 1 else 60.0
     token, *former = sys.argv[2:] or [""]

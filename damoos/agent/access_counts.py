@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from damoos.damon.files import kernel_text
+
 DEVICES = Path("/sys/bus/pci/devices")
 # A word of the kernel's command line, so that no device of anybody else's is touched.
 COUNTED = "damoos.count_accesses"
@@ -81,11 +83,11 @@ class AccessCounts:
 @cache
 def access_counts(devices: Path = DEVICES, cmdline: Path = _CMDLINE) -> AccessCounts | None:
     """The counts of this machine; None where nobody counts."""
-    if COUNTED not in cmdline.read_text().split():
+    if COUNTED not in kernel_text(cmdline).split():
         return None
     for device in sorted(devices.glob("*")):
         with suppress(OSError, ValueError):
-            if tuple((device / name).read_text().strip() for name in ("vendor", "device")) == _ID:
+            if tuple(kernel_text(device / name).strip() for name in ("vendor", "device")) == _ID:
                 return AccessCounts(_mapped(device))
     return None
 

@@ -15,6 +15,7 @@ from random import SystemRandom
 
 from damoos.agent import proc
 from damoos.agent.private import state_folder
+from damoos.damon.files import kernel_text
 from damoos.errors import UnsupportedError
 
 _ROOT, _NOBODY = 0, 65534
@@ -48,7 +49,7 @@ class Account:
         ------
         OSError : the kernel refuses
         """
-        most_files = int(Path("/proc/sys/fs/nr_open").read_text())
+        most_files = int(kernel_text(Path("/proc/sys/fs/nr_open")))
         files, memory = (resource.getrlimit(resource.RLIMIT_NOFILE)[0], most_files), (resource.RLIM_INFINITY,) * 2
         for limit, values in ((resource.RLIMIT_NOFILE, files), (resource.RLIMIT_MEMLOCK, memory)):
             with contextlib.suppress(ValueError):  # this root has no CAP_SYS_RESOURCE, and so no more itself

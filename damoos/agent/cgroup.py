@@ -10,6 +10,7 @@ from damoos.agent import proc
 from damoos.agent.nodes import moved_pages
 from damoos.agent.swap import can_account
 from damoos.agent.undo import UndoLog
+from damoos.damon.files import kernel_lines, kernel_text
 from damoos.errors import MachineError, UnsupportedError
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -23,7 +24,7 @@ def usable() -> bool:
 def make_cgroup(log: UndoLog, suffix: str = "") -> Path:
     """A group of the agent's own, with the controllers that a run is measured by; undone with the log."""
     control = CGROUPS / "cgroup.subtree_control"
-    for controller in _controllers(CGROUPS) - set(control.read_text().split()):
+    for controller in _controllers(CGROUPS) - set(kernel_text(control).split()):
         log.record("controller", path=str(control), name=controller)
         control.write_text(f"+{controller}")
     group = CGROUPS / f"damoos-{os.getpid()}{suffix}"
@@ -45,7 +46,7 @@ def make_child(group: Path, name: str, log: UndoLog) -> Path:
 
 
 def _controllers(group: Path) -> set[str]:
-    return {"memory", "cpu"} & set((group / "cgroup.controllers").read_text().split())
+    return {"memory", "cpu"} & set(kernel_text(group / "cgroup.controllers").split())
 
 
 LIMITS = ("memory.high", "memory.max", "memory.swap.max")
@@ -66,7 +67,7 @@ def limit_memory(group: Path, limits: Mapping[str, int], log: UndoLog) -> None:
             raise UnsupportedError(f"'{name}' limits no memory; use one of {', '.join(LIMITS)}")
     for name, sz_bytes in limits.items():
         try:
-            former = (group / name).read_text().strip()
+            former = kernel_text(group / name).strip()
             if former == "max" or int(former) > sz_bytes:
                 log.set_file(group / name, sz_bytes)
         except (OSError, MachineError) as error:
@@ -84,7 +85,7 @@ def protect_memory(group: Path, protections: Mapping[str, int]) -> None:
     for name, sz_bytes in protections.items():
         path = group / name
         try:
-            path.write_text(str(int(path.read_text()) + sz_bytes))
+            path.write_text(str(int(kernel_text(path)) + sz_bytes))
         except OSError as error:
             raise UnsupportedError(f"memory cannot be kept for a group here: {path}: {error.strerror}") from None
 
@@ -92,7 +93,7 @@ def protect_memory(group: Path, protections: Mapping[str, int]) -> None:
 def path_of(pid: int) -> str:
     """The path of the group that a process is in, as the kernel writes it; "/" also where it cannot be told."""
     try:
-        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+        lines = kernel_lines(Path(f"/proc/{pid}/cgroup"))
     except OSError:
         return "/"
     return next((line[3:] for line in lines if line.startswith("0::")), "/")
@@ -106,7 +107,7 @@ def cgroup_of(pid: int) -> Path | None:
 
 def pids(group: Path) -> list[int]:
     """The processes in a group, those in groups below it left out."""
-    return [int(word) for word in (group / "cgroup.procs").read_text().split()]
+    return [int(word) for word in kernel_text(group / "cgroup.procs").split()]
 
 
 def own_group(pid: int) -> Path | None:
@@ -119,7 +120,7 @@ def own_group(pid: int) -> Path | None:
 
 def cpu_s(group: Path) -> tuple[float, float]:
     """User and system time of a group so far."""
-    stat = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+    stat = dict(line.split() for line in kernel_lines(group / "cpu.stat"))
     return int(stat["user_usec"]) / 1e6, int(stat["system_usec"]) / 1e6
 
 
@@ -147,7 +148,7 @@ def pressures(group: Path | None) -> dict[str, int]:
 def machine_metrics() -> list[str]:
     """Metrics of a run that not every machine has."""
     names = ["zram_avg_bytes", "net_avg_bytes"] if can_account() else []
-    if usable() and "memory" in (CGROUPS / "cgroup.controllers").read_text().split():
+    if usable() and "memory" in kernel_text(CGROUPS / "cgroup.controllers").split():
         names += ["cgroup_avg_bytes", "memory_avg_bytes", "refaults_per_s"]
         names += [f"{kind}_avg_bytes" for kind in ("anon", "file", "shmem", "kernel", "slab", "sock", "pagetables")]
     names += list(moved_pages())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent.undo import UndoLog
+from damoos.damon.files import kernel_text
 from damoos.damon.kdamond import DAMON_STAT, damon_stat_runs
 
 
@@ -29,13 +30,13 @@ def readings(root: Path = Path("/")) -> dict[str, Any] | None:
     if not damon_stat_runs(root):
         return None
     try:
-        idle_ms = (root / DAMON_STAT / "memory_idle_ms_percentiles").read_text()
-        bandwidth = (root / DAMON_STAT / "estimated_memory_bandwidth").read_text()
+        idle_ms = kernel_text(root / DAMON_STAT / "memory_idle_ms_percentiles")
+        bandwidth = kernel_text(root / DAMON_STAT / "estimated_memory_bandwidth")
         aggr = root / DAMON_STAT / "aggr_interval_us"
         return {
             "idle_ms_percentiles": [int(word) for word in idle_ms.split(",")],
             "bandwidth_bytes_per_s": int(bandwidth),
-            "aggr_us": int(aggr.read_text()) if aggr.exists() else None,
+            "aggr_us": int(kernel_text(aggr)) if aggr.exists() else None,
         }
     except OSError:
         return None

@@ -23,7 +23,7 @@ from damoos.agent.access_counts import AccessCounts
 from damoos.agent.messages import Send, packed
 from damoos.agent.proc import PAGE
 from damoos.agent.undo import UndoLog
-from damoos.damon.files import append, read, write
+from damoos.damon.files import append, kernel_lines, kernel_text, read, write
 from damoos.errors import UnsupportedError
 
 INSTANCE = "instances/damoos-objects"
@@ -215,8 +215,8 @@ def _shift() -> int:
 
 def memory() -> dict[str, int]:
     """Bytes of the machine's memory by kind: of programs, and of the kernel outside its slab caches."""
-    counts = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
-    sockets = re.findall(r" mem (\d+)", Path("/proc/net/sockstat").read_text())
+    counts = dict(line.split() for line in kernel_lines(Path("/proc/vmstat")))
+    sockets = re.findall(r" mem (\d+)", kernel_text(Path("/proc/net/sockstat")))
     return {
         "programs": int(counts["nr_anon_pages"]) * PAGE,
         "page cache": int(counts["nr_file_pages"]) * PAGE,
@@ -251,7 +251,7 @@ def page_flags() -> bytes:
 
 
 def _slabinfo() -> list[list[str]]:
-    return [line.split() for line in Path("/proc/slabinfo").read_text().splitlines()[2:]]
+    return [line.split() for line in kernel_lines(Path("/proc/slabinfo"))[2:]]
 
 
 def _dropped(histogram: str) -> int:

@@ -3,6 +3,10 @@
 A port that answers is no proof of a server of ours: another program may have been there first. A socket has a number,
 and the descriptors of a process say which sockets are its own.
 
+The kernel writes the name of a Unix socket into its table as it is, and a name may have line breaks. So any user of the
+machine can write lines into that table. A line that is no socket's is left out. A line that looks like one says at most
+that a socket which the run holds is another Unix socket than it is: see `ServerSocket.is_held`.
+
 References
 ----------
 proc(5), /proc/PID/net/tcp and /proc/PID/net/unix
@@ -12,18 +16,25 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import socket
 import struct
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from damoos.agent import proc
+from damoos.damon.files import kernel_lines
 from damoos.errors import WorkloadError
 
 NO_SOCKET = "none"
 _TCP_LISTEN, _UNIX_LISTEN = "0A", 1 << 16
 _EVERY_ADDRESS = ("0.0.0.0", "::")
+# Num RefCount Protocol Flags Type St Inode Path (net/unix/af_unix.c, unix_seq_show).
+_UNIX_LINE = re.compile(
+    r"[0-9A-Fa-f]+: [0-9A-F]{8} [0-9A-F]{8} ([0-9A-F]{8}) [0-9A-F]{4} [0-9A-F]{2} +(\d{1,20})(?: (.*))?"
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +53,8 @@ class Listener:
         Of a Unix socket, as its process wrote it: relative, or ``@NAME`` for one without a file; empty for TCP.
     uid : int or None
         The user who made a TCP socket.
+    is_sure : bool
+        Whether the table has no other line with this number, which another user can have forged.
     """
 
     inode: int
@@ -49,11 +62,17 @@ class Listener:
     port: int = 0
     path: str = ""
     uid: int | None = None
+    is_sure: bool = True
 
 
 def listeners(pid: int) -> list[Listener]:
     """All of the network that a process is in; none where it is gone."""
-    return [*_tcp(pid, "tcp"), *_tcp(pid, "tcp6"), *_unix(pid)]
+    return [*tcp_listeners(pid), *_unix(pid)]
+
+
+def tcp_listeners(pid: int) -> list[Listener]:
+    """TCP sockets of the network that a process is in; none where it is gone."""
+    return [*_tcp(pid, "tcp"), *_tcp(pid, "tcp6")]
 
 
 def _tcp(pid: int, table: str) -> Iterator[Listener]:
@@ -70,16 +89,20 @@ def _host(digits: str) -> str:
     return socket.inet_ntop(socket.AF_INET if len(parts) == 1 else socket.AF_INET6, b"".join(parts))
 
 
-def _unix(pid: int) -> Iterator[Listener]:
-    for line in _lines(pid, "unix"):
-        words = line.split(maxsplit=7)
-        if int(words[3], 16) & _UNIX_LISTEN and len(words) > 7:
-            yield Listener(int(words[6]), path=words[7])
+def _unix(pid: int) -> list[Listener]:
+    rows = [match.groups() for line in _lines(pid, "unix") if (match := _UNIX_LINE.fullmatch(line))]
+    lines_of = Counter(int(inode) for _, inode, _ in rows)
+    return [
+        Listener(int(inode), path=path, is_sure=lines_of[int(inode)] == 1)
+        for flags, inode, path in rows
+        if path and int(flags, 16) & _UNIX_LISTEN
+    ]
 
 
 def _lines(pid: int, table: str) -> list[str]:
+    """Lines of a table behind its heading."""
     try:
-        return Path(f"/proc/{pid}/net/{table}").read_text(errors="replace").splitlines()[1:]
+        return kernel_lines(Path(f"/proc/{pid}/net/{table}"))[1:]
     except OSError:  # the process is gone, or the kernel has no such sockets
         return []
 
@@ -94,18 +117,36 @@ def holder(inode: int) -> int | None:
     return next((pid for pid in proc.all_pids() if inode in _sockets(pid)), None)
 
 
+def _is_unix(pids: Collection[int], inode: int) -> bool:
+    """Whether a socket that one of these processes holds is a Unix socket, in the kernel's own word."""
+    for pid in pids:
+        for number, file in _descriptors(pid):
+            if number == inode:
+                try:
+                    return os.getxattr(file, "system.sockprotoname").startswith(b"UNIX")
+                except OSError:  # closed by now
+                    continue
+    return False
+
+
 def _sockets(pid: int) -> Iterator[int]:
+    return (inode for inode, _ in _descriptors(pid))
+
+
+def _descriptors(pid: int) -> Iterator[tuple[int, str]]:
+    """Number of each socket that a process holds, and the path of its descriptor."""
     try:
         descriptors = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return
     for fd in descriptors:
+        file = f"/proc/{pid}/fd/{fd}"
         try:
-            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+            target = os.readlink(file)
         except OSError:
             continue
         if target.startswith("socket:["):
-            yield int(target[8:-1])
+            yield int(target[8:-1]), file
 
 
 class ServerSocket:
@@ -136,6 +177,9 @@ class ServerSocket:
     def is_held(self, pid: int, pids: Sequence[int]) -> bool:
         """Whether a process of the run listens there.
 
+        A forged line of the Unix table can say so too early of a path in the run's folder, where nobody else has a
+        server. Where the address is not known, a socket with two lines is not believed.
+
         Parameters
         ----------
         pid : int
@@ -147,14 +191,18 @@ class ServerSocket:
         ------
         WorkloadError : a process that is not of the run listens there
         """
-        there = [one for one in listeners(pid) if self._is_at(one)]
+        own = held_by(pids)
+        there = [one for one in listeners(pid) if (one.port or one.inode in own) and self._is_at(one)]
         if self.is_known:  # a socket of IPv6 serves an address of IPv4 only where no socket of IPv4 does
             there = [one for one in there if ":" not in one.host] or there
-        own = held_by(pids)
         strange = [one for one in there if one.port and one.inode not in own]
         if strange and self.is_known:
             self._refuse(strange[0], pids)
-        return any(one.inode in own for one in there)
+        return any(one.inode in own and (one.port or self._is_true(one, pids)) for one in there)
+
+    def _is_true(self, listener: Listener, pids: Sequence[int]) -> bool:
+        """Whether a line of the Unix table about a socket of the run's can be believed."""
+        return self.is_known or (listener.is_sure and _is_unix(pids, listener.inode))
 
     def _is_at(self, listener: Listener) -> bool:
         if self._address is None:

@@ -12,7 +12,7 @@ from damoos.agent.private import data_folder
 from damoos.agent.proc import PAGE
 from damoos.agent.swap import SWAP_MAGIC, ZSWAP, Swap, make_swap, swapon, used_bytes
 from damoos.agent.undo import UndoLog
-from damoos.damon.files import write
+from damoos.damon.files import kernel_text, write
 from damoos.errors import UnsupportedError
 
 _ZSWAP = Path("/") / ZSWAP
@@ -73,7 +73,7 @@ def _add_zram(swap: dict[str, Any], log: UndoLog) -> Swap:
     control = Path("/sys/class/zram-control/hot_add")
     if not control.exists():
         raise UnsupportedError("this machine has no zram (module zram), which the swap device of the study needs")
-    number = int(control.read_text())
+    number = int(kernel_text(control))
     log.record("zram", id=number)
     device = f"/dev/zram{number}"
     where = Path(f"/sys/block/zram{number}")

@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+from damoos.damon.files import kernel_lines, kernel_text
+
 KINDS = ("anon", "file", "shmem", "kernel", "slab", "sock", "pagetables", "zswap", "zswapped", "unevictable")
 """Amounts in memory.stat, in bytes. ``shmem`` is part of ``file``; ``slab`` and ``pagetables`` of ``kernel``.
 ``unevictable`` is what is locked, of whatever kind."""
@@ -28,7 +30,7 @@ EVENTS = ("high", "max", "oom", "oom_kill")
 def numbers(path: Path) -> dict[str, int]:
     """The words and numbers of a file with one of each in a line; empty where there is none."""
     try:
-        return {name: int(value) for name, value in map(str.split, path.read_text().splitlines())}
+        return {name: int(value) for name, value in map(str.split, kernel_lines(path))}
     except (OSError, ValueError):
         return {}
 
@@ -36,7 +38,7 @@ def numbers(path: Path) -> dict[str, int]:
 def number(path: Path | None) -> float:
     """The one number of a file; not a number where there is none."""
     try:
-        return float(path.read_text()) if path else math.nan
+        return float(kernel_text(path)) if path else math.nan
     except (OSError, ValueError):
         return math.nan
 
@@ -64,7 +66,7 @@ def oom_kills(group: Path | None) -> int:
 def holds_only(group: Path, pids: list[int]) -> bool:
     """Whether nobody else is charged to a group."""
     try:
-        return set(map(int, (group / "cgroup.procs").read_text().split())) <= set(pids)
+        return set(map(int, kernel_text(group / "cgroup.procs").split())) <= set(pids)
     except OSError:
         return False
 
@@ -72,7 +74,7 @@ def holds_only(group: Path, pids: list[int]) -> bool:
 def placement(group: Path | None) -> dict[str, dict[str, int]]:
     """Bytes of anonymous and file memory on each memory node; empty where there is one, or the kernel does not say."""
     try:
-        lines = (group / "memory.numa_stat").read_text().splitlines() if group else []
+        lines = kernel_lines(group / "memory.numa_stat") if group else []
     except OSError:
         return {}
     table = {name: dict(word.split("=") for word in words) for name, *words in map(str.split, lines)}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from damoos.agent import proc
 from damoos.agent.proc import PAGE
+from damoos.damon.files import kernel_lines, kernel_text
 
 Ranges = list[tuple[int, int]]
 """Addresses: (start, end), end excluded."""
@@ -30,7 +31,7 @@ def resident_blocks(pid: int) -> list[tuple[int, int]]:
     pages_of: dict[int, int] = {}
     try:
         with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
-            for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            for line in kernel_lines(Path(f"/proc/{pid}/maps")):
                 start, end = (int(word, 16) for word in line.split()[0].split("-"))
                 for at in range(start - start % BLOCK, end, _ENTRIES * PAGE):
                     _count(pagemap.fileno(), max(at, start), min(end, at + _ENTRIES * PAGE), pages_of)
@@ -67,7 +68,7 @@ def page_entries(pid: int) -> list[tuple[int, bytes]]:
 def _entries(pid: int) -> Iterator[tuple[int, bytes]]:
     """Where each range begins of which the kernel can be asked at once, and what it says of its pages."""
     with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
-        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        for line in kernel_lines(Path(f"/proc/{pid}/maps")):
             start, end = (int(word, 16) for word in line.split()[0].split("-"))
             for at in range(start, end, _ENTRIES * PAGE):
                 with contextlib.suppress(OSError, OverflowError):  # [vsyscall]
@@ -151,9 +152,9 @@ def room_bytes(group: Path | None) -> int:
     room = memory["MemAvailable"] - memory["MemTotal"] // 10
     while group is not None and (group / "memory.current").exists():
         for name in ("memory.high", "memory.max"):
-            limit = (group / name).read_text().strip()
+            limit = kernel_text(group / name).strip()
             if limit != "max":
-                room = min(room, int(limit) - int((group / "memory.current").read_text()))
+                room = min(room, int(limit) - int(kernel_text(group / "memory.current")))
         group = group.parent
     return max(0, room)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import proc
+from damoos.damon.files import kernel_lines, kernel_text
 from damoos.errors import UnsupportedError
 
 # Counters of pages that have moved between nodes: up, down by reclaim of each kind, and all of them.
@@ -28,13 +29,13 @@ def nodes(places: Path = _NODES, tiers: Path = _TIERS) -> list[dict[str, Any]]:
     tier_of = {
         node: int(tier.name[len("memory_tier") :])
         for tier in tiers.glob("memory_tier[0-9]*")
-        for node in _numbers((tier / "nodelist").read_text())
+        for node in _numbers(kernel_text(tier / "nodelist"))
     }
     found = []
     for place in sorted(places.glob("node[0-9]*"), key=lambda path: int(path.name[4:])):
-        number, sz_bytes = int(place.name[4:]), _total_bytes((place / "meminfo").read_text())
+        number, sz_bytes = int(place.name[4:]), _total_bytes(kernel_text(place / "meminfo"))
         if sz_bytes:
-            has_cpus = bool(_numbers((place / "cpulist").read_text()))
+            has_cpus = bool(_numbers(kernel_text(place / "cpulist")))
             found.append({"node": number, "sz_bytes": sz_bytes, "has_cpus": has_cpus, "tier": tier_of.get(number)})
     return found
 
@@ -89,7 +90,7 @@ def span(node: int, zones: Path = Path("/proc/zoneinfo")) -> tuple[int, int]:
     of_node = False
     spans = []
     spanned = 0
-    for line in zones.read_text().splitlines():
+    for line in kernel_lines(zones):
         if match := re.match(r"Node (\d+), zone", line):
             of_node, spanned = int(match[1]) == node, 0
         elif of_node and (match := re.match(r"\s+spanned\s+(\d+)", line)):

@@ -14,7 +14,7 @@ from damoos.agent import memory_policy
 from damoos.agent.cgroup import CGROUPS
 from damoos.agent.nodes import nodes_of
 from damoos.agent.undo import UndoLog
-from damoos.damon.files import write
+from damoos.damon.files import kernel_text, write
 from damoos.errors import MachineError, UnsupportedError
 
 _WEIGHTS = Path("/sys/kernel/mm/mempolicy/weighted_interleave")
@@ -37,7 +37,7 @@ def bind(group: Path, which: str, log: UndoLog) -> None:
     try:
         for parent in reversed(above):
             control = parent / "cgroup.subtree_control"
-            if "cpuset" not in control.read_text().split():
+            if "cpuset" not in kernel_text(control).split():
                 log.record("controller", path=str(control), name="cpuset")
                 write(control, "+cpuset")
         log.set_file(group / "cpuset.mems", nodes)
@@ -75,7 +75,7 @@ def interleaving(fast_pages: int, log: UndoLog) -> Interleaving:
     if not _WEIGHTS.is_dir():
         raise UnsupportedError(f"this kernel has no {_WEIGHTS}: interleaving by weights came with Linux 6.9")
     chosen_by_kernel = _WEIGHTS / "auto"  # since Linux 6.16; a weight that is written turns it off
-    if chosen_by_kernel.exists() and chosen_by_kernel.read_text().strip() == "true":
+    if chosen_by_kernel.exists() and kernel_text(chosen_by_kernel).strip() == "true":
         log.record("file", path=str(chosen_by_kernel), value="true")
         write(chosen_by_kernel, "false")
     for node in nodes:

@@ -7,6 +7,8 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from damoos.damon.files import kernel_lines, kernel_text
+
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Of a process with more threads, children are found by looking at all processes: one file for each of these.
@@ -38,7 +40,7 @@ def children(pid: int) -> list[int]:
         if len(threads) > _MANY_THREADS:
             return [other for other in all_pids() if _parent(other) == pid]
         files = [Path(f"/proc/{pid}/task/{thread}/children") for thread in threads]
-        return [int(word) for file in files for word in file.read_text().split()]
+        return [int(word) for file in files for word in kernel_text(file).split()]
     except OSError:
         return []  # ended between the two looks, or a kernel without CONFIG_PROC_CHILDREN
 
@@ -54,7 +56,7 @@ def ancestors(pid: int) -> list[int]:
 def name(pid: int) -> str:
     """What the kernel calls a process, so far as it can be printed; empty once it is gone."""
     try:
-        text = Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
+        text = kernel_text(Path(f"/proc/{pid}/comm")).rstrip("\n")
     except OSError:
         return ""
     return "".join(sign if sign.isprintable() else "?" for sign in text)
@@ -73,7 +75,7 @@ def _parent(pid: int) -> int:
 def _status(pid: int | str) -> list[str] | None:
     """Fields of /proc/PID/stat behind the name, from the state on; None once the process is gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return kernel_text(Path(f"/proc/{pid}/stat")).rsplit(")", 1)[1].split()
     except (OSError, IndexError):
         return None
 
@@ -81,7 +83,7 @@ def _status(pid: int | str) -> list[str] | None:
 def rss_bytes(pid: int) -> int:
     """Resident set size of one process; 0 once it is gone."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+        return int(kernel_text(Path(f"/proc/{pid}/statm")).split()[1]) * PAGE
     except (OSError, IndexError):
         return 0
 
@@ -89,7 +91,7 @@ def rss_bytes(pid: int) -> int:
 def swapped_bytes(pid: int, root: Path = Path("/")) -> int:
     """Memory of one process that lies on swap; 0 once it is gone."""
     try:
-        lines = (root / f"proc/{pid}/status").read_text().splitlines()
+        lines = kernel_lines(root / f"proc/{pid}/status")
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmSwap:")), 0)
@@ -105,7 +107,7 @@ def mapped_bytes(pid: int) -> tuple[int, int]:
     """
     sums = {"Pss:": 0, "AnonHugePages:": 0}
     try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        for line in kernel_lines(Path(f"/proc/{pid}/smaps_rollup")):
             name, *words = line.split()
             if name in sums:
                 sums[name] = int(words[0]) * 1024
@@ -129,7 +131,7 @@ def start_ticks(pid: int) -> int | None:
 def uids(pid: int) -> list[int]:
     """Real, effective, saved and file-system user id of a process; none of one that is gone."""
     try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        lines = kernel_lines(Path(f"/proc/{pid}/status"))
     except OSError:
         return []
     return next((list(map(int, line.split()[1:])) for line in lines if line.startswith("Uid:")), [])
@@ -137,7 +139,7 @@ def uids(pid: int) -> list[int]:
 
 def vmstat(names: Collection[str]) -> dict[str, int]:
     """Some of the machine's counters since boot; one that this kernel does not have is absent."""
-    pairs = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    pairs = (line.split() for line in kernel_lines(Path("/proc/vmstat")))
     return {name: int(value) for name, value in pairs if name in names}
 
 
@@ -149,7 +151,7 @@ def oom_kills() -> int:
 def pressure_us(path: Path) -> dict[str, int]:
     """Total microseconds of ``some`` and ``full`` memory pressure; empty where PSI is off."""
     try:
-        lines = path.read_text().splitlines()
+        lines = kernel_lines(path)
     except OSError:
         return {}
     return {line.split()[0]: int(line.rsplit("total=", 1)[1]) for line in lines}
@@ -161,7 +163,7 @@ def pressure_averages(path: Path) -> dict[str, float]:
     Empty where PSI is off.
     """
     try:
-        words = path.read_text().splitlines()[0].split()[1:]
+        words = kernel_lines(path)[0].split()[1:]
     except (OSError, IndexError):
         return {}
     return {name: float(value) / 100 for name, value in (word.split("=") for word in words) if name != "total"}
@@ -170,7 +172,7 @@ def pressure_averages(path: Path) -> dict[str, float]:
 def flushes_tlb() -> bool:
     """Whether the kernel flushes TLB entries often enough for accessed bits to be true under software emulation."""
     patch = Path("/sys/module/damon/parameters/flush_tlb")
-    if patch.exists() and patch.read_text().strip() == "Y":
+    if patch.exists() and kernel_text(patch).strip() == "Y":
         return True
     return isolates_page_tables()
 
@@ -183,7 +185,7 @@ def isolates_page_tables() -> bool:
     if os.uname().machine != "aarch64":
         return "pti" in cpu_flags()
     with contextlib.suppress(OSError):
-        if "PTI" in Path("/sys/devices/system/cpu/vulnerabilities/meltdown").read_text():
+        if "PTI" in kernel_text(Path("/sys/devices/system/cpu/vulnerabilities/meltdown")):
             return True
     return any("detected: Kernel page table isolation" in line for line in _log())
 
@@ -222,7 +224,7 @@ def cpu_model() -> str:
 
 
 def _of_first_cpu(key: str) -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
+    for line in kernel_lines(Path("/proc/cpuinfo")):
         if line.startswith(key):
             return line.split(":", 1)[1].strip()
     return ""
@@ -230,5 +232,5 @@ def _of_first_cpu(key: str) -> str:
 
 def meminfo(root: Path = Path("/")) -> dict[str, int]:
     """/proc/meminfo in bytes."""
-    pairs = (line.split(":") for line in (root / "proc/meminfo").read_text().splitlines())
+    pairs = (line.split(":") for line in kernel_lines(root / "proc/meminfo"))
     return {name: int(rest.split()[0]) * (1024 if rest.endswith("kB") else 1) for name, rest in pairs}

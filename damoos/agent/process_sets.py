@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.agent import cgroup, proc
+from damoos.damon.files import kernel_text
 from damoos.errors import MachineError, UnsupportedError
 
 _UNIT_S = 10.0
@@ -137,7 +138,7 @@ class GroupProcesses(ProcessSet):
         pids: dict[int, None] = {}
         for file in sorted(self._path.rglob("cgroup.procs"), key=lambda file: (len(file.parts), file)):
             try:
-                pids |= dict.fromkeys(map(int, file.read_text().split()))
+                pids |= dict.fromkeys(map(int, kernel_text(file).split()))
             except OSError:  # a group that has just been removed, or that holds threads only
                 continue
         return list(pids)
@@ -234,7 +235,7 @@ class MatchingProcesses(ProcessSet):
             if self._what == "exe":
                 return Path(os.readlink(folder / "exe").removesuffix(" (deleted)")).name == self._value
             if self._what == "name":
-                return (folder / "comm").read_text().strip() == self._value
+                return kernel_text(folder / "comm").removesuffix("\n") == self._value
             return folder.stat().st_uid == int(self._value)
         except OSError:  # it has just ended
             return False

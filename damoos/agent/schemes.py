@@ -18,6 +18,7 @@ from damoos.agent import cgroup, children, proc
 from damoos.agent.nodes import span
 from damoos.agent.record import Recorder
 from damoos.agent.undo import UndoLog
+from damoos.damon.files import kernel_text
 from damoos.damon.interface import kdamond
 from damoos.damon.scheme import Context, located
 from damoos.errors import MachineError, MeasurementError, UnsupportedError, nearest
@@ -248,6 +249,6 @@ class SchemeOnProcess:
         """CPU time of the kdamond so far, from the scheduler's nanoseconds where it offers them."""
         pid = self.kdamond.pid
         try:
-            return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+            return int(kernel_text(Path(f"/proc/{pid}/schedstat")).split()[0]) / 1e9
         except (OSError, ValueError):
             return sum(proc.cpu_times_s(pid))

@@ -10,6 +10,7 @@ from typing import Any
 from damoos.agent import cgroup, proc
 from damoos.agent.nodes import nodes
 from damoos.agent.swap import used_bytes
+from damoos.damon.files import kernel_lines
 
 
 def state() -> dict[str, Any]:
@@ -40,6 +41,6 @@ def state() -> dict[str, Any]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text().splitlines()
+        return kernel_lines(path)
     except OSError:
         return []

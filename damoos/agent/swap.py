@@ -12,6 +12,7 @@ from pathlib import Path
 
 from damoos.agent import proc
 from damoos.agent.proc import PAGE
+from damoos.damon.files import kernel_lines, kernel_text
 
 SWAP_MAGIC = b"SWAPSPACE2"
 ZSWAP = Path("sys/module/zswap/parameters")
@@ -67,10 +68,10 @@ def make_swap(device: str, sz_bytes: int) -> None:
 def used_bytes(root: Path = Path("/")) -> dict[str, int]:
     """What is on each swap device in use, by its path; the one that the kernel fills first comes first."""
     try:
-        lines = (root / "proc/swaps").read_text().splitlines()[1:]
+        lines = kernel_lines(root / "proc/swaps")[1:]
     except FileNotFoundError:
         return {}  # a kernel without swap
-    rows = [line.split() for line in lines]
+    rows = [line.rsplit(maxsplit=4) for line in lines]  # a name may have other blanks than ASCII's
     return {row[0]: int(row[3]) * 1024 for row in sorted(rows, key=lambda row: -int(row[4]))}
 
 
@@ -88,7 +89,7 @@ def written_bytes() -> int:
 def _sectors_written(stat: Path) -> int:
     """The seventh field of a block device's statistics (Documentation/block/stat.rst)."""
     try:
-        return int(stat.read_text().split()[6])
+        return int(kernel_text(stat).split()[6])
     except (OSError, IndexError):
         return 0
 
@@ -150,7 +151,7 @@ def _pools_bytes(used: Mapping[str, int], root: Path) -> float:
 def _zswap_bytes(root: Path) -> float:
     """Memory that zswap's pool takes; 0 where it is off, not a number where it is on and the kernel does not say."""
     try:
-        is_on = (root / ZSWAP / "enabled").read_text().strip() == "Y"
+        is_on = kernel_text(root / ZSWAP / "enabled").strip() == "Y"
     except OSError:
         is_on = False
     return proc.meminfo(root).get("Zswap", math.nan) if is_on else 0
@@ -159,6 +160,6 @@ def _zswap_bytes(root: Path) -> float:
 def _zram_bytes(device: str, root: Path) -> int:
     name = device.rsplit("/", 1)[-1]
     try:
-        return int((root / f"sys/block/{name}/mm_stat").read_text().split()[2])
+        return int(kernel_text(root / f"sys/block/{name}/mm_stat").split()[2])
     except OSError:
         return 0  # it is no zram

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from damoos.agent import proc
+from damoos.damon.files import kernel_text
 from damoos.errors import MachineLost, UnsupportedError
 
 # Long against the clock's steps and a timer tick, short against what a person would call a disturbance.
@@ -103,6 +104,6 @@ def _cpu_s() -> tuple[float, float]:
     ----------
     proc(5), /proc/stat: user nice system idle iowait irq softirq steal guest guest_nice; guest is part of user
     """
-    ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    ticks = [int(word) for word in kernel_text(Path("/proc/stat")).split("\n", 1)[0].split()[1:]]
     user, nice, system, _, _, irq, softirq, steal = ticks[:8]
     return (user + nice + system + irq + softirq) / proc.TICKS_PER_S, steal / proc.TICKS_PER_S

@@ -21,7 +21,7 @@ from typing import Any
 from damoos.agent import proc
 from damoos.agent.removal import remove_tree
 from damoos.agent.swap import swapoff, used_bytes
-from damoos.damon.files import append, write
+from damoos.damon.files import append, kernel_lines, kernel_text, write
 from damoos.damon.interface import kdamond
 from damoos.errors import MachineError
 
@@ -101,13 +101,13 @@ class UndoLog:
 
         If somebody else changes it meanwhile, theirs stays: see `changed_by_others`.
         """
-        former = chosen(path.read_text().strip())
+        former = chosen(kernel_text(path).strip())
         if former == str(value):
             return
         self.record("file", path=str(path), value=former)
         entry = self._entries[-1]
         write(path, value)
-        entry["set"] = chosen(path.read_text().strip())  # as the kernel has it, in whole pages, say
+        entry["set"] = chosen(kernel_text(path).strip())  # as the kernel has it, in whole pages, say
         self._save()
 
     def changed_by_others(self, keep: int = 0) -> list[str]:
@@ -227,7 +227,7 @@ def kill_cgroup(path: Path) -> None:
 def _content(path: Path) -> str | None:
     """The value of a file; None where it is gone, with its module or its group."""
     try:
-        return chosen(path.read_text().strip())
+        return chosen(kernel_text(path).strip())
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENODEV):  # a group that goes while it is read says the latter
             return None
@@ -284,14 +284,14 @@ def _undo_triggers(entry: Entry, root: Path) -> None:
     """Remove the triggers of an instance's events; those that read others' variables come first in the list."""
     for event in entry["events"]:
         file = Path(entry["path"]) / "events" / event / "trigger"
-        lines = file.read_text().splitlines() if file.exists() else []
+        lines = kernel_lines(file) if file.exists() else []
         for line in lines:
             if not line.startswith("#"):
                 write(file, f"!{line.rpartition(' [')[0]}")
 
 
 def _undo_synthetic_event(entry: Entry, root: Path) -> None:
-    if entry["name"] in Path(entry["path"]).read_text():
+    if entry["name"] in kernel_text(Path(entry["path"])):
         append(Path(entry["path"]), f"-:{entry['name']}")
 
 

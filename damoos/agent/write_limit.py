@@ -9,6 +9,7 @@ from typing import Any
 from damoos.agent import memcg
 from damoos.agent.swap import written_bytes
 from damoos.agent.undo import UndoLog
+from damoos.damon.files import kernel_text
 from damoos.errors import UnsupportedError
 
 STEP_S = 0.1
@@ -51,7 +52,7 @@ class SwapWriteLimit:
 
     def begin(self, now_s: float, log: UndoLog) -> None:
         """The limit holds from now on."""
-        former = self._file.read_text().strip()
+        former = kernel_text(self._file).strip()
         log.record("file", path=str(self._file), value=former)
         self._most_bytes = math.inf if former == "max" else float(former)
         self._written_bytes, self._looked_s = written_bytes(), now_s

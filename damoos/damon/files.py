@@ -17,9 +17,24 @@ _BUSY_S = 2.0
 _AGAIN_S = 0.02
 
 
+def kernel_text(path: Path) -> str:
+    """All of a kernel file.
+
+    Any user chooses names of processes, files, sockets and groups, and the kernel shows their bytes as they are. A byte
+    that is no UTF-8 becomes a lone surrogate, as in `os.fsdecode`; carriage returns stay.
+    """
+    return path.read_bytes().decode(errors="surrogateescape")
+
+
+def kernel_lines(path: Path) -> list[str]:
+    """Lines of a kernel file; only a line feed ends one, since names may have what else `str.splitlines` cuts at."""
+    lines = kernel_text(path).split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
 def write(path: Path, value: object) -> None:
     """Write one kernel file; what the kernel refuses is an error that names the file and the value."""
-    _accepted(path, value, lambda: path.write_text(f"{value}\n"))
+    _accepted(path, value, lambda: path.write_bytes(f"{value}\n".encode(errors="surrogateescape")))
 
 
 def append(path: Path, value: object) -> None:
@@ -28,7 +43,7 @@ def append(path: Path, value: object) -> None:
     def use() -> None:
         file = os.open(path, os.O_WRONLY | os.O_APPEND)  # Python's own mode seeks the end, which some refuse
         try:
-            os.write(file, f"{value}\n".encode())
+            os.write(file, f"{value}\n".encode(errors="surrogateescape"))
         finally:
             os.close(file)
 
@@ -47,7 +62,7 @@ def _accepted(path: Path, value: object, use: Callable[[], object]) -> None:
 def read(path: Path) -> str:
     """One kernel file without its line end."""
     try:
-        return _retried(path.read_text).strip()
+        return _retried(lambda: kernel_text(path)).strip()
     except FileNotFoundError:
         raise UnsupportedError(f"this kernel has no {path}") from None
     except OSError as error:

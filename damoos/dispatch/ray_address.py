@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from damoos.agent.listeners import listeners
+from damoos.agent.listeners import tcp_listeners
 from damoos.dispatch import cluster, ray_tls, ray_token
 from damoos.dispatch.ray_token import Token
 from damoos.errors import ConfigError, UnsupportedError
@@ -110,7 +110,7 @@ def _reached(address: str, insecure: bool) -> str:
         raise ConfigError(f"--ray {address}: {error.strerror or error}; {HINT}") from None
     if here != there and not _is_here(there):
         return address
-    owners = {one.uid for one in listeners(os.getpid()) if one.port == int(port) and one.host in _serving(there)}
+    owners = {one.uid for one in tcp_listeners(os.getpid()) if one.port == int(port) and one.host in _serving(there)}
     strange = owners - {0, os.geteuid()}
     if (strange or not owners) and not insecure:
         whose = f"belongs to user {min(strange, key=str)}" if strange else "is gone again"

@@ -266,6 +266,30 @@ def test_a_head_of_another_user_is_sent_nothing(env, monkeypatch: pytest.MonkeyP
     assert got == "b''"
 
 
+NAMES = """
+import os, socket, sys
+os.setresuid(*3 * [int(sys.argv[1])])
+server = socket.socket(socket.AF_UNIX)
+server.bind(b"\\0x\\nbad")
+server.listen(1)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@needs_two_users
+def test_a_unix_socket_of_another_user_s_keeps_nobody_from_a_cluster(
+    cluster, env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name has a line break, and is a line of its own in /proc/net/unix."""
+    monkeypatch.setenv("DAMOOS_CACHE", env["DAMOOS_CACHE"])
+    argv = [sys.executable, "-c", NAMES, str(ATTACKER)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as attacker:
+        assert attacker.stdout.readline() == "up\n"
+        assert access(RayCluster("auto")).address == state(env)["address"]
+        attacker.communicate()
+
+
 @needs_two_users
 def test_nor_is_one_that_closes_its_door_behind_the_knock(env, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that nobody seems to listen there."""

@@ -269,3 +269,32 @@ def test_a_file_that_is_brought_is_for_the_run_s_user_only(run: RunWith, home: P
     )
     assert raw["stdout"] == "SELECT 1"
     assert reached == []
+
+
+# Has sockets of these names listen.
+NAMES = """
+import socket, sys
+kept = []
+for name in sys.argv[1:]:
+    kept.append(socket.socket(socket.AF_UNIX))
+    kept[-1].bind(bytes.fromhex(name))
+    kept[-1].listen(1)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@needs_two_users
+def test_another_user_s_socket_whose_name_has_line_breaks_fails_no_run(run: RunWith) -> None:
+    """The kernel writes the name into /proc/net/unix as it is, so that a part of it is a line there."""
+    forged = b"\n0000000000000000: 00000002 00000000 00010000 0001 01 %5d own.sock"
+    names = [b"\0x\nbad", b"\0\xff\n\n", b"\0\rbad", b"\0" + forged % 1]
+    argv = [PYTHON, "-S", "-c", NAMES, *(name.hex() for name in names)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(argv, user=ATTACKER, group=ATTACKER, extra_groups=[], cwd="/", **pipes) as attacker:
+        assert attacker.stdout
+        assert attacker.stdout.readline() == b"up\n"
+        server = ["sh", "-c", 'exec /usr/bin/python3 -S -c "$0" "$PWD/own.sock"', SERVER]
+        load = {"address": "own.sock", "ready": [], "warm_up": [], "argv": ["true"]}
+        assert run(argv=server, load=load, user=NOBODYS)["exit_status"] == 0
+        attacker.communicate()

@@ -24,7 +24,7 @@ from damoos.policies.catalog import parse
 from damoos.workloads import catalog
 from damoos.workloads.base import Load, Program, ProgramWorkload
 from damoos.workloads.tools import PROTECT, tool
-from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, hot_cold, open_guest, prcl, shell
+from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, hot_cold, open_guest, prcl, shell, until
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 
@@ -378,6 +378,15 @@ def test_a_silent_guest_is_lost_with_its_last_words(guest_image: None, monkeypat
     finally:
         session.close()
     assert not Path(f"/proc/{session.qemu.pid}").exists()
+
+
+def test_a_guest_that_floods_its_console_fills_nothing(guest: GuestSession) -> None:
+    """Neither the disk of this host, nor its memory, nor an error message."""
+    shell(guest, "head -c 3000000 /dev/zero > /dev/ttyS0; echo the end > /dev/ttyS0")
+    assert sum(file.stat().st_size for file in guest.qemu.place.rglob("*")) < 1 << 20
+    until(lambda: "the end" in guest.qemu.last_words())
+    assert len(guest.qemu.last_words()) < 4000
+    assert len(guest.qemu.console()) < 1 << 20
 
 
 OWNER_SWAPPED = """

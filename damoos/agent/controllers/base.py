@@ -13,6 +13,7 @@ from typing import Any
 from damoos.agent import memcg, proc
 from damoos.agent.schemes import SchemeOnProcess
 from damoos.agent.undo import UndoLog
+from damoos.damon.files import kernel_text
 from damoos.errors import UnsupportedError
 
 # Older decisions are forgotten: what is in service may be so for months.
@@ -86,7 +87,7 @@ class Controller(ABC):
         self._scheme = scheme
         for name in self.writes:
             path = self.group / name
-            log.record("file", path=str(path), value=path.read_text().strip())
+            log.record("file", path=str(path), value=kernel_text(path).strip())
         self._begun_s = self._looked_s = now_s
         self._next_s = now_s + self.interval_s
         self.look()
@@ -146,7 +147,7 @@ class Controller(ABC):
 
     def _kept_bytes(self, name: str) -> int:
         try:
-            text = (self.group / name).read_text().strip()
+            text = kernel_text(self.group / name).strip()
         except OSError:  # the root group has none
             return 0
         return sys.maxsize if text == "max" else int(text)

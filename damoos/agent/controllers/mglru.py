@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from damoos.agent.controllers.base import Controller
+from damoos.damon.files import kernel_lines
 from damoos.errors import UnsupportedError
 
 FILE = Path("/sys/kernel/debug/lru_gen")
@@ -68,7 +69,7 @@ class Mglru(Controller):
         path = "/" + str(self.group).removeprefix("/sys/fs/cgroup").lstrip("/")
         found: list[tuple[int, int, dict[int, int]]] = []
         memcg = None
-        for words in map(str.split, self._file.read_text().splitlines()):
+        for words in (line.split(maxsplit=2) for line in kernel_lines(self._file)):  # a path may have blanks
             if words[0] == "memcg":
                 memcg = int(words[1]) if (words[2] if len(words) > 2 else "/") == path else None
             elif memcg is not None and words[0] == "node":

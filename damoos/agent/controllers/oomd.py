@@ -12,6 +12,7 @@ from pathlib import Path
 from damoos.agent import memcg, proc
 from damoos.agent.controllers.base import Controller
 from damoos.agent.swap import written_bytes
+from damoos.damon.files import kernel_text
 from damoos.errors import UnsupportedError
 
 
@@ -106,5 +107,5 @@ class Oomd(Controller):
         total = memory.get("SwapTotal", 0)
         used = 1 - memory.get("SwapFree", 0) / total if total else 1.0
         factors = 1 - swapout_bytes_per_s / self._swapout_bytes_per_s, 1 - used / self._swap_threshold
-        machine = int(Path("/proc/sys/vm/swappiness").read_text())
+        machine = int(kernel_text(Path("/proc/sys/vm/swappiness")))
         return int(machine * max(0.0, min(factors)))

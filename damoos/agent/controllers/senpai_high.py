@@ -11,6 +11,7 @@ from pathlib import Path
 
 from damoos.agent.controllers.base import Controller
 from damoos.agent.proc import PAGE
+from damoos.damon.files import kernel_text
 
 TICK_S = 1.0
 
@@ -98,5 +99,5 @@ class SenpaiHigh(Controller):
         self._waited_us, self._ticks = 0, self._grace_ticks
 
     def _written(self) -> int:
-        text = (self.group / "memory.high").read_text().strip()
+        text = kernel_text(self.group / "memory.high").strip()
         return -1 if text == "max" else int(text)

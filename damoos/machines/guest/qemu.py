@@ -28,6 +28,7 @@ from damoos.machines.clock import KEEPS_STEP, Clock
 from damoos.machines.guest import lapic_timer, locks
 from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.guest.architecture import ALL, Architecture
+from damoos.machines.guest.console import Console
 from damoos.machines.guest.debugger import Debugger
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import Kernel
@@ -45,6 +46,8 @@ _KVM_STOPPED = "KVM internal error"
 # What QEMU ends with if somebody else has its port by then, and how many ports are tried.
 _PORT_TAKEN, _MOST_PORTS = "Could not set up host forwarding rule", 5
 _ENDED_S = 2.0
+# Of QEMU's own messages: what is kept, which has room for all registers of CPUs, and what an error quotes at most.
+_SAID_BYTES, _MOST_LINES = 1 << 16, 10
 _PREFIX = "damoos-guest-"
 # For disks that are memory, beside a guest's own.
 _ROOM = ",slots=8,maxmem=256G"
@@ -155,8 +158,7 @@ class QemuProcess:
         self.reserved = self._reserve()
         self.place = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         self._in_use = locks.lock(self.place)  # so that no `sweep` takes it, not even of another PID namespace
-        self._console = self.place / "console"
-        self._console.touch()
+        self._console, self._said = Console(), Console(kept_bytes=_SAID_BYTES)
         architecture = ALL[kernel.architecture]
         self._say = say
         in_memory = accelerator.emulated and kernel.pmem
@@ -201,9 +203,9 @@ class QemuProcess:
         forward = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:22"
         incoming = self._snapshot.options() if self._snapshot else ()
         self._goes_on = bool(incoming)
-        if self._snapshot and incoming:
-            self._console.write_text(self._snapshot.console())
-        serial = ("-chardev", f"file,id=console,path={self._console},append=on", "-serial", "chardev:console")
+        self._console = Console(self._snapshot.console() if self._snapshot and incoming else "")
+        self._said = Console(kept_bytes=_SAID_BYTES)
+        serial = ("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
         argv = [*self._argv, *serial, "-netdev", forward, *self._monitor.options(), *incoming]
         fds = [self.reserved.fd, self._monitor.theirs.fileno()]
         with Debugger() as debugger:
@@ -212,6 +214,9 @@ class QemuProcess:
                 argv += debugger.options()
                 fds.append(debugger.theirs.fileno())
             self._process = self._started(argv, fds)
+            for console, stream in ((self._console, self._process.stdout), (self._said, self._process.stderr)):
+                assert stream is not None
+                console.follow(stream)
             self._monitor.handed_over()
             debugger.handed_over()
             self.reserved.handed_to(self.pid)
@@ -250,17 +255,16 @@ class QemuProcess:
                 os._exit(1)
             os.sched_setaffinity(0, cpus)
 
-        with open(self.place / "qemu.err", "wb") as err:
-            return subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=err,
-                env={**os.environ, "TMPDIR": str(self.place)},
-                start_new_session=True,
-                pass_fds=fds,
-                preexec_fn=die_with_parent,
-            )
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": str(self.place)},
+            start_new_session=True,
+            pass_fds=fds,
+            preexec_fn=die_with_parent,
+        )
 
     @property
     def pid(self) -> int:
@@ -290,39 +294,48 @@ class QemuProcess:
             self._snapshot.consider(self._monitor.save, self.console())
 
     def wait_for(self, text: str, silence_s: float) -> None:
-        """Wait until the console shows a text.
+        """Wait until the console shows a text; one that it has shown counts, if it is still among `Console.text`.
 
         Raises
         ------
         MachineLost : QEMU ended, KVM cannot go on, or the console was silent for so long; with the tail of the console
         """
-        seen, end = "", time.monotonic() + silence_s
-        while text not in (console := self.console()):
+        nr_bytes, end = 0, time.monotonic() + silence_s
+        while not self._console.has_shown(text):
             if self._process.poll() is not None:
+                self._console.wait(_ENDED_S)
+                if self._console.has_shown(text):
+                    return
                 if _PORT_TAKEN in self._errors() and self._nr_ports < _MOST_PORTS:
                     self._start_again()
                     continue
                 raise MachineLost(f"QEMU ended with {self._process.returncode} while booting: {self.last_words()}")
             if _KVM_STOPPED in self._errors():  # QEMU then waits for a debugger
                 raise MachineLost(f"KVM cannot run this guest: {self.last_words()}")
-            if console != seen:
-                seen, end = console, time.monotonic() + silence_s
+            if self._console.nr_bytes != nr_bytes:
+                nr_bytes, end = self._console.nr_bytes, time.monotonic() + silence_s
             if time.monotonic() > end:
                 raise MachineLost(f"the guest did not boot: silent for {silence_s:g} s: {self.last_words()}")
             time.sleep(0.02)
 
     def console(self) -> str:
-        """All that the guest has written to its console."""
-        return self._console.read_text(errors="replace")
+        """What the guest has written to its console; of more than `KEPT_BYTES`, the end."""
+        return self._console.text()
 
     def last_words(self) -> str:
         """What QEMU and the guest's console said last, in one line."""
-        console = self.console().strip().splitlines()[-3:]
-        state = "QEMU is gone" if self._process.poll() is not None else "QEMU runs"
-        return " | ".join(part for part in (state, self._errors().strip(), *console) if part)
+        ended = self._process.poll() is not None
+        if ended:
+            self._console.wait(_ENDED_S)
+            self._said.wait(_ENDED_S)
+        state = "QEMU is gone" if ended else "QEMU runs"
+        said = " ".join(self._said.last_lines(_MOST_LINES))
+        return " | ".join(part for part in (state, said, *self._console.last_lines(3)) if part)
 
     def _errors(self) -> str:
-        return (self.place / "qemu.err").read_text(errors="replace")
+        if self._process.poll() is not None:
+            self._said.wait(_ENDED_S)
+        return self._said.text()
 
     def end(self) -> None:
         """Kill QEMU, which has nothing to save, and remove what it left."""
@@ -353,7 +366,7 @@ def _readonly(disk: Path) -> tuple[str, str]:
 
 
 def sweep() -> None:
-    """Remove what guests of a damoos that was killed have left: their consoles; their processes died with it."""
+    """Remove what guests of a damoos that was killed have left: their folders; their processes died with it."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         pid = folder.name.removeprefix(_PREFIX).split("-")[0]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():

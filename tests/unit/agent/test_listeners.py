@@ -118,6 +118,48 @@ def test_a_unix_socket_in_the_run_s_folder(tmp_path: Path, monkeypatch: pytest.M
         assert ServerSocket(None, tmp_path).is_held(ME, [ME])
 
 
+def line(inode: int, name: bytes = b"", flags: bytes = b"00010000") -> bytes:
+    """A line of /proc/net/unix, as the kernel writes it and as any user can write it into a name."""
+    row = b"0000000000000000: 00000002 00000000 %b 0001 01 %5d" % (flags, inode)
+    return row + (b" " + name if name else b"")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"x\nbad", b"x\n", b"\n\n\n", b"\r0 0", b"\x1c1\x85", b"\xff\xfe", b"x\n0: 0 0 zz 0 0 1 /y", b"\n: : : : : : : :"],
+)
+def test_a_name_with_a_line_break_or_other_bytes_hides_no_socket(tmp_path: Path, name: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as hostile, socket.socket(socket.AF_UNIX) as server:
+        hostile.bind(b"\0" + name)
+        hostile.listen()
+        server.bind(str(tmp_path / "a b"))
+        server.listen()
+        inode = os.fstat(server.fileno()).st_ino
+        assert Listener(inode, path=str(tmp_path / "a b")) in listeners.listeners(ME)
+        assert ServerSocket("a b", tmp_path).is_held(ME, [ME])
+
+
+def test_a_name_that_cannot_be_read_as_text_is_a_path(tmp_path: Path) -> None:
+    name = os.fsdecode(b"\xff\r\x1c\n.sock")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.fsencode(tmp_path / name))
+        server.listen()
+        assert not ServerSocket("own.sock", tmp_path).is_held(ME, [ME])
+        assert ServerSocket(os.fsdecode(b"\xff\r\x1c"), tmp_path).is_held(ME, [ME])
+
+
+def test_a_forged_line_makes_a_run_s_socket_no_server_where_the_address_is_not_known(tmp_path: Path) -> None:
+    """Neither one about a Unix socket of the run's that does not listen, nor one about a TCP socket."""
+    with socket.socket(socket.AF_UNIX) as quiet, socket.socket() as tcp:
+        quiet.bind(str(tmp_path / "quiet.sock"))
+        inodes = [os.fstat(one.fileno()).st_ino for one in (quiet, tcp)]
+        for inode in inodes:
+            with socket.socket(socket.AF_UNIX) as forger:
+                forger.bind(b"\0\n" + line(inode, b"/y"))
+                assert inode in {one.inode for one in listeners.listeners(ME)}
+                assert not ServerSocket(None, tmp_path).is_held(ME, [ME])
+
+
 def test_what_is_missing_is_told_with_what_to_do(tmp_path: Path) -> None:
     unknown, known = ServerSocket(None, tmp_path), ServerSocket("a.sock", tmp_path)
     assert 'address = "none" if it has no socket; its last words: bye' in str(unknown.missing("bye"))

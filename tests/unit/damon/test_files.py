@@ -17,9 +17,9 @@ class Busy:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
         self.left = times
-        read_text, write_text = Path.read_text, Path.write_text
-        monkeypatch.setattr(Path, "read_text", lambda path: self._tried() or read_text(path))
-        monkeypatch.setattr(Path, "write_text", lambda path, text: self._tried() or write_text(path, text))
+        read_bytes, write_bytes = Path.read_bytes, Path.write_bytes
+        monkeypatch.setattr(Path, "read_bytes", lambda path: self._tried() or read_bytes(path))
+        monkeypatch.setattr(Path, "write_bytes", lambda path, data: self._tried() or write_bytes(path, data))
 
     def _tried(self) -> None:
         if self.left:
@@ -49,3 +49,16 @@ def test_another_refusal_is_told_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(files, "_BUSY_S", 1e9)
     with pytest.raises(MachineError, match="Is a directory"):
         files.write(tmp_path, "on")
+
+
+def test_what_others_have_named_is_read_as_it_is(tmp_path: Path) -> None:
+    """A carriage return ends no line, and a byte that is no UTF-8 comes back when the text is written."""
+    file = tmp_path / "status"
+    file.write_bytes(b"Name:\t\xff\rUid:\t0\x0b\x1c\x85\xe2\x80\xa8\r\nUid:\t7\n\nlast")
+    lines = files.kernel_lines(file)
+    assert [os.fsencode(line) for line in lines] == file.read_bytes().split(b"\n")
+    file.write_bytes(b"/\xff\n")
+    files.write(tmp_path / "path", files.read(file))
+    assert (tmp_path / "path").read_bytes() == b"/\xff\n"
+    (tmp_path / "empty").touch()
+    assert files.kernel_lines(tmp_path / "empty") == []
