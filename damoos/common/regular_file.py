@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 
+def is_file_name(name: str) -> bool:
+    """Whether a name is that of an entry of a folder, which is not hidden: no path leads out of the folder by it."""
+    return bool(name) and not name.startswith(".") and "/" not in name and "\0" not in name
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading; a pipe of this name is not waited for.

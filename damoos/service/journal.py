@@ -94,7 +94,7 @@ class Journal:
         """Have something in service from now on."""
         latest_s = max((spec["wanted_s"] for spec in self.wanted().values()), default=0.0)
         wanted_s = max(time.time(), latest_s + 1e-3)  # the clock may have been set back
-        self._write(f"{name}.json", {**spec, "wanted_s": wanted_s})
+        self._write(self._file(name, "json"), {**spec, "wanted_s": wanted_s})
 
     def confirm(self, name: str, on: dict[str, Any] | None) -> None:
         """Say that it has been in force, so that it is wanted whatever happens to its keeper and its machine.
@@ -123,11 +123,11 @@ class Journal:
         """Change what is wanted, unless a person has just stopped it."""
         with self.changing():
             if spec := self.wanted().get(name):
-                self._write(f"{name}.json", {**spec, **changes})
+                self._write(self._file(name, "json"), {**spec, **changes})
 
     def forget(self, name: str) -> None:
         """Have it in service no longer."""
-        (self.folder / f"{name}.json").unlink(missing_ok=True)
+        self._file(name, "json").unlink(missing_ok=True)
 
     def states(self) -> dict[str, dict[str, Any]]:
         """How each is, by name; with ``failed`` or ``error``, what is no longer wanted."""
@@ -136,9 +136,9 @@ class Journal:
     def tell(self, name: str, state: dict[str, Any] | None) -> None:
         """Say how one is; None for one of which there is nothing more to say."""
         if state is None:
-            (self.folder / f"{name}.state").unlink(missing_ok=True)
+            self._file(name, "state").unlink(missing_ok=True)
         else:
-            self._write(f"{name}.state", state)
+            self._write(self._file(name, "state"), state)
 
     def audit(self, name: str, what: str) -> None:
         """Write a line of what has been done."""
@@ -160,7 +160,7 @@ class Journal:
         self._append_window(name, json.dumps(window))
 
     def _append_window(self, name: str, line: str) -> None:
-        file = self.folder / f"{name}.windows"
+        file = self._file(name, "windows")
         if file.exists() and file.stat().st_size > MOST_BYTES_OF_WINDOWS:
             file.replace(file.with_suffix(".windows-before"))
         append(file, line)
@@ -169,8 +169,19 @@ class Journal:
         """What was measured of one, the oldest first; see `damoos.service.kept.Kept`."""
         return Windows(self.folder, name).read()
 
-    def _write(self, name: str, value: dict[str, Any]) -> None:
-        fill(self.folder / name, [json.dumps(value).encode()])
+    def _file(self, name: str, ending: str) -> Path:
+        """A file of one in service; its name may come from a file of another person, such as that of a rollout.
+
+        Raises
+        ------
+        MachineError : the name leads out of the folder
+        """
+        if not regular_file.is_file_name(name):
+            raise MachineError(f"'{name}' cannot be the name of a file in {self.folder}, so it cannot be in service")
+        return self.folder / f"{name}.{ending}"
+
+    def _write(self, file: Path, value: dict[str, Any]) -> None:
+        fill(file, [json.dumps(value).encode()])
 
     def _read(self, suffix: str, form: JsonForm) -> dict[str, dict[str, Any]]:
         """The content of all files of a kind, by name; a damaged one is set aside, and the others are read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +24,27 @@ if TYPE_CHECKING:
 PRIVATE, SHARED = 0o600, 0o666
 # What a JSON file may have, and what its values may take in memory: many times what the largest does.
 _JSON_BYTES, _OBJECT_BYTES = 16 << 20, 256 << 20
+
+
+# Folders of a results folder that are not of a study: what is in service, sweeps, rollouts, recordings.
+_OTHERS = re.compile(r"service|(sweep|rollout)-\d+|record-.*-\d{8}-\d{6}")
+
+
+def is_study_name(name: str) -> bool:
+    """Whether a study of this name has a folder of its own in a results folder."""
+    return regular_file.is_file_name(name) and not _OTHERS.fullmatch(name)
+
+
+def study_folder(results: Path, name: str) -> Path:
+    """The folder of a study; its name may come from the store of another person.
+
+    Raises
+    ------
+    StoreError : the name leads out of the results folder, or to a folder that is not of a study
+    """
+    if not is_study_name(name):
+        raise StoreError(f"study '{name}': its name cannot be that of a folder in {results}, so it is not opened")
+    return results / name
 
 
 class Artifacts:
