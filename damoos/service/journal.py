@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -51,10 +52,12 @@ class Journal:
 
     Raises
     ------
-    MachineError : it is another user's, or others may write to it
+    MachineError : it is another user's, others may write to it, or it lies in a link
     """
 
     def __init__(self, folder: Path) -> None:
+        if folder.parent.is_symlink():
+            raise MachineError(f"{folder.parent} is a link, which damoos does not follow; remove it")
         self.folder = trusted_folder(folder)
         self._keeper = KeeperFile(folder)
         self._named: set[str] = set()
@@ -224,9 +227,30 @@ class Journal:
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
         """While something is added, and while a keeper decides to end: one at a time."""
-        with open(self.folder / ".changing", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        lock = self._opened(self.folder / ".changing")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(lock)
+
+    def new_log(self) -> int:
+        """Descriptor of an empty `log_file`, for a keeper that begins.
+
+        Raises
+        ------
+        MachineError : it is a link, no regular file, or another user's
+        """
+        log = self._opened(self.log_file)
+        os.ftruncate(log, 0)
+        return log
+
+    @staticmethod
+    def _opened(file: Path) -> int:
+        try:
+            return regular_file.descriptor(file, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise MachineError(f"{file}: {error.strerror}") from None
 
     def take(self) -> bool:
         """Become the machine's keeper for as long as this process lives; False if there is one."""

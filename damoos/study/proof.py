@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from typing import BinaryIO
 
+from damoos.common import regular_file
 from damoos.errors import ConfigError
 from damoos.model.trial import Run
 from damoos.recordings import files as recordings
@@ -71,7 +74,7 @@ def _fill(record: StudyRecord, other: Study, config: StudyConfig, runs: Sequence
         (recordings.FILE_NAME,) * 2
     ]:
         if (file := other.record.artifacts.path / old).is_file():
-            record.artifacts.write_bytes(new, partial(shutil.copyfile, file))
+            record.artifacts.write_bytes(new, partial(_copy, file))
     scores = {trial.number: trial.score for trial in score_trials([run for _, run in runs], config.make_scorer())}
     for _, run in runs:
         record.add(run, scores[run.number] if run.kind == "trial" else None, other.space.params)
@@ -87,3 +90,8 @@ def _numbered(runs: Sequence[Run]) -> Iterator[tuple[Run, Run]]:
         kind = "baseline" if is_baseline(run) else "trial" if run.kind == "validation" else run.kind
         yield run, replace(run, index=index, kind=kind, number=count[kind], arm="")
         index, count[kind] = index + 1, count[kind] + 1
+
+
+def _copy(file: Path, out: BinaryIO) -> None:
+    with regular_file.opened(file) as content:
+        shutil.copyfileobj(content, out)

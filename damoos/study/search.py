@@ -134,7 +134,7 @@ class Search(Execution):
 
         def keep(measurement: Measurement, samples: RawSamples, recording: Recording, cost: Cost | None) -> Measurement:
             study.record.artifacts.write_samples(step.key, samples)
-            records.write(recording, study.record.artifacts.path / records.FILE_NAME)
+            study.record.artifacts.write_parts(records.FILE_NAME, records.compressed(recording))
             if cost is None:
                 raise UnsupportedError("the machine cannot page out, so the cost of a page fault is unknown")
             param = study.space.params[0]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -32,8 +31,8 @@ _RULES: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "damoos", "tex
 _ABSENT = "no value"
 
 
-def save(chart: Content, path: Path | io.BytesIO, form: str) -> None:
-    """Draw a chart into a file.
+def save(chart: Content, out: BinaryIO, form: str) -> None:
+    """Draw a chart into an open file.
 
     Parameters
     ----------
@@ -46,7 +45,7 @@ def save(chart: Content, path: Path | io.BytesIO, form: str) -> None:
     from matplotlib import rc_context
 
     with rc_context(_RULES):
-        figure(chart).savefig(path, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
+        figure(chart).savefig(out, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
 
 
 def png(chart: Content) -> bytes:
