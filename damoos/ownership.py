@@ -122,7 +122,7 @@ def objection_to_use(path: Path) -> str | None:
             status, is_last = step.lstat(), step == steps[-1]
             where = "" if is_last or step == folder else f"lies in {step}, which "
             if status.st_uid not in (0, os.geteuid()):
-                return f"{where}belongs to {_user(status.st_uid)}"
+                return f"{where}belongs to {user_name(status.st_uid)}"
             is_open = status.st_mode & stat.S_IWOTH and (is_last or not status.st_mode & stat.S_ISVTX)
             if is_open and stat.S_ISDIR(status.st_mode):
                 return f"{where}is writable by every user"
@@ -148,7 +148,8 @@ def _way(path: Path) -> Iterator[Path]:
             reached = Path(target.anchor) if target.is_absolute() else reached.parent
 
 
-def _user(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """A user as a message calls it: by its name, or by its number where it has none."""
     with contextlib.suppress(KeyError):
         return f"user {pwd.getpwuid(uid).pw_name}"
     return f"user {uid}"

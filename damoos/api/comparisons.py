@@ -18,7 +18,7 @@ from damoos.dispatch.ray_address import RayCluster
 from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.scorers.cost import Prices
-from damoos.store.artifacts import Artifacts
+from damoos.store.artifacts import SHARED, Artifacts
 from damoos.store.studies import Store, slug
 from damoos.study.config import StudyConfig
 from damoos.study.protection import protecting
@@ -368,8 +368,7 @@ def prove_size(
     """
     if not size.scheme:
         raise ConfigError("there is nothing to prove: no scheme keeps the slowdown")
-    file = folder / "suggested.damos"
-    file.write_text(size.scheme + "\n")
+    file = Artifacts(folder).write_text("suggested.damos", size.scheme + "\n", SHARED)
     limit = str(size.limit_bytes)
     evaluated = evaluate(
         [workload], [machine], [str(file)], memory=[limit], repeats=repeats, results=results, event=event, **settings

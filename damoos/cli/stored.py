@@ -100,7 +100,7 @@ def _print_all(unfinished: bool, results: Path, storage: str | None, form: str) 
     found, broken = store.listed() if store else ([], [])
     readable, others = with_configs(found)
     for name in [*broken, *others]:
-        say(f"study '{name}' cannot be read: its words in the storage are broken; 'damoos studies delete {name}'")
+        say(f"study '{name}' cannot be read: its name or its words are broken; 'damoos studies delete {name}'")
     rows = [_row(study, config) for study, config in readable if not (unfinished and study.result is not None)]
     if form == "json":
         print(json.dumps(rows, indent=2))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from damoos.ownership import make_folders
 
 
-def fill(path: Path, parts: Iterable[bytes], last: Callable[[], bytes] = bytes, mode: int = 0o600) -> None:
-    """Write parts, then what ``last`` returns, into a file that by default only its owner may read.
+def fill(path: Path, parts: Iterable[bytes], mode: int = 0o600) -> None:
+    """Write parts into a file that by default only its owner may read.
 
     Parameters
     ----------
+    path : Path
+        Folders on the way are made.
     mode : int
         Permissions, from which the umask is taken away; 0o644 for a file of the cache, which users may share.
 
@@ -22,14 +26,32 @@ def fill(path: Path, parts: Iterable[bytes], last: Callable[[], bytes] = bytes, 
     OSError : it cannot be written; what was there stays, and nothing is left beside it
     """
     make_folders(path.parent)
-    draft = path.with_name(f".{os.getpid()}.{path.name}")
-    draft.unlink(missing_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
-            for part in parts:
-                out.write(part)
-            out.write(last())
-        draft.replace(path)
+        put(folder, path.name, lambda out: out.writelines(parts), mode)
+    finally:
+        os.close(folder)
+
+
+def put(folder: int, name: str, write: Callable[[BinaryIO], object], mode: int) -> None:
+    """Have ``write`` fill a new file in an open folder, then give it its name; a link of this name is replaced.
+
+    Raises
+    ------
+    OSError : it cannot be written; what was there stays, and nothing is left beside it
+    """
+    draft = f".{os.getpid()}.{name}"
+    _remove(folder, draft)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(draft, flags, mode, dir_fd=folder), "wb") as out:
+            write(out)
+        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
-        draft.unlink(missing_ok=True)
+        _remove(folder, draft)
         raise
+
+
+def _remove(folder: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)

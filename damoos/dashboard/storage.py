@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import mimetypes
+import os
 import re
 import uuid
 from collections.abc import Callable, Mapping
@@ -20,7 +21,9 @@ from optuna.storages import RDBStorage
 from sqlalchemy import event, make_url
 from sqlalchemy.exc import ArgumentError
 
+from damoos.common import own_file
 from damoos.errors import ConfigError
+from damoos.store.artifacts import is_study_name
 from damoos.store.connection import LOCK_WAIT_S, check_url, store_errors
 from damoos.store.sqlite_file import connect_args
 from damoos.store.studies import address
@@ -51,22 +54,24 @@ class Files:
 
     def of(self, study: str) -> list[dict[str, Any]]:
         """``artifact_id, filename, mimetype, encoding`` of what there is of a study, and of its sweep."""
-        files = [self._known(path, path.name) for path in self._listed(study)]
+        if not is_study_name(study):
+            return []
+        files = [self._known(path, path.name) for path in self._listed(self._results / study)]
         if part_of := re.match(rf"{PREFIX}\d+(?=-)", study):
             sweep = part_of[0]
-            files += [self._known(path, f"{sweep}/{path.name}") for path in self._listed(sweep)]
+            files += [self._known(path, f"{sweep}/{path.name}") for path in self._listed(self._results / sweep)]
         return files
 
-    def _listed(self, folder: str) -> list[Path]:
-        if Path(folder).name != folder or not (self._results / folder).is_dir():
+    def _listed(self, folder: Path) -> list[Path]:
+        """The regular files of a folder that is no link."""
+        try:
+            with own_file.folder(folder) as opened, os.scandir(opened) as entries:
+                names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+        except OSError:
             return []
-        files = sorted((self._results / folder).iterdir(), key=lambda file: (file.suffix == ".parquet", file.name))
         # What a sweep was asked says where its studies are stored, which is nobody's business here.
-        return [
-            file
-            for file in files
-            if file.is_file() and not file.is_symlink() and not file.name.startswith(".") and file.name != FILE
-        ]
+        files = [folder / name for name in names if not name.startswith(".") and name != FILE]
+        return sorted(files, key=lambda file: (file.suffix == ".parquet", file.name))
 
     def _known(self, path: Path, name: str) -> dict[str, Any]:
         artifact_id = str(uuid.uuid5(_NAMESPACE, str(path)))
@@ -75,14 +80,14 @@ class Files:
         return {"artifact_id": artifact_id, "filename": name, "mimetype": kind, "encoding": None}
 
     def open_reader(self, artifact_id: str) -> BinaryIO:
-        """One that has been listed.
+        """One that has been listed, unless a link has taken its place, or that of its folder.
 
         Raises
         ------
         ArtifactNotFound : it has not, or it is gone
         """
         try:
-            return open(self._paths[artifact_id], "rb")
+            return open(own_file.descriptor(self._paths[artifact_id], os.O_RDONLY), "rb")
         except (KeyError, OSError):
             raise ArtifactNotFound(artifact_id) from None
 

@@ -8,6 +8,7 @@ that damo's form has no place for.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,13 +109,18 @@ def write(recording: Recording, path: str | Path) -> Path:
     StoreError : the file cannot be written
     """
     path = Path(path)
-    pieces = damo_json.pieces(recording)
     try:
-        if path.suffix == ".json":
-            fill(path, (piece.encode() for piece in pieces))
-        else:
-            squeeze = zlib.compressobj()
-            fill(path, (part for piece in pieces if (part := squeeze.compress(piece.encode()))), squeeze.flush)
+        fill(path, (piece.encode() for piece in damo_json.pieces(recording)) if path.suffix == ".json" else
+             compressed(recording))  # fmt: skip
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None
     return path
+
+
+def compressed(recording: Recording) -> Iterator[bytes]:
+    """Parts of a recording's file in the compressed form."""
+    squeeze = zlib.compressobj()
+    for piece in damo_json.pieces(recording):
+        if part := squeeze.compress(piece.encode()):
+            yield part
+    yield squeeze.flush()

@@ -134,7 +134,7 @@ class Rollout:
         with suppress(FileNotFoundError):
             content = PROGRESS_FORM.read(self.artifacts.path / PROGRESS)
             if isinstance(content, Damage) and (aside := set_aside(content)):
-                self.artifacts.append(LOG, f"{content}: set aside as {aside.name}\n")
+                self.artifacts.append(LOG, f"{content}: set aside as {aside.name}")
 
     @contextmanager
     def driving(self) -> Iterator[None]:
@@ -180,7 +180,7 @@ class Rollout:
     def decide(self, what: str) -> None:
         """Write down how far it has come, and a line of what has been decided."""
         self.save()
-        self.artifacts.append(LOG, f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {' '.join(what.split())}\n")
+        self.artifacts.append(LOG, f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {' '.join(what.split())}")
 
     def machines_with_policy(self) -> list[str]:
         """Those that are to have the policy by now."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from damoos import regular_file
+from damoos.common import own_file
 from damoos.common.appended import append
 from damoos.common.atomic_file import fill
 from damoos.common.json_file import Damage, JsonForm, set_aside
@@ -51,10 +53,12 @@ class Journal:
 
     Raises
     ------
-    MachineError : it is another user's, or others may write to it
+    MachineError : it is another user's, others may write to it, or it lies in a link
     """
 
     def __init__(self, folder: Path) -> None:
+        if folder.parent.is_symlink():
+            raise MachineError(f"{folder.parent} is a link, which damoos does not follow; remove it")
         self.folder = trusted_folder(folder)
         self._keeper = KeeperFile(folder)
         self._named: set[str] = set()
@@ -94,7 +98,7 @@ class Journal:
         """Have something in service from now on."""
         latest_s = max((spec["wanted_s"] for spec in self.wanted().values()), default=0.0)
         wanted_s = max(time.time(), latest_s + 1e-3)  # the clock may have been set back
-        self._write(f"{name}.json", {**spec, "wanted_s": wanted_s})
+        self._write(self._file(name, "json"), {**spec, "wanted_s": wanted_s})
 
     def confirm(self, name: str, on: dict[str, Any] | None) -> None:
         """Say that it has been in force, so that it is wanted whatever happens to its keeper and its machine.
@@ -123,11 +127,11 @@ class Journal:
         """Change what is wanted, unless a person has just stopped it."""
         with self.changing():
             if spec := self.wanted().get(name):
-                self._write(f"{name}.json", {**spec, **changes})
+                self._write(self._file(name, "json"), {**spec, **changes})
 
     def forget(self, name: str) -> None:
         """Have it in service no longer."""
-        (self.folder / f"{name}.json").unlink(missing_ok=True)
+        self._file(name, "json").unlink(missing_ok=True)
 
     def states(self) -> dict[str, dict[str, Any]]:
         """How each is, by name; with ``failed`` or ``error``, what is no longer wanted."""
@@ -136,9 +140,9 @@ class Journal:
     def tell(self, name: str, state: dict[str, Any] | None) -> None:
         """Say how one is; None for one of which there is nothing more to say."""
         if state is None:
-            (self.folder / f"{name}.state").unlink(missing_ok=True)
+            self._file(name, "state").unlink(missing_ok=True)
         else:
-            self._write(f"{name}.state", state)
+            self._write(self._file(name, "state"), state)
 
     def audit(self, name: str, what: str) -> None:
         """Write a line of what has been done."""
@@ -160,7 +164,7 @@ class Journal:
         self._append_window(name, json.dumps(window))
 
     def _append_window(self, name: str, line: str) -> None:
-        file = self.folder / f"{name}.windows"
+        file = self._file(name, "windows")
         if file.exists() and file.stat().st_size > MOST_BYTES_OF_WINDOWS:
             file.replace(file.with_suffix(".windows-before"))
         append(file, line)
@@ -169,8 +173,19 @@ class Journal:
         """What was measured of one, the oldest first; see `damoos.service.kept.Kept`."""
         return Windows(self.folder, name).read()
 
-    def _write(self, name: str, value: dict[str, Any]) -> None:
-        fill(self.folder / name, [json.dumps(value).encode()])
+    def _file(self, name: str, ending: str) -> Path:
+        """A file of one in service; its name may come from a file of another person, such as that of a rollout.
+
+        Raises
+        ------
+        MachineError : the name leads out of the folder
+        """
+        if not own_file.is_file_name(name):
+            raise MachineError(f"'{name}' cannot be the name of a file in {self.folder}, so it cannot be in service")
+        return self.folder / f"{name}.{ending}"
+
+    def _write(self, file: Path, value: dict[str, Any]) -> None:
+        fill(file, [json.dumps(value).encode()])
 
     def _read(self, suffix: str, form: JsonForm) -> dict[str, dict[str, Any]]:
         """The content of all files of a kind, by name; a damaged one is set aside, and the others are read."""
@@ -213,9 +228,30 @@ class Journal:
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
         """While something is added, and while a keeper decides to end: one at a time."""
-        with open(self.folder / ".changing", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        lock = self._opened(self.folder / ".changing")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(lock)
+
+    def new_log(self) -> int:
+        """Descriptor of an empty `log_file`, for a keeper that begins.
+
+        Raises
+        ------
+        MachineError : it is a link, no regular file, or another user's
+        """
+        log = self._opened(self.log_file)
+        os.ftruncate(log, 0)
+        return log
+
+    @staticmethod
+    def _opened(file: Path) -> int:
+        try:
+            return own_file.descriptor(file, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise MachineError(f"{file}: {error.strerror}") from None
 
     def take(self) -> bool:
         """Become the machine's keeper for as long as this process lives; False if there is one."""

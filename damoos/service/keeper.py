@@ -129,7 +129,8 @@ def wake(journal: Journal, start: bool = True) -> None:
 
 def _started(journal: Journal) -> int:
     """Start a keeper; returns its process id once it has the machine's journal."""
-    with open(journal.log_file, "w") as log:
+    log = journal.new_log()
+    try:
         subprocess.run(
             interpreter.module(_MODULE, str(journal.folder), _DETACHED),
             stdin=subprocess.DEVNULL,
@@ -138,6 +139,8 @@ def _started(journal: Journal) -> int:
             start_new_session=True,
             check=False,
         )  # fmt: skip - until nobody can write into the pipe: the keeper has closed it, or has died
+    finally:
+        os.close(log)
     if not (pid := journal.keeper_pid):
         raise MachineError(f"the keeper process died; {journal.log_file} shows why")
     return pid

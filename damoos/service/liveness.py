@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from damoos import regular_file
+from damoos.common import own_file
+from damoos.errors import MachineError
 
 # A keeper looks every few seconds, and waits for a silent machine for some minutes at most.
 LATE_S = 600.0
@@ -62,8 +64,16 @@ class KeeperFile:
         self._fd = -1
 
     def take(self) -> bool:
-        """Become the machine's keeper for as long as this process lives; False if there is one."""
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK, 0o600)
+        """Become the machine's keeper for as long as this process lives; False if there is one.
+
+        Raises
+        ------
+        MachineError : the file is a link, no regular file, or another user's
+        """
+        try:
+            fd = own_file.descriptor(self._path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise MachineError(f"{self._path}: {error.strerror}") from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from damoos import regular_file
+from damoos.common import own_file
+from damoos.common.appended import append
+from damoos.common.atomic_file import put
 from damoos.common.unpack import in_short, parsed
 from damoos.errors import StoreError
 from damoos.model.trial import RawSamples
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
 # Permissions of files: configurations name hosts and addresses, reports are made to be shown.
 PRIVATE, SHARED = 0o600, 0o666
+_LOCK = ".lock"
 # What a JSON file may have, and what its values may take in memory: many times what the largest does.
 _JSON_BYTES, _OBJECT_BYTES = 16 << 20, 256 << 20
 # What the samples of a run may take, as a file and in memory: those of a day, ten a second, take a third of it.
@@ -28,6 +33,27 @@ _SAMPLES_BYTES = 512 << 20
 _NUMBERS = ("BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE")
 # Snappy, which pyarrow chooses, makes of a byte no more than 22.
 _COMPRESSIONS = ("SNAPPY", "UNCOMPRESSED")
+
+
+# Folders of a results folder that are not of a study: what is in service, sweeps, rollouts, recordings.
+_OTHERS = re.compile(r"service|(sweep|rollout)-\d+|record-.*-\d{8}-\d{6}")
+
+
+def is_study_name(name: str) -> bool:
+    """Whether a study of this name has a folder of its own in a results folder."""
+    return own_file.is_file_name(name) and not _OTHERS.fullmatch(name)
+
+
+def study_folder(results: Path, name: str) -> Path:
+    """The folder of a study; its name may come from the store of another person.
+
+    Raises
+    ------
+    StoreError : the name leads out of the results folder, or to a folder that is not of a study
+    """
+    if not is_study_name(name):
+        raise StoreError(f"study '{name}': its name cannot be that of a folder in {results}, so it is not opened")
+    return results / name
 
 
 class Artifacts:
@@ -45,61 +71,66 @@ class Artifacts:
         StoreError : one has it (with the refusal as message), or it cannot be made
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = open(self.path / ".lock", "w")  # noqa: SIM115 - closed by the "with" below
+            with self._opened():
+                lock = own_file.descriptor(self.path / _LOCK, os.O_RDWR | os.O_CREAT, SHARED)
         except OSError as error:
-            raise StoreError(f"{self.path}: {error.strerror}") from None
-        with lock:
+            raise StoreError(f"{error.filename or self.path}: {error.strerror}") from None
+        try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise StoreError(refusal) from None
             yield
+        finally:
+            os.close(lock)
 
     def in_use(self) -> bool:
         """Whether a process of this computer holds the folder; nothing is made to find out."""
         try:
-            lock = open(self.path / ".lock")  # noqa: SIM115 - closed by the "with" below
+            lock = own_file.descriptor(self.path / _LOCK, os.O_RDONLY)
         except OSError:
             return False
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
-            return False
-
-    def _write(self, name: str, fill: Callable[[Path], None], mode: int = PRIVATE) -> Path:
-        """Fill a draft and put it in its place in one step."""
-        target = self.path / name
-        draft = self.path / f".{os.getpid()}.{name}"
         try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        """Descriptor of the folder, made if need be; a link in its place is not followed."""
+        if not self.path.is_symlink():
             self.path.mkdir(parents=True, exist_ok=True)
-            draft.unlink(missing_ok=True)
-            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
-            fill(draft)
-            draft.replace(target)
+        with own_file.folder(self.path) as folder:
+            yield folder
+
+    def _write(self, name: str, fill: Callable[[BinaryIO], object], mode: int = PRIVATE) -> Path:
+        """Have a file filled, and put it in its place in one step."""
+        target = self.path / name
+        try:
+            with self._opened() as folder:
+                put(folder, name, fill, mode)
         except OSError as error:
-            with suppress(OSError):  # where the folder is none, there is no draft either
-                draft.unlink()
-            raise StoreError(f"{target}: {error.strerror}") from None
+            where = self.path if error.filename == str(self.path) else target
+            raise StoreError(f"{where}: {error.strerror}") from None
         return target
 
     def write_text(self, name: str, text: str, mode: int = PRIVATE) -> Path:
         """A text file; by default its owner's alone."""
-        return self._write(name, lambda draft: _fill_text(draft, text), mode)
+        return self._write(name, lambda out: out.write(text.encode()), mode)
 
     def write_json(self, name: str, value: Any) -> Path:
         """A JSON file; on one line, which takes a tenth of the time of a pretty one."""
         return self.write_text(name, json.dumps(value) + "\n")
 
     def append(self, name: str, line: str) -> None:
-        """A line at the end of a text file."""
+        """Write a line at the end of a text file."""
         try:
-            with open(self.path / name, "a", opener=_privately) as out:
-                out.write(line)
+            append(self.path / name, line, PRIVATE)
         except OSError as error:
-            raise StoreError(f"{self.path / name}: {error.strerror}") from None
+            raise StoreError(f"{error.filename or self.path / name}: {error.strerror}") from None
 
     def read_json(self, name: str) -> Any:
         """What a JSON file holds; None where there is none.
@@ -118,21 +149,24 @@ class Artifacts:
         except ValueError as error:
             raise StoreError(f"{path}: {error}") from None
 
-    def write_bytes(self, name: str, fill: Callable[[Path], None]) -> Path:
-        """A file that ``fill`` writes, for libraries that want a path; others may read it as the umask has it."""
+    def write_bytes(self, name: str, fill: Callable[[BinaryIO], object]) -> Path:
+        """A file that ``fill`` writes; others may read it as the umask has it."""
         return self._write(name, fill, SHARED)
+
+    def write_parts(self, name: str, parts: Iterable[bytes]) -> Path:
+        """A file of so many parts, its owner's alone."""
+        return self._write(name, lambda out: out.writelines(parts))
 
     def write_samples(self, key: str, samples: RawSamples) -> Path:
         """The time series of a run, as Parquet with units in the column names."""
 
-        def fill(draft: Path) -> None:
+        def fill(out: BinaryIO) -> None:
             import pyarrow as pa
             import pyarrow.parquet as pq
 
             columns = zip(*samples.rows, strict=True)
             table = pa.table(dict(zip(samples.columns, map(list, columns), strict=True)))
-            with open(draft, "wb") as out:
-                pq.write_table(table, out)
+            pq.write_table(table, out)
 
         return self._write(self.samples_path(key).name, fill)
 
@@ -199,11 +233,3 @@ def next_name(results: Path, prefix: str, file: str) -> str:
 
 def _number(folder: Path, prefix: str) -> int:
     return int(folder.name.removeprefix(prefix))
-
-
-def _privately(path: str, flags: int) -> int:
-    return os.open(path, flags, PRIVATE)
-
-
-def _fill_text(draft: Path, text: str) -> None:
-    draft.write_text(text)

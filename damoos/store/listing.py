@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from damoos.common.unpack import parsed
 from damoos.store import tables
+from damoos.store.artifacts import is_study_name
 
 # The words of a study that a list tells of.
 _WORDS = ("damoos", "created", "config", "result")
@@ -101,6 +102,8 @@ def _study(name: object, said: dict[str, str], nr_done: int) -> Listed:
     )  # fmt: skip
     if not all(isinstance(value, kind) for value, kind in types):  # type: ignore[arg-type]
         raise TypeError("a word of the study has another type")
+    if not is_study_name(study.name):
+        raise ValueError("its name is that of no study's folder")
     return study
 
 

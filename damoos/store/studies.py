@@ -19,8 +19,8 @@ from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.model.space import Param
 from damoos.model.trial import Run, Score
-from damoos.store.artifacts import Artifacts
-from damoos.store.connection import connect, content_errors, store_errors
+from damoos.store.artifacts import Artifacts, is_study_name, study_folder
+from damoos.store.connection import check_own, connect, content_errors, store_errors
 
 if TYPE_CHECKING:
     import optuna
@@ -81,6 +81,20 @@ class StudyRecord:
         if not isinstance(result, dict | None):
             raise StoreError(f"study '{self.name}' cannot be read: its result is none")
         return result
+
+    def check_own(self, what: str) -> None:
+        """Refuse to run what the study names, if a user who is neither root nor this one can have written the store.
+
+        Parameters
+        ----------
+        what : str
+            What is named, for the message.
+
+        Raises
+        ------
+        StoreError
+        """
+        check_own(self.artifacts.path.parent, self._url, f"the {what} of study '{self.name}'")
 
     def set(self, name: str, value: Any) -> None:
         """Store a word of the study."""
@@ -235,7 +249,7 @@ class Store:
             return self._begun(study, config, created)
 
     def discard(self, name: str) -> None:
-        """Delete a study with its folder."""
+        """Delete a study with its folder; one whose name is that of no study's folder only from the storage."""
         import optuna
 
         from damoos.store import listing
@@ -246,7 +260,8 @@ class Store:
             except optuna.exceptions.StorageInternalError:  # it reads what it deletes, and some of that is refused
                 listing.delete_words(self._storage.engine, self._storage.get_study_id_from_name(name))
                 optuna.delete_study(study_name=name, storage=self._storage)
-            shutil.rmtree(self._results / name, ignore_errors=True)
+            if is_study_name(name):
+                shutil.rmtree(study_folder(self._results, name), ignore_errors=True)
 
     def ensure(
         self, name: str, config: dict[str, Any], direction: Literal["maximize", "minimize"], created: str
@@ -319,7 +334,7 @@ class Store:
         return None
 
     def _record(self, study: optuna.Study) -> StudyRecord:
-        return StudyRecord(study, self._storage, self.url, Artifacts(self._results / study.study_name))
+        return StudyRecord(study, self._storage, self.url, Artifacts(study_folder(self._results, study.study_name)))
 
 
 def constraints(score: Score) -> list[float]:

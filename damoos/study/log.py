@@ -87,4 +87,4 @@ class Logged(Watcher):
         line = printable(" ".join(text.split()))
         self._logger.log(level, "%s", line)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._artifacts.append(FILE, f"{now} {logging.getLevelName(level):<7} {line}\n")
+        self._artifacts.append(FILE, f"{now} {logging.getLevelName(level):<7} {line}")

@@ -11,7 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from typing import BinaryIO
 
+from damoos import regular_file
 from damoos.errors import ConfigError
 from damoos.model.trial import Run
 from damoos.recordings import files as recordings
@@ -39,10 +42,12 @@ def proof(store: Store, name: str, limits: Sequence[str], repeats: int, candidat
     Raises
     ------
     ConfigError : the other study is not there, is not finished or searched nothing; or a limit cannot be read
+    StoreError : it is scored by a file whose name another user can have put into the store
     """
     other = tuning_study(store.load(name))
     if other.record.result is None:
         raise ConfigError(f"study '{name}' is not finished; continue it with damoos resume {name}")
+    other.load_scorer()
     changed = set(map(subject, limits))
     kept = [limit for limit in other.config.limits if subject(limit) not in changed]
     runs = list(_numbered(other.runs()))
@@ -71,7 +76,7 @@ def _fill(record: StudyRecord, other: Study, config: StudyConfig, runs: Sequence
         (recordings.FILE_NAME,) * 2
     ]:
         if (file := other.record.artifacts.path / old).is_file():
-            record.artifacts.write_bytes(new, partial(shutil.copyfile, file))
+            record.artifacts.write_bytes(new, partial(_copy, file))
     scores = {trial.number: trial.score for trial in score_trials([run for _, run in runs], config.make_scorer())}
     for _, run in runs:
         record.add(run, scores[run.number] if run.kind == "trial" else None, other.space.params)
@@ -87,3 +92,8 @@ def _numbered(runs: Sequence[Run]) -> Iterator[tuple[Run, Run]]:
         kind = "baseline" if is_baseline(run) else "trial" if run.kind == "validation" else run.kind
         yield run, replace(run, index=index, kind=kind, number=count[kind], arm="")
         index, count[kind] = index + 1, count[kind] + 1
+
+
+def _copy(file: Path, out: BinaryIO) -> None:
+    with regular_file.opened(file) as content:
+        shutil.copyfileobj(content, out)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from damoos.errors import ConfigError, nearest
-from damoos.store.artifacts import Artifacts
+from damoos.store.artifacts import Artifacts, is_study_name
 from damoos.store.studies import Store
 from damoos.sweeps import sweep as sweeps
 
@@ -46,8 +46,12 @@ def delete(store: Store, results: Path, name: str) -> None:
     ------
     StoreError : another process runs it
     """
+    is_sweep = name in sweeps.names(results)
+    if not is_sweep and not is_study_name(name):  # of another person's making; no folder belongs to it
+        store.discard(name)
+        return
     with Artifacts(results / name).held(f"'{name}' is being run by another damoos process; nothing of it is deleted"):
-        if name in sweeps.names(results):
+        if is_sweep:
             shutil.rmtree(results / name)
         else:
             store.discard(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from damoos.errors import ConfigError
 from damoos.report.charts import page, picture
@@ -30,7 +30,8 @@ class Chart(Content):
         ConfigError : another ending
         StoreError : the file cannot be written
         """
-        return save(self, Path(path))
+        path = Path(path)
+        return save(self, path.parent.resolve() / path.name)  # a link to a folder of one's own, by one's own word
 
     def plotly(self, theme: str = "either") -> go.Figure:
         """The chart as a Plotly figure, to look closer at; see `damoos.report.charts.page.template` for the themes."""
@@ -56,15 +57,15 @@ def check_ending(path: Path) -> None:
 
 
 def save(content: Content, path: Path) -> Path:
-    """Write what a chart shows to a file, as `Chart.save` does."""
+    """Write what a chart shows to a file in a results folder, by no link; else as `Chart.save` does."""
     check_ending(path)
-    return Artifacts(path.parent).write_bytes(path.name, lambda draft: _fill(content, draft, path.suffix))
+    return Artifacts(path.parent).write_bytes(path.name, lambda out: _fill(content, out, path.suffix))
 
 
-def _fill(content: Content, draft: Path, ending: str) -> None:
+def _fill(content: Content, out: BinaryIO, ending: str) -> None:
     if ending == ".csv":
-        content.table.to_csv(draft, index=False)
+        content.table.to_csv(out, index=False)
     elif ending == ".html":
-        page.save(content, draft)
+        page.save(content, out)
     else:
-        picture.save(content, draft, ending[1:])
+        picture.save(content, out, ending[1:])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from damoos.report.charts.content import Content, label_length, wrapped
 from damoos.report.charts.layers import Axis
@@ -90,8 +89,8 @@ def template(theme: str) -> go.layout.Template:
     return go.layout.Template(layout=layout)
 
 
-def save(chart: Content, path: Path) -> None:
-    """Write a chart as a page.
+def save(chart: Content, out: BinaryIO) -> None:
+    """Write a chart as a page into an open file.
 
     Raises
     ------
@@ -99,7 +98,7 @@ def save(chart: Content, path: Path) -> None:
     """
     figure = Figure("chart", chart.title, "", chart)
     text = render("chart", figures={figure.key: figure}, heading=chart.title, lines=chart.text)
-    path.write_text(text, encoding="utf-8")
+    out.write(text.encode())
 
 
 def bundle(chart: Content) -> dict[str, Any]:

@@ -7,8 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -50,8 +49,8 @@ def _import_matplotlib() -> None:
         os.path.exists = exists
 
 
-def save(chart: Content, path: Path | io.BytesIO, form: str) -> None:
-    """Draw a chart into a file.
+def save(chart: Content, out: BinaryIO, form: str) -> None:
+    """Draw a chart into an open file.
 
     Parameters
     ----------
@@ -65,7 +64,7 @@ def save(chart: Content, path: Path | io.BytesIO, form: str) -> None:
     from matplotlib import rc_context
 
     with rc_context(_RULES):
-        figure(chart).savefig(path, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
+        figure(chart).savefig(out, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
 
 
 def png(chart: Content) -> bytes:

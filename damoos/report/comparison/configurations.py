@@ -13,6 +13,7 @@ from damoos.comparison.configurations import role_rows, rows
 from damoos.policies import named
 from damoos.policies.named import BASELINE
 from damoos.report.charts import Axis, Bars, Chart, Line, Panel
+from damoos.report.charts.chart import save
 from damoos.report.charts.style import nth
 from damoos.report.comparison import tiers
 from damoos.report.names import short
@@ -46,7 +47,7 @@ def write(found: Result, results: Sequence[Result], artifacts: Artifacts) -> lis
             figures["memory"] = memory_chart(machine["machine"], results)
         for name, drawn in figures.items():
             for ending in ("png", "svg"):
-                written.append(drawn.save(artifacts.path / f"{name}-{slug(machine['machine'])}.{ending}"))
+                written.append(save(drawn, artifacts.path / f"{name}-{slug(machine['machine'])}.{ending}"))
     return written
 
 

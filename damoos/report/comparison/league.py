@@ -9,6 +9,7 @@ from damoos.common import html
 from damoos.comparison.league import SLOWDOWNS, Entry, rows, saved, table
 from damoos.policies.named import BASELINE
 from damoos.report.charts import Axis, Bars, Chart, Panel
+from damoos.report.charts.chart import save
 from damoos.report.charts.style import nth
 from damoos.report.tables import change, to_csv
 from damoos.statistics.summary import Quantity
@@ -29,7 +30,7 @@ def write(found: Sequence[Entry], artifacts: Artifacts) -> list[Any]:
     for machine in machines:
         figure = chart(machine)
         written += [
-            figure.save(artifacts.path / f"league-{slug(machine['machine'])}.{ending}") for ending in ("png", "svg")
+            save(figure, artifacts.path / f"league-{slug(machine['machine'])}.{ending}") for ending in ("png", "svg")
         ]
     return written
 

@@ -11,6 +11,7 @@ import pandas as pd
 from damoos.common import html
 from damoos.comparison.manual_tuned import rows
 from damoos.report.charts import Axis, Bars, Chart, Panel
+from damoos.report.charts.chart import save
 from damoos.report.charts.style import nth
 from damoos.report.names import short
 from damoos.report.tables import STANDINGS, change, percent, to_csv
@@ -34,7 +35,7 @@ def write(found: Sequence[Machine], artifacts: Artifacts) -> list[Path]:
         figure = chart([machine])
         for ending in ("png", "svg") if figure else ():
             assert figure
-            written.append(figure.save(artifacts.path / f"compare-{slug(machine['machine'])}.{ending}"))
+            written.append(save(figure, artifacts.path / f"compare-{slug(machine['machine'])}.{ending}"))
     return written
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from damoos.report.charts import Axis, Chart, Line, Panel, Steps
+from damoos.report.charts.chart import save
 from damoos.report.charts.style import nth
 from damoos.report.study.memory import per_s, pressure_steps
 from damoos.store.artifacts import Artifacts
@@ -22,7 +23,7 @@ _TIME = Axis("time since the run began [s]", "t_s")
 
 def write(studies: Sequence[EvaluationStudy], artifacts: Artifacts) -> list[Path]:
     """Write a figure for each workload and configuration that ran on several machines; returns their paths."""
-    return [drawn.save(artifacts.path / f"over-time-{name}.svg") for name, drawn in charts(studies)]
+    return [save(drawn, artifacts.path / f"over-time-{name}.svg") for name, drawn in charts(studies)]
 
 
 def charts(studies: Sequence[EvaluationStudy]) -> Iterator[tuple[str, Chart]]:

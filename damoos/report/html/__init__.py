@@ -46,7 +46,7 @@ def write(
     """
     from damoos.report.html import rollout, study, sweep
 
-    path = path or results / name / "report.html"
+    path = path.parent.resolve() / path.name if path else results / name / "report.html"
     store = Store(results, storage)
     if record := store.look(name):
         return study.write(tuning_study(record), path)

@@ -13,6 +13,7 @@ from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Param, Params
 from damoos.model.trial import History, Trial
 from damoos.report.charts import Axis, Chart, Layer, Level, Line, Panel, Points, Span, Upright
+from damoos.report.charts.chart import save
 from damoos.report.charts.layers import NONE
 from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, RED
 from damoos.report.tables import STANDINGS
@@ -58,7 +59,7 @@ def _with(param: Param, trials: History) -> History:
 def draw(study: Study) -> list[Path]:
     """Write ``figure.png`` and ``figure.svg`` beside the study's raw data."""
     figure = chart(study)
-    return [figure.save(study.record.artifacts.path / f"figure.{ending}") for ending in ("png", "svg")]
+    return [save(figure, study.record.artifacts.path / f"figure.{ending}") for ending in ("png", "svg")]
 
 
 def title(study: Study) -> str:
