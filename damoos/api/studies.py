@@ -403,6 +403,7 @@ def tuned(
             lambda begun: begun.set("experiences", known) if known else None,
         )  # fmt: skip
     study = Study(record)
+    study.load_scorer(is_named_by_user=True)
     try:
         run(study, watcher)
     except BaseException:

@@ -69,7 +69,12 @@ def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence
     else:
         own = plugins.make("scorers", name, SCORERS, Scorer, **arguments)  # type: ignore[type-abstract]
         found = PluginScorer(name, own)
-    return OtherLimits(found, limits) if limits else found
+    return with_limits(found, limits)
+
+
+def with_limits(scorer: Scorer, limits: Sequence[str]) -> Scorer:
+    """A scorer with other limits, in place of its own on the same terms; itself without any."""
+    return OtherLimits(scorer, limits) if limits else scorer
 
 
 def _takers(option: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from damoos.common import addresses
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, DamoosError, StoreError
+from damoos.ownership import objection_to_use
 from damoos.store import sqlite_file
 
 if TYPE_CHECKING:
@@ -83,9 +85,39 @@ def check_url(url: str) -> None:
         )
 
 
+def check_own(results: Path, url: str, what: str) -> None:
+    """Refuse to run what a store names, if a user who is neither root nor this one can have written it.
+
+    Parameters
+    ----------
+    results : Path
+    url : str
+    what : str
+        What is named, for the message.
+
+    Raises
+    ------
+    StoreError : the results folder or the SQLite file is another user's, or every user may write to it
+    """
+    paths = [results, *([_sqlite_path(url)] if url.startswith(_SQLITE) else [])]
+    for path in paths:
+        objection = objection_to_use(path)
+        if objection is None and path.is_file() and path.stat().st_mode & stat.S_IWOTH:
+            objection = "is writable by every user"
+        if objection:
+            raise StoreError(
+                f"{what} is not run: {path} {objection}; copy what you need into a results folder of your own, and name"
+                " it there with --score"
+            )
+
+
+def _sqlite_path(url: str) -> Path:
+    return Path(url.removeprefix(_SQLITE).partition("?")[0])
+
+
 def _make_private(url: str) -> None:
     """Make the file of a new SQLite database, for its owner alone; others of SQLite's take its permissions."""
-    path = url.removeprefix(_SQLITE).partition("?")[0]
+    path = _sqlite_path(url)
     with suppress(OSError):  # it is there; or it cannot be made, which SQLite says next
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
@@ -135,7 +167,7 @@ def _for_reading(url: str) -> str | None:
     ----------
     sqlite.org/wal.html, "Read-Only Databases"
     """
-    path = Path(url.removeprefix(_SQLITE).partition("?")[0])
+    path = _sqlite_path(url)
     if not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         return None
     log = Path(f"{path}-wal")

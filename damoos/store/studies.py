@@ -20,7 +20,7 @@ from damoos.errors import ConfigError, StoreError, nearest
 from damoos.model.space import Param
 from damoos.model.trial import Run, Score
 from damoos.store.artifacts import Artifacts, is_study_name, study_folder
-from damoos.store.connection import connect, content_errors, store_errors
+from damoos.store.connection import check_own, connect, content_errors, store_errors
 
 if TYPE_CHECKING:
     import optuna
@@ -81,6 +81,20 @@ class StudyRecord:
         if not isinstance(result, dict | None):
             raise StoreError(f"study '{self.name}' cannot be read: its result is none")
         return result
+
+    def check_own(self, what: str) -> None:
+        """Refuse to run what the study names, if a user who is neither root nor this one can have written the store.
+
+        Parameters
+        ----------
+        what : str
+            What is named, for the message.
+
+        Raises
+        ------
+        StoreError
+        """
+        check_own(self.artifacts.path.parent, self._url, f"the {what} of study '{self.name}'")
 
     def set(self, name: str, value: Any) -> None:
         """Store a word of the study."""

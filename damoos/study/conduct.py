@@ -12,13 +12,15 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from damoos import scorers
 from damoos.dispatch.lease import Lease
 from damoos.errors import DamoosError, StoreError
 from damoos.study.configurations import Listing
+from damoos.study.kept_scores import keep
 from damoos.study.log import Logged
 from damoos.study.search import Search
 from damoos.study.steps import Step, Steps, Watcher
-from damoos.study.study import EvaluationStudy, Study
+from damoos.study.study import SCORES, EvaluationStudy, Study
 
 
 def conduct(study: Study | EvaluationStudy, watcher: Watcher | None = None) -> dict[str, Any]:
@@ -47,6 +49,8 @@ def conduct_in_turn(studies: Sequence[Study | EvaluationStudy], watcher: Watcher
     with threadpool_limits(1), ExitStack() as stack:
         turns: list[_Turn] = []
         for study in studies:
+            if isinstance(study, Study):
+                _load_scorer(study)
             if study.record.result is not None:
                 continue
             stack.enter_context(study.record.writing())
@@ -59,6 +63,16 @@ def conduct_in_turn(studies: Sequence[Study | EvaluationStudy], watcher: Watcher
         while waiting := [turn for turn in turns if turn.step]:
             min(waiting, key=lambda turn: turn.place(len(turns))).do_step()
     return [study.record.result or {} for study in studies]
+
+
+def _load_scorer(study: Study) -> None:
+    """Refuse another person's score file before a machine is started; store what an older damoos has not stored."""
+    if study.record.result is None:
+        study.load_scorer()
+    elif scorers.is_foreign(study.config.scorer) and study.record.get(SCORES) is None:
+        study.load_scorer()
+        with study.record.writing():
+            keep(study, is_finished=True)
 
 
 @dataclass

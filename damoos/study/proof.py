@@ -42,10 +42,12 @@ def proof(store: Store, name: str, limits: Sequence[str], repeats: int, candidat
     Raises
     ------
     ConfigError : the other study is not there, is not finished or searched nothing; or a limit cannot be read
+    StoreError : it is scored by a file whose name another user can have put into the store
     """
     other = tuning_study(store.load(name))
     if other.record.result is None:
         raise ConfigError(f"study '{name}' is not finished; continue it with damoos resume {name}")
+    other.load_scorer()
     changed = set(map(subject, limits))
     kept = [limit for limit in other.config.limits if subject(limit) not in changed]
     runs = list(_numbered(other.runs()))

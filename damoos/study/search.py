@@ -31,6 +31,7 @@ from damoos.statistics.intervals import student
 from damoos.study import jobs
 from damoos.study.config import StudyConfig, space_of
 from damoos.study.course import Course
+from damoos.study.kept_scores import keep
 from damoos.study.plan import plan
 from damoos.study.result import result_of
 from damoos.study.scoring import is_baseline, score_trials
@@ -50,9 +51,11 @@ class Search(Execution):
 
     def __init__(self, study: Study, watcher: Watcher) -> None:
         self._plan = plan(study.config.nr_trials)
+        study.load_scorer()
         super().__init__(study, watcher, study.config.nr_runs)
 
     def _work(self) -> Part:
+        keep(self._study)
         yield from self._measure_peak()
         if self._config.of is None:
             yield from self._search()
@@ -77,7 +80,9 @@ class Search(Execution):
         return limited(policy, self._study.memory_limits, peak_bytes, self._config.swap_write_bytes_per_s)
 
     def _result(self, elapsed_s: float) -> dict[str, Any]:
-        return result_of(self._study, elapsed_s)
+        result = result_of(self._study, elapsed_s)
+        keep(self._study, is_finished=True)
+        return result
 
     @property
     def _tolerates_unsupported(self) -> bool:
@@ -204,6 +209,7 @@ class Search(Execution):
     def _store(self, run: Run) -> Score | None:
         score = self._trial(run).score if run.kind == "trial" else None
         self._study.record.add(run, score, self._study.space.params)
+        keep(self._study)
         return score
 
     def _abort_s(self) -> float | None:

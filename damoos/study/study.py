@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter
 
+from damoos import scorers
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, DamoosError, StoreError
 from damoos.model.conditional import ConditionalSpace, split
@@ -20,6 +21,7 @@ from damoos.policies.rule import RulePolicy
 from damoos.prediction.prior import Prediction, RecordedPrior
 from damoos.prediction.transfer import Experience, TransferPrior
 from damoos.scorers.base import Scorer
+from damoos.scorers.stored import NotedScorer, StoredScorer
 from damoos.searchers.base import Prior, Searcher
 from damoos.searchers.conditional import ConditionalSearcher
 from damoos.statistics.arms import Arm, rounds_of, scheme_noise
@@ -33,6 +35,8 @@ from damoos.workloads.base import Tuning
 if TYPE_CHECKING:
     from damoos.store.listing import Listed
 
+# Word of a study: what it has stored of a user's score file.
+SCORES = "scores"
 # As many baselines come before the first trial.
 NR_FIRST_BASELINES = 2
 
@@ -119,6 +123,9 @@ class Study(StoredStudy):
     """A study that searches."""
 
     config: StudyConfig
+    # Of a score of a user's file, without limits; whether it is the file itself.
+    _file_scorer: Scorer | None = None
+    _is_loaded = False
 
     def __init__(self, record: StudyRecord) -> None:
         super().__init__(record)
@@ -130,8 +137,56 @@ class Study(StoredStudy):
 
     @cached_property
     def scorer(self) -> Scorer:
-        """The scorer; ConfigError if a file that it came from is gone."""
-        return self.config.make_scorer()
+        """The scorer; for a score of a user's file what the study has stored of it, until `load_scorer`.
+
+        Raises
+        ------
+        ConfigError : nothing is stored of the file
+        StoreError : what is stored is damaged
+        """
+        if not scorers.is_foreign(self.config.scorer):
+            return self.config.make_scorer()
+        return scorers.with_limits(self._file_scorer or self._stored_scorer(), self.config.limits)
+
+    def _stored_scorer(self) -> StoredScorer:
+        form = self.record.get(SCORES)
+        if form is None:
+            raise ConfigError(
+                f"study '{self.name}' has not stored the scores of {self.config.scorer}, and damoos does not run that"
+                f" file to look at a study; 'damoos resume {self.name}' stores them"
+            )
+        try:
+            return StoredScorer(self.config.scorer, form)
+        except MALFORMED as error:
+            raise StoreError(f"study '{self.name}' cannot be read: its scores are none ({in_short(error)})") from error
+
+    def load_scorer(self, is_named_by_user: bool = False) -> None:
+        """Compute scores by the user's own file from now on: for what goes on with a study, not for what looks at it.
+
+        Parameters
+        ----------
+        is_named_by_user : bool
+            Whether the user has just named the file, so that the store need not be the user's own.
+
+        Raises
+        ------
+        StoreError : another user can have put the name of the file into the store
+        ConfigError : the file is gone
+        """
+        if not scorers.is_foreign(self.config.scorer) or self._is_loaded:
+            return
+        if not is_named_by_user:
+            self.record.check_own(f"score file {self.config.scorer}")
+        self._file_scorer = scorers.scorer(self.config.scorer, self.config.scorer_options)
+        self._is_loaded = True
+        self.__dict__.pop("scorer", None)
+
+    def noted(self) -> tuple[Study, NotedScorer]:
+        """The study as people who look will see it, and the scorer that notes what they ask; `load_scorer` first."""
+        assert self._file_scorer
+        noted, other = NotedScorer(self._file_scorer), Study(self.record)
+        other._file_scorer = noted
+        return other, noted
 
     @cached_property
     def space(self) -> Space | ConditionalSpace:
@@ -236,7 +291,9 @@ class Study(StoredStudy):
 
     @property
     def recorded_prior(self) -> RecordedPrior | None:
-        """What a recording lets one expect; None where there is none."""
+        """What a recording lets one expect; None where there is none, or only stored scores of a user's file."""
+        if scorers.is_foreign(self.config.scorer) and not self._is_loaded:
+            return None
         if self._recorded is None and self.setting.record and (fields := self.record.get("prediction")):
             base = self._first_baseline()
             assert base
@@ -284,6 +341,10 @@ class Study(StoredStudy):
         """
         other = Study(self.record)
         other.config = replace(self.config, searcher="auto", **words)
+        if "scorer" in words:
+            other.load_scorer(is_named_by_user=True)
+        else:
+            other._file_scorer, other._is_loaded = self._file_scorer, self._is_loaded
         return other
 
     def judge(self, runs: Sequence[Run]) -> Judge:

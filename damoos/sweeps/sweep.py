@@ -11,8 +11,9 @@ from typing import Any
 
 from damoos.common.json_file import Damage, JsonForm
 from damoos.errors import ConfigError, StoreError, nearest
+from damoos.scorers import is_foreign
 from damoos.store.artifacts import Artifacts, next_name, numbered
-from damoos.store.connection import check_url
+from damoos.store.connection import check_own, check_url
 from damoos.store.studies import SCHEMA, Store, slug
 from damoos.study.config import StudyConfig
 from damoos.study.evaluation_config import EvaluationConfig
@@ -86,6 +87,10 @@ class Sweep:
     def study(self, config: StudyConfig | EvaluationConfig) -> Study | EvaluationStudy:
         """One of its studies, made when it is first asked for."""
         now = datetime.now(UTC).isoformat()
+        if isinstance(config, StudyConfig) and is_foreign(config.scorer):
+            check_own(
+                self.artifacts.path.parent, self.store.url, f"score file {config.scorer} of sweep '{self.name}'"
+            )  # fmt: skip
         return open_study(self.store.ensure(self.study_name(config), plain(config), config.direction, now))
 
     def finished(self, study: str) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from damoos import scorers
 from damoos.errors import ConfigError
 from damoos.prediction.forecast import forecast
 from damoos.recordings import files
@@ -47,7 +48,8 @@ def _figures(study: Study, found: Mapping[float, Prospect | None]) -> list[Figur
     if memory_chart.panels[0].layers:
         figures.append(Figure("memory", "Memory over time", _MEMORY, memory_chart))
     predicted = study.record.artifacts.path / "recording.damo"
-    if (study.record.result or {}).get("prediction") and predicted.exists():
+    is_predicted = (study.record.result or {}).get("prediction") and predicted.exists()
+    if is_predicted and not scorers.is_foreign(study.config.scorer):  # a user's file is not run to look at a study
         with suppress(ConfigError):  # a recording of another version may say too little
             recording = files.read(predicted)
             rows = forecast(recording, study.config.scorer, study.config.scorer_options)
