@@ -90,8 +90,8 @@ import sys
 from damoos.machines import link
 from damoos.machines.catalog import machine
 
-link.SILENCE_S = link.PING_S = 1.0
 session = machine(sys.argv[1]).open()
+link.SILENCE_S = link.PING_S = 1.0  # from now on: on a busy host, an agent takes longer than that to start
 print("open", flush=True)
 sys.stdin.readline()
 measured = session.agent.call("run", argv=["sleep", "600"], sample_s=600, env={}, limit_s=7200, drop_caches=False,
