@@ -85,8 +85,14 @@ class SshEndpoint(Table):
         return self.model_copy(update={"host": host, "port": port, "user": user, "jump": None})
 
 
-def log_in(endpoint: SshEndpoint) -> Connection:
+def log_in(endpoint: SshEndpoint, line: socket.socket | None = None) -> Connection:
     """Open a connection; `log_out` ends it.
+
+    Parameters
+    ----------
+    endpoint : SshEndpoint
+    line : socket or None
+        What leads there already; None to connect to the endpoint's host and port.
 
     Raises
     ------
@@ -95,7 +101,7 @@ def log_in(endpoint: SshEndpoint) -> Connection:
     """
     first = endpoint.first_hop()
     gateway = log_in(first) if first else None
-    connection = _connection(endpoint, gateway)
+    connection = _connection(endpoint, gateway, line)
     try:
         _trust(connection, endpoint)
         with in_time(connection, endpoint, "logging in"):
@@ -156,7 +162,7 @@ def in_time(connection: Connection, endpoint: SshEndpoint, what: str, sz_bytes: 
         )
 
 
-def _connection(endpoint: SshEndpoint, gateway: Connection | None) -> Connection:
+def _connection(endpoint: SshEndpoint, gateway: Connection | None, line: socket.socket | None) -> Connection:
     from fabric import Config, Connection
     from paramiko import Transport
 
@@ -168,6 +174,8 @@ def _connection(endpoint: SshEndpoint, gateway: Connection | None) -> Connection
         if not os.access(key, os.R_OK):
             raise ConfigError(f"{endpoint.where}: key {key} is not there or cannot be read")
         settings["key_filename"] = str(key)
+    if line:
+        settings["sock"] = line
     settings["transport_factory"] = partial(Transport, packetizer_class=BoundedPacketizer)
     settings["banner_timeout"] = settings["auth_timeout"] = settings["channel_timeout"] = CONNECT_S
     return Connection(

@@ -30,6 +30,7 @@ from damoos.machines.channels import ChannelInput, ChannelOutput, beginning
 from damoos.machines.login import CONNECT_S, SshEndpoint, in_time, log_in, log_out
 
 if TYPE_CHECKING:
+    from fabric import Connection
     from paramiko import Channel
 
 __all__ = ["SshEndpoint", "SshMachine", "SshSession"]
@@ -49,11 +50,13 @@ class SshHost:
     Parameters
     ----------
     endpoint : SshEndpoint
+    connection : Connection or None
+        One that is logged in there already.
     """
 
-    def __init__(self, endpoint: SshEndpoint) -> None:
+    def __init__(self, endpoint: SshEndpoint, connection: Connection | None = None) -> None:
         self.endpoint = endpoint
-        self.connection = log_in(endpoint)
+        self.connection = connection or log_in(endpoint)
         self._files: Channel | None = None
         try:
             what = "making a folder for the agent"
@@ -216,16 +219,22 @@ class SshSession(SshHost, Session):
         What else is known when the connection breaks (a guest's console).
     stands_still : bool
         Whether the machine is stopped between calls, and ends with this process: its agent has no dead-man timer.
+    connection : Connection or None
+        One that is logged in there already.
     """
 
     def __init__(
-        self, endpoint: SshEndpoint, why_lost: Callable[[], str] | None = None, stands_still: bool = False
+        self,
+        endpoint: SshEndpoint,
+        why_lost: Callable[[], str] | None = None,
+        stands_still: bool = False,
+        connection: Connection | None = None,
     ) -> None:
         self._stands_still = stands_still
         self._why_lost = why_lost or self._last_words
         self._channel: Channel | None = None
         self._said = ""
-        super().__init__(endpoint)
+        super().__init__(endpoint, connection)
         try:
             with self._lost("starting the agent"):
                 self.agent = self._start_agent()

@@ -24,10 +24,10 @@ def host_file(folder: Path, name: str, guest: GuestSession, swap: str = SWAP) ->
     swap : str
         Lines of the table ``[swap]``.
     """
-    file = folder / f"{name}.toml"
+    file, endpoint = folder / f"{name}.toml", guest.expose()
     file.write_text(
-        f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {guest.endpoint.port}\nuser = "root"\n'
-        f'key = "{guest.endpoint.key}"\nknown_hosts = "{guest.endpoint.known_hosts}"\n'
+        f'description = "a host"\n[ssh]\nhost = "127.0.0.1"\nport = {endpoint.port}\nuser = "root"\n'
+        f'key = "{endpoint.key}"\nknown_hosts = "{endpoint.known_hosts}"\n'
         f"[swap]\n{swap}\n"
     )
     return file

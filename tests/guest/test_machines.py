@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from damoos.agent.listeners import held_by, tcp_listeners
 from damoos.doctor import examine, fit, why_unfit
 from damoos.errors import MachineLost
 from damoos.machines.base import Machine
 from damoos.machines.catalog import machine as named
-from damoos.machines.guest import GuestSession, qemu
+from damoos.machines.guest import GuestSession
 from damoos.machines.ssh import SshMachine
 from damoos.testing.contracts import MachineContract
+from tests.adversary.conftest import ATTACKER, PYTHON, needs_two_users
 from tests.conftest import open_guest, shell
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
@@ -62,7 +64,7 @@ class TestSsh(MachineContract):
     def machine(cls, guest_image: None) -> Iterator[Machine]:
         guest = open_guest()
         guest.agent.close()
-        yield SshMachine("there", "a host", guest.endpoint)
+        yield SshMachine("there", "a host", guest.expose())
         guest.close()
 
 
@@ -111,7 +113,6 @@ def two_cpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_guests_at_work_have_a_cpu_each_and_one_too_many_waits(guest_image: None, two_cpus: None) -> None:
     sessions = [open_guest() for _ in range(3)]
     try:
-        assert len({session.qemu.port for session in sessions}) == 3
         first, second = Running(sessions[0]), Running(sessions[1])
         theirs = first.cpus()
         assert second.cpus() == os.sched_getaffinity(0) - theirs
@@ -127,16 +128,47 @@ def test_guests_at_work_have_a_cpu_each_and_one_too_many_waits(guest_image: None
             session.close()
 
 
-def test_a_port_that_somebody_takes_before_qemu_does_is_given_up(
-    guest_image: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        ports = iter([taken.getsockname()[1], qemu._free_port()])
-        monkeypatch.setattr(qemu, "_free_port", lambda: next(ports))
+# Connects to every port that a QEMU's command line names or that root opens on loopback, and holds all connections.
+HOLDS = """
+import pathlib, re, select, socket, sys
+def ports():
+    named = set()
+    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            named |= set(re.findall(rb"hostfwd=tcp:127.0.0.1:([0-9]+)-", file.read_bytes()))
+        except OSError:
+            pass
+    rows = [line.split() for line in open("/proc/net/tcp").read().splitlines()[1:]]
+    opened = {int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and row[7] == "0"}
+    return set(map(int, named)) | opened
+old, held = ports(), []
+print("up", flush=True)
+while not select.select([sys.stdin], [], [], 0)[0]:
+    for port in ports() - old:
+        try:
+            held += [socket.create_connection(("127.0.0.1", port), 1) for _ in range(20 if len(held) < 900 else 0)]
+        except OSError:
+            pass
+print(len(held), flush=True)
+"""
+
+
+@needs_two_users
+def test_another_user_who_holds_connections_keeps_no_guest_from_its_login(guest_image: None) -> None:
+    """From its boot on, while it is logged in to, and afterwards."""
+    argv = [PYTHON, "-S", "-c", HOLDS]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(argv, user=ATTACKER, group=ATTACKER, extra_groups=[], cwd="/", **pipes) as attacker:
+        assert attacker.stdout
+        assert attacker.stdout.readline() == b"up\n"
         session = open_guest()
-    try:
-        assert shell(session, "echo here") == "here"
-    finally:
-        session.close()
+        try:
+            assert shell(session, "echo here") == "here"
+            inodes = held_by([session.qemu.pid])
+            assert not [one for one in tcp_listeners(os.getpid()) if one.inode in inodes]
+            held, _ = attacker.communicate()
+            print(f"the attacker got {int(held)} connections through")
+            waiting = int(shell(session, "pgrep -fc 'sshd: .*\\[(priv|accepted|net)' || true"))
+            assert waiting < 50, held
+        finally:
+            session.close()

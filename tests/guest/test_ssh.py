@@ -37,6 +37,7 @@ from tests.conftest import open_guest, shell
 def host(guest_image: None) -> Iterator[GuestSession]:
     """A host with an sshd; its own agent has gone, so that others can work there."""
     session = open_guest()
+    session.expose()
     session.agent.close()
     yield session
     session.close()

@@ -80,7 +80,7 @@ def lease(guest_image: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lease]
         session.agent.call("bye")
         shell(session, REBOOT)
         session.qemu.wait_for(UP, 300)
-        with contextlib.closing(Lease(SshMachine("host", "a host", session.endpoint))) as lease:
+        with contextlib.closing(Lease(SshMachine("host", "a host", session.expose()))) as lease:
             yield lease
     finally:
         session.close()

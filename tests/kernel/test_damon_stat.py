@@ -31,7 +31,7 @@ def guest(machine: GuestMachine) -> Iterator[GuestSession]:
 
 def host(guest: GuestSession) -> SshMachine:
     """The guest as a host that is there already."""
-    return SshMachine("host", "", guest.endpoint)
+    return SshMachine("host", "", guest.expose())
 
 
 def test_the_doctor_finds_the_machine_fit_and_it_runs_again_afterwards(

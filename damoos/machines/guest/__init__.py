@@ -1,14 +1,14 @@
-"""A guest: a QEMU process on this host that yields an SSH endpoint on loopback, with a real kernel that has DAMON."""
+"""A guest: a QEMU process on this host that is logged in to by SSH, with a real kernel that has DAMON."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from damoos.common import paths
-from damoos.errors import MachineError, UnsupportedError
+from damoos.errors import MachineError, MachineTransientError, UnsupportedError
 from damoos.machines.base import AS_IT_IS, AgentLink, Conditions, Machine, Sink
 from damoos.machines.clock import KEEPS_STEP, Clock
 from damoos.machines.guest import lapic_timer, symbols
@@ -19,11 +19,16 @@ from damoos.machines.guest.image import Image, check_tools, image
 from damoos.machines.guest.kernels import DEBIAN, Kernel, check, kernel
 from damoos.machines.guest.qemu import Accelerator, QemuProcess
 from damoos.machines.guest.reserve import Reservation
+from damoos.machines.login import SshEndpoint, log_in
 from damoos.machines.nodes import MemoryNode, qemu_options
-from damoos.machines.ssh import SshEndpoint, SshSession
+from damoos.machines.ssh import SshSession
+
+if TYPE_CHECKING:
+    from fabric import Connection
 
 # What an interrupt adds to a millisecond.
 _CLOCK_ERROR = 0.02
+_MOST_LOGINS = 3
 
 
 class ReservedLink(AgentLink):
@@ -60,12 +65,50 @@ class ReservedLink(AgentLink):
 class GuestSession(SshSession):
     """An SSH session to a guest that ends with it. The guest gives its CPUs to others but for what is asked of it."""
 
-    def __init__(self, qemu: QemuProcess, endpoint: SshEndpoint) -> None:
+    def __init__(self, qemu: QemuProcess, built: Image) -> None:
         self.qemu = qemu
-        super().__init__(endpoint, qemu.last_words, qemu.stands_still)
+        self._image = built
+        self._is_exposed = False
+        super().__init__(*self._logged_in())
         self.agent = ReservedLink(self.agent, qemu.reserved)
         self.agent.call("set_wall_clock", wall_s=time.time())
         qemu.reserved.free()
+
+    def _logged_in(self) -> tuple[SshEndpoint, Callable[[], str], bool, Connection]:
+        """What `SshSession` is made of. Another user can have been faster than damoos at the door, but not each time.
+
+        Raises
+        ------
+        MachineTransientError : the guest lets nobody in
+        """
+        for nth in range(_MOST_LOGINS):
+            line, port = self.qemu.connected()
+            endpoint = self._endpoint(port)
+            try:
+                return endpoint, self.qemu.last_words, self.qemu.stands_still, log_in(endpoint, line)
+            except MachineTransientError as error:
+                line.close()
+                if nth == _MOST_LOGINS - 1:
+                    raise MachineTransientError(
+                        f"the guest has booted, but its SSH server lets nobody in ({error}); another user of this host"
+                        f" may hold all of its connections; {self.qemu.last_words()}"
+                    ) from None
+        raise AssertionError  # the loop returns or raises
+
+    def _endpoint(self, port: int) -> SshEndpoint:
+        known_hosts = self.qemu.place / "known_hosts"
+        known_hosts.write_text(self._image.known_hosts(port))
+        return SshEndpoint(host="127.0.0.1", port=port, key=str(self._image.user_key), known_hosts=str(known_hosts))
+
+    def expose(self) -> SshEndpoint:
+        """Where other processes can log in to the guest with its key, from now on: for tests that need a host.
+
+        Every user of this computer can then connect, though not log in.
+        """
+        if not self._is_exposed:
+            with self.qemu.reserved.busy():
+                self.endpoint, self._is_exposed = self._endpoint(self.qemu.open_port()), True
+        return self.endpoint
 
     def copy(self, path: Path) -> str:
         """Bring a file over, which the guest has to decrypt."""
@@ -156,12 +199,7 @@ class GuestMachine(Machine):
         )  # fmt: skip
         try:
             qemu.wait_until_up()
-            known_hosts = qemu.place / "known_hosts"
-            known_hosts.write_text(built.known_hosts(qemu.port))
-            endpoint = SshEndpoint(
-                host="127.0.0.1", port=qemu.port, key=str(built.user_key), known_hosts=str(known_hosts)
-            )
-            session = GuestSession(qemu, endpoint)
+            session = GuestSession(qemu, built)
         except BaseException:
             qemu.end()
             raise

@@ -101,7 +101,7 @@ class Image:
         return self.path / "user_key"
 
     def known_hosts(self, port: int) -> str:
-        """The known_hosts line that pins this image's host key to a forwarded port."""
+        """The known_hosts line that pins this image's host key to a port of loopback."""
         kind, key, *_ = (self.path / "host_key.pub").read_text().split()
         return f"[127.0.0.1]:{port} {kind} {key}\n"
 

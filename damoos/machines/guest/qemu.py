@@ -25,7 +25,7 @@ from types import MappingProxyType
 from damoos.agent.access_counts import COUNTED
 from damoos.errors import MachineLost
 from damoos.machines.clock import KEEPS_STEP, Clock
-from damoos.machines.guest import lapic_timer, locks
+from damoos.machines.guest import forward, lapic_timer, locks
 from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.guest.architecture import ALL, Architecture
 from damoos.machines.guest.console import Console
@@ -43,8 +43,6 @@ READY = "Server listening on"
 USER_SPACE = "damoos: user space"
 _PR_SET_PDEATHSIG = 1
 _KVM_STOPPED = "KVM internal error"
-# What QEMU ends with if somebody else has its port by then, and how many ports are tried.
-_PORT_TAKEN, _MOST_PORTS = "Could not set up host forwarding rule", 5
 _ENDED_S = 2.0
 # Of QEMU's own messages: what is kept, which has room for all registers of CPUs, and what an error quotes at most.
 _SAID_BYTES, _MOST_LINES = 1 << 16, 10
@@ -166,7 +164,6 @@ class QemuProcess:
         cmdline += f" root=/dev/{'pmem0' if in_memory else 'vda'}"
         cmdline += f" {accelerator.cmdline(kernel, clock, vcpus)} {extra_cmdline}"
         cmdline += f" damoos.overlays={','.join(overlays)}{f' {COUNTED}' if counter else ''}"
-        self._nr_ports = 0
         self._monitor = Monitor()
         try:
             self._argv = [
@@ -182,7 +179,7 @@ class QemuProcess:
                 *(("-initrd", str(kernel.initrd)) if kernel.initrd else ()),
                 *(_in_memory(image.disk) if in_memory else _throw_away(image.disk)),
                 *(word for disk in overlays.values() for word in _readonly(disk)),
-                *("-device", "virtio-net-pci,netdev=net,romfile="),
+                *("-device", f"virtio-net-pci,netdev={forward.NET},romfile="),
             ]
             # What a counter has counted is no part of a guest's state, and random numbers must not be those of others.
             # A kernel without an initial RAM disk boots as fast as it is brought back.
@@ -196,17 +193,15 @@ class QemuProcess:
             raise
 
     def _start(self) -> None:
-        """Start QEMU on CPUs of its own, with a port of this host that is free now."""
+        """Start QEMU on CPUs of its own."""
         self.reserved.take()
-        self.port = _free_port()
-        self._nr_ports += 1
-        forward = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{self.port}-:22"
         incoming = self._snapshot.options() if self._snapshot else ()
         self._goes_on = bool(incoming)
         self._console = Console(self._snapshot.console() if self._snapshot and incoming else "")
         self._said = Console(kept_bytes=_SAID_BYTES)
         serial = ("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
-        argv = [*self._argv, *serial, "-netdev", forward, *self._monitor.options(), *incoming]
+        net = ("-netdev", f"user,id={forward.NET},restrict=on")
+        argv = [*self._argv, *serial, *net, *self._monitor.options(), *incoming]
         fds = [self.reserved.fd, self._monitor.theirs.fileno()]
         with Debugger() as debugger:
             has_debugger = self.stands_still and not self._goes_on
@@ -239,7 +234,7 @@ class QemuProcess:
             raise MachineLost(f"the guest's clock cannot be set: {error}: {self.last_words()}") from None
 
     def _start_again(self) -> None:
-        """Once more: somebody else has taken the port by now, say."""
+        """Start another QEMU in the place of one that has ended."""
         self._monitor.close()
         self._monitor = Monitor()
         self.reserved.end()
@@ -283,7 +278,7 @@ class QemuProcess:
                 self._monitor.greet()
                 return self._monitor.go_on()
             self._process.wait()
-            if _PORT_TAKEN not in self._errors() and self._snapshot:
+            if self._snapshot:
                 self._say(f"the snapshot of a booted guest cannot be used: {self.last_words()}; the guest is booted")
                 self._snapshot.remove()
             self._start_again()
@@ -292,6 +287,14 @@ class QemuProcess:
         self._monitor.greet()
         if self._snapshot:
             self._snapshot.consider(self._monitor.save, self.console())
+
+    def connected(self) -> tuple[socket.socket, int]:
+        """A connection to its sshd, see `damoos.machines.guest.forward`; `wait_until_up` comes first."""
+        return forward.connected(self._monitor)
+
+    def open_port(self) -> int:
+        """Have a port of this host lead to its sshd until it ends."""
+        return forward.open_port(self._monitor)
 
     def wait_for(self, text: str, silence_s: float) -> None:
         """Wait until the console shows a text; one that it has shown counts, if it is still among `Console.text`.
@@ -306,9 +309,6 @@ class QemuProcess:
                 self._console.wait(_ENDED_S)
                 if self._console.has_shown(text):
                     return
-                if _PORT_TAKEN in self._errors() and self._nr_ports < _MOST_PORTS:
-                    self._start_again()
-                    continue
                 raise MachineLost(f"QEMU ended with {self._process.returncode} while booting: {self.last_words()}")
             if _KVM_STOPPED in self._errors():  # QEMU then waits for a debugger
                 raise MachineLost(f"KVM cannot run this guest: {self.last_words()}")
@@ -387,9 +387,3 @@ def _remove_if_left(folder: Path) -> None:
         return
     finally:
         os.close(fd)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
