@@ -15,12 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from damoos.common import addresses
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.model.space import Param
 from damoos.model.trial import Run, Score
 from damoos.store.artifacts import Artifacts
-from damoos.store.connection import connect, content_errors, store_errors
+from damoos.store.connection import connect, content_errors, is_there, store_errors
 
 if TYPE_CHECKING:
     import optuna
@@ -190,7 +191,21 @@ class Store:
     @classmethod
     def there(cls, results: Path, url: str | None = None) -> Store | None:
         """The storage, if there is one: for those who only look, and must not make any."""
-        return cls(results, url) if url is not None or (results / FILE).exists() else None
+        return cls(results, url) if is_there(url or address(results)) else None
+
+    @classmethod
+    def existing(cls, results: Path, url: str | None = None) -> Store:
+        """The storage of studies that are to be there.
+
+        Raises
+        ------
+        ConfigError : there is none
+        """
+        found = cls.there(results, url)
+        if found is None:
+            place = addresses.hidden_store(url or address(results))
+            raise ConfigError(f"there are no studies yet: there is no store {place}; 'damoos tune' makes one")
+        return found
 
     def listed(self) -> tuple[list[Listed], list[str]]:
         """The studies that this version can read, oldest first, at a glance; and names of those that are broken."""
