@@ -34,6 +34,7 @@ _REMEDIES = (
     ("password|authentication|role|Access denied", "check the user, and the password in ~/.pgpass, PGPASSFILE or"
      " PGPASSWORD"),
     ("does not exist|Unknown database", "create the database first"),
+    ("statement timeout", "another process holds its tables, or they are not damoos's alone; try again"),
     ("Connection refused|timeout|timed out|could not translate|Name or service", "check host and port, and that its"
      " server is up"),
     ("access module|No module named 'psycopg", "install its driver: pip install 'damoos[postgresql]'"),
@@ -75,12 +76,12 @@ def engine_options(url: str) -> dict[str, Any]:
 
     Raises
     ------
-    ConfigError, StoreError : see `damoos.store.postgresql.connect_args`
+    ConfigError, StoreError : see `damoos.store.postgresql.creator`
     """
     if url.startswith("sqlite"):
         return {"connect_args": sqlite_file.connect_args(LOCK_WAIT_S)}
     if url.startswith("postgresql"):
-        return {"connect_args": postgresql.connect_args(url)}
+        return {"creator": postgresql.creator(url)}
     return {}
 
 

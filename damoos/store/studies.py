@@ -239,8 +239,10 @@ class Store:
         """
         import optuna
 
+        from damoos.store import listing
+
         with self._errors():
-            taken = {other.study_name for other in self._storage.get_all_studies()}
+            taken = set(listing.all_names(self._storage.engine))
             # A folder is somebody's results, too, also where another storage holds the study.
             names = (f"{slug(label)}-{number}" for number in itertools.count(1))
             name = next(name for name in names if name not in taken and not (self._results / name).exists())
@@ -257,8 +259,12 @@ class Store:
 
         with self._errors():
             try:
+                self._check_sizes(name)
                 optuna.delete_study(study_name=name, storage=self._storage)
-            except optuna.exceptions.StorageInternalError:  # it reads what it deletes, and some of that is refused
+            except (
+                StoreError,
+                optuna.exceptions.StorageInternalError,
+            ):  # it reads what it deletes, and some of that is refused
                 listing.delete_words(self._storage.engine, self._storage.get_study_id_from_name(name))
                 optuna.delete_study(study_name=name, storage=self._storage)
             shutil.rmtree(self._results / name, ignore_errors=True)
@@ -278,6 +284,7 @@ class Store:
             study = optuna.create_study(
                 storage=self._storage, study_name=name, direction=direction, load_if_exists=True
             )
+            self._check_sizes(name)
             if "damoos" not in study.user_attrs:
                 return self._begun(study, config, created)
         record = self._open(name)
@@ -314,6 +321,7 @@ class Store:
                 study = optuna.load_study(study_name=name, storage=self._storage)
             except KeyError:
                 return None
+            self._check_sizes(name)
             return self._record(study) if study.user_attrs.get("damoos") == SCHEMA else None
 
     def _open(self, name: str) -> StudyRecord:
@@ -321,6 +329,7 @@ class Store:
 
         with content_errors(self.url):
             study = optuna.load_study(study_name=name, storage=self._storage)
+            self._check_sizes(name)
             schema = study.user_attrs["damoos"]
         if schema != SCHEMA:
             raise StoreError(f"study '{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
@@ -332,6 +341,11 @@ class Store:
             if study.config == config:
                 return self._open(study.name) if study.result is None else None
         return None
+
+    def _check_sizes(self, name: str) -> None:
+        from damoos.store import sizes
+
+        sizes.check_study(self._storage.engine, name)
 
     def _record(self, study: optuna.Study) -> StudyRecord:
         return StudyRecord(study, self._storage, self.url, Artifacts(self._results / study.study_name))
