@@ -28,6 +28,9 @@ POLL_S = 0.2
 _STORE_BYTES = 80 << 20
 # Ray moves away from loopback on Linux unless it is told that this is no cluster of several computers.
 ONLY_HERE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+# The metrics ports of Ray's agents, which ray[default] brings, would answer every user without asking for the token. As
+# a variable of the environment, RAY_enable_metrics_collection=0 did not reach each agent (Ray 2.60).
+_SYSTEM = {"enable_metrics_collection": False}
 _DASHBOARD = "--dashboard"
 # What a keeper reads when its cluster can be found, so that it stays.
 _STAY = b"stay\n"
@@ -221,6 +224,7 @@ class _Kept:
         self._common: dict[str, Any] = {"node_ip_address": "127.0.0.1", "object_store_memory": _STORE_BYTES}
         # Nothing grows here, and Ray's monitor would listen on a port of its own without asking for the token.
         head = {"num_cpus": 0, "include_dashboard": dashboard, "no_monitor": True, **self._common}
+        head["_system_config"] = _SYSTEM
         self._has_dashboard = dashboard
         self._cluster: Any = Cluster(initialize_head=True, head_node_args=head)
         self._nodes: list[tuple[str, Any]] = [(name, self._add(name)) for name in names]
