@@ -66,12 +66,13 @@ def _words(connection: sa.Connection, studies: list[int]) -> dict[int, dict[str,
     """The words of all studies by their numbers; None for a study that has one which the database refuses to give."""
     large = sizes.too_large(connection, _WORDS)
     refused: dict[int, dict[str, str] | None] = dict.fromkeys(large)
-    return _words_taken(connection, [study for study in studies if study not in large]) | refused
+    return _words_taken(connection, [study for study in studies if study not in large], large) | refused
 
 
-def _words_taken(connection: sa.Connection, studies: list[int]) -> dict[int, dict[str, str] | None]:
+def _words_taken(connection: sa.Connection, studies: list[int], without: set[int]) -> dict[int, dict[str, str] | None]:
+    """The words of all studies but some, also of studies that are not there; see `_words`."""
     try:
-        return _words_of(connection, tables.STUDY_USER.c.study_id.in_(studies))
+        return _words_of(connection, tables.STUDY_USER.c.study_id.not_in(without))
     except sa.exc.DataError:
         words: dict[int, dict[str, str] | None] = {}
         for study in studies:
