@@ -50,7 +50,7 @@ class Evaluated:
     def __init__(self, sweep: Sweep) -> None:
         self.name = sweep.name
         self.artifacts = sweep.artifacts
-        looked = (sweep.store.look(sweep.study_name(config)) for config in sweep.config.configs())
+        looked = (sweep.look(sweep.study_name(config)) for config in sweep.config.configs())
         self._studies = [EvaluationStudy(record) for record in looked if record and record.result]
         self.studies = [study.record.result or {} for study in self._studies]
         failures = (sweep.result or {}).get("failures", [])
@@ -438,7 +438,7 @@ def _studies(names: Sequence[str], results: Path, storage: str | None) -> list[S
             sweep = sweeps.load(results, name, storage)
             studies |= {study.name: study for study in manual_tuned.studies_of(sweep)}
         else:
-            studies[name] = manual_tuned.load(Store(results, storage), name)
+            studies[name] = manual_tuned.load(Store.existing(results, storage), name)
     return list(studies.values())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from damoos.api import words
 from damoos.api.studies import RESULTS
+from damoos.dispatch.ray_address import RayCluster
 from damoos.errors import ConfigError
 from damoos.rollouts import conduct
 from damoos.rollouts.overview import hosts
@@ -196,7 +197,9 @@ class RolledOut:
 
     def _now(self) -> Rollout:
         """As its folder says, whoever drives it."""
-        return load(self.rollout.results, self.name)
+        found = load(self.rollout.results, self.name)
+        found.cluster = self.rollout.cluster
+        return found
 
     def __repr__(self) -> str:
         """One line on how far it has come."""
@@ -268,11 +271,23 @@ def rollout(
 
 
 @words.checked
-def load_rollout(name: str, *, results: Path = RESULTS) -> RolledOut:
+def load_rollout(
+    name: str, *, ray: str | None = None, insecure_cluster: bool = False, results: Path = RESULTS
+) -> RolledOut:
     """A rollout by its name.
+
+    Parameters
+    ----------
+    ray : str or None
+        ``auto`` or ``HOST:PORT``: the Ray cluster of its keepers; None for the one of ``damoos cluster up`` or of the
+        variable ``RAY_ADDRESS``.
+    insecure_cluster : bool
+        Whether that cluster may be one that asks for no token.
 
     Raises
     ------
     ConfigError : there is no such
     """
-    return RolledOut(load(results, name))
+    found = load(results, name)
+    found.cluster = RayCluster.named(ray, insecure_cluster)
+    return RolledOut(found)

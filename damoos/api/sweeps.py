@@ -49,7 +49,7 @@ class TunedSweep:
     @property
     def studies(self) -> list[TunedStudy | EvaluatedStudy]:
         """Those that have begun, in the order of the sweep."""
-        looked = (self.sweep.store.look(self.sweep.study_name(config)) for config in self.sweep.config.configs())
+        looked = (self.sweep.look(self.sweep.study_name(config)) for config in self.sweep.config.configs())
         return [shown(open_study(record)) for record in looked if record]
 
     def study(self, name: str) -> TunedStudy | EvaluatedStudy:
@@ -63,7 +63,7 @@ class TunedSweep:
         full_name = name if name in names else f"{self.name}-{name}"
         if full_name not in names:
             raise ConfigError(f"sweep '{self.name}' has no study '{name}'{nearest(full_name, names)}")
-        record = self.sweep.store.look(full_name)
+        record = self.sweep.look(full_name)
         if record is None:
             raise ConfigError(f"study '{full_name}' has not begun; damoos resume {self.name}")
         return shown(open_study(record))
@@ -263,6 +263,7 @@ def drive_sweep(found: Sweep, ray: RayCluster | None = None, event: Event | None
     """Do what is left of a sweep, here or on a Ray cluster."""
     from damoos.sweeps.driver import drive
 
+    found.open_store()  # an error of it ends all of this before a machine is asked for anything
     tell = event or notebook.event() or (lambda kind, said: None)
 
     def say(text: str) -> None:

@@ -25,7 +25,7 @@ from damoos.cli.common import (
     say,
     time_us,
 )
-from damoos.cli.sweeps import show_status, told
+from damoos.cli.sweeps import InsecureCluster, ray_cluster, show_status, told
 from damoos.common.terminal import printable
 from damoos.errors import ConfigError, StoreError, nearest
 
@@ -163,6 +163,11 @@ def stop(
         ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="All that is in service.")] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", help="Ray cluster of a rollout: auto, or HOST:PORT.", rich_help_panel=WHERE),
+    ] = None,
+    insecure_cluster: InsecureCluster = False,
     results: Results = RESULTS,
     form: Format = "text",
 ) -> None:
@@ -178,8 +183,13 @@ def stop(
     if every and name:
         raise ConfigError("give a name or --all, not both")
     if name in rollout_names(results):
-        rollouts.undo(load_rollout(results, str(name)), form)
+        rolled = load_rollout(results, str(name))
+        if cluster := ray_cluster(ray, insecure_cluster):
+            rolled.move(cluster)
+        rollouts.undo(rolled, form)
         return
+    if ray or insecure_cluster:
+        raise ConfigError("--ray and --insecure-cluster are for a rollout; give its name")
     names = list(listing.listed(results)) if every else [name]
     ended = [keeper.stop(results, one) for one in names or [None]]
     if form == "json":

@@ -76,7 +76,7 @@ def delete(
 
     if bool(names) == unfinished:
         raise ConfigError("give the names of the studies that are to be deleted, or --unfinished")
-    store = Store(results, storage)
+    store = Store.there(results, storage)
     found = removal.unfinished(store, results) if unfinished else removal.named(store, results, names or [])
     if not found:
         print("nothing to delete")

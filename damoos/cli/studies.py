@@ -215,8 +215,8 @@ def resume(
     check_format(form)
     if study in rollout_names(results):
         rolled = load_rollout(results, study)
-        if ray is not None:
-            rolled.move(ray, insecure_cluster)
+        if cluster := ray_cluster(ray, insecure_cluster):
+            rolled.move(cluster)
         rollouts.drive(rolled, form)
         return
     with Watching() as watcher:

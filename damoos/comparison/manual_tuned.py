@@ -45,7 +45,7 @@ KEYS = ("slowdown", "saving", "score")
 
 def studies_of(sweep: Sweep) -> list[Study]:
     """Studies of a sweep that have begun, in its order."""
-    looked = (sweep.store.look(sweep.study_name(config)) for config in sweep.config.configs())
+    looked = (sweep.look(sweep.study_name(config)) for config in sweep.config.configs())
     return [tuning_study(record) for record in looked if record]
 
 

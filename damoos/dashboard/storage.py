@@ -24,8 +24,7 @@ from sqlalchemy.exc import ArgumentError
 from damoos.common import own_file
 from damoos.errors import ConfigError
 from damoos.store.artifacts import is_study_name
-from damoos.store.connection import LOCK_WAIT_S, check_url, store_errors
-from damoos.store.sqlite_file import connect_args
+from damoos.store.connection import check_url, engine_options, store_errors
 from damoos.store.studies import address
 from damoos.sweeps.sweep import FILE, PREFIX
 
@@ -134,9 +133,8 @@ class SharedStorage(RDBStorage):  # type: ignore[misc]
             )
         self.files = Files(results)
         with store_errors(where.render_as_string()):
-            options = {"connect_args": connect_args(LOCK_WAIT_S)} if kind == "sqlite" else None
             full = where.render_as_string(hide_password=False)
-            super().__init__(full, engine_kwargs=options, skip_table_creation=True)
+            super().__init__(full, engine_kwargs=engine_options(full), skip_table_creation=True)
             if not allow_writes:
                 event.listen(self.engine, "connect", _stating(_READ_ONLY[kind]))
                 self.engine.dispose()  # the connections that there are already may write

@@ -28,7 +28,12 @@ POLL_S = 0.2
 _STORE_BYTES = 80 << 20
 # Ray moves away from loopback on Linux unless it is told that this is no cluster of several computers.
 ONLY_HERE = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+# The metrics ports of Ray's agents, which ray[default] brings, would answer every user without asking for the token. As
+# a variable of the environment, RAY_enable_metrics_collection=0 did not reach each agent (Ray 2.60).
+_SYSTEM = {"enable_metrics_collection": False}
 _DASHBOARD = "--dashboard"
+# What a keeper reads when its cluster can be found, so that it stays.
+_STAY = b"stay\n"
 # What is imported by it and not by the rest of Ray.
 _OF_DASHBOARD = ("aiohttp", "aiohttp_cors", "opencensus", "prometheus_client")
 
@@ -117,26 +122,68 @@ def up(names: Sequence[str], dashboard: bool = False) -> RunningCluster:
         shutil.rmtree(former.folder, ignore_errors=True)
     # Ray makes its own folders writable to all users, so the one around them is closed. Its sockets need a short path.
     folder = tempfile.mkdtemp(prefix="damoos-ray-")
+    keeper: subprocess.Popen[bytes] | None = None
+    try:
+        keeper = _keeper(folder, names, dashboard)
+        assert keeper.stdout
+        address, _, url = keeper.stdout.readline().decode().strip().partition(" ")
+        if not address:
+            last = (_log().read_text().strip().splitlines() or ["it said nothing"])[-1]
+            raise MachineError(f"the cluster did not start: {last} (the whole log: {_log()})")
+        started = RunningCluster(address, url, keeper.pid, list(names), folder)
+        fill(_file(), [json.dumps(asdict(started)).encode()])
+        _let_stay(keeper)
+    except BaseException:  # a full disk, or Ctrl-C: nobody would find the cluster again
+        if keeper:
+            _end(keeper)
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return started
+
+
+def _log() -> Path:
+    return _file().with_suffix(".log")
+
+
+def _keeper(folder: str, names: Sequence[str], dashboard: bool) -> subprocess.Popen[bytes]:
+    """Start the process that keeps a cluster; both end with its standard input, until `_let_stay`."""
     token_file = ray_token.made(Path(folder) / "token")
-    log = _file().with_suffix(".log")
-    with open(log, "w") as output:
-        keeper = subprocess.Popen(
+    with open(_log(), "w") as output:
+        return subprocess.Popen(
             interpreter.module(__spec__.name, *([_DASHBOARD] if dashboard else []), *names),
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=output, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, start_new_session=True,
             env={
                 **ray_token.without_token(os.environ), **ray_token.demanded(token_file), **ONLY_HERE,
                 **ray_tls.certified(Path(folder)), **interpreter.SAFE_PATH, "RAY_TMPDIR": folder,
             },
         )  # fmt: skip
-    assert keeper.stdout
-    address, _, url = keeper.stdout.readline().decode().strip().partition(" ")
-    if not address:
-        shutil.rmtree(folder, ignore_errors=True)
-        last = (log.read_text().strip().splitlines() or ["it said nothing"])[-1]
-        raise MachineError(f"the cluster did not start: {last} (the whole log: {log})")
-    started = RunningCluster(address, url, keeper.pid, list(names), folder)
-    fill(_file(), [json.dumps(asdict(started)).encode()])
-    return started
+
+
+def _let_stay(keeper: subprocess.Popen[bytes]) -> None:
+    """Have a keeper outlive this process.
+
+    Raises
+    ------
+    MachineError : it has ended
+    """
+    assert keeper.stdin
+    try:
+        keeper.stdin.write(_STAY)
+        keeper.stdin.close()
+    except BrokenPipeError:
+        raise MachineError(f"the cluster ended as soon as it had started (the whole log: {_log()})") from None
+
+
+def _end(keeper: subprocess.Popen[bytes]) -> None:
+    """End a keeper that was not let stay, and its cluster with it."""
+    assert keeper.stdin
+    with contextlib.suppress(OSError):
+        keeper.stdin.close()
+    try:
+        keeper.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(keeper.pid, signal.SIGKILL)
+        keeper.wait()
 
 
 def down() -> RunningCluster:
@@ -177,6 +224,7 @@ class _Kept:
         self._common: dict[str, Any] = {"node_ip_address": "127.0.0.1", "object_store_memory": _STORE_BYTES}
         # Nothing grows here, and Ray's monitor would listen on a port of its own without asking for the token.
         head = {"num_cpus": 0, "include_dashboard": dashboard, "no_monitor": True, **self._common}
+        head["_system_config"] = _SYSTEM
         self._has_dashboard = dashboard
         self._cluster: Any = Cluster(initialize_head=True, head_node_args=head)
         self._nodes: list[tuple[str, Any]] = [(name, self._add(name)) for name in names]
@@ -225,7 +273,7 @@ class _Kept:
 
 
 def main() -> int:
-    """Keep a cluster until SIGTERM."""
+    """Keep a cluster until SIGTERM; end it at once if the process that starts it ends before it says `_STAY`."""
     answer, sys.stdout = sys.stdout, sys.stderr
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: stopped.append(number))
@@ -234,6 +282,8 @@ def main() -> int:
     try:
         print(kept.address, kept.dashboard, file=answer, flush=True)
         answer.close()
+        if sys.stdin.buffer.readline() != _STAY:
+            return 1
         while not stopped and kept.has_head:
             time.sleep(POLL_S)
             kept.replace_dead()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from damoos.dispatch import cluster as own_cluster
+from damoos.dispatch.ray_address import RayCluster
 from damoos.errors import ConfigError, StoreError
 from damoos.machines import catalog as machines
 from damoos.rollouts.driver import POLL_S, Driver, drive
@@ -56,29 +60,50 @@ def begin(
     )  # fmt: skip
     if spec["on"]["kind"] == "pid":
         raise ConfigError(f"--on '{on}': a process id is one machine's own; use unit:, cgroup:, pid-file:, match:")
-    plan = Plan(
-        spec, list(hosts), parse_steps(steps, len(hosts)), bake_s, tolerance, least_saving, seed, ray, insecure_cluster
-    )
+    cluster = RayCluster.named(ray, insecure_cluster)
+    plan = Plan(spec, list(hosts), parse_steps(steps, len(hosts)), bake_s, tolerance, least_saving, seed, ray)
     checked(plan)
-    with fleet(plan) as found:
+    with fleet(plan, cluster) as found:
         found.begin()
-    return Rollout.create(results, plan)
+    return Rollout.create(results, plan, cluster)
 
 
 @contextmanager
-def fleet(plan: Plan, event: Callable[[str], Any] = lambda _: None) -> Iterator[KeptFleet | RayFleet]:
+def fleet(
+    plan: Plan, cluster: RayCluster | None = None, event: Callable[[str], Any] = lambda _: None
+) -> Iterator[KeptFleet | RayFleet]:
     """The machines of a plan, whose keepers are here, or on the nodes of its cluster.
+
+    Parameters
+    ----------
+    plan : Plan
+    cluster : RayCluster or None
+        As the user of this process names it; None for the cluster of ``damoos cluster up`` or of ``RAY_ADDRESS``.
+    event : callable
+        Told, in one line, which nodes do not answer.
 
     Raises
     ------
     UnsupportedError : Ray is not installed
-    ConfigError : there is no such cluster
+    ConfigError : there is no such cluster, or only the plan names it
     """
-    found = RayFleet(plan, event) if plan.ray else KeptFleet(plan)
+    found = RayFleet(plan, cluster or _known_cluster(plan.ray), event) if plan.ray else KeptFleet(plan)
     try:
         yield found
     finally:
         found.close()
+
+
+def _known_cluster(address: str) -> RayCluster:
+    """A cluster that the file of a rollout names, if the user has started it, or has named it in the environment."""
+    running = own_cluster.state()
+    if address in ("auto", running and running.address, os.environ.get("RAY_ADDRESS")):
+        return RayCluster(address)
+    shown = shlex.quote(address)
+    raise ConfigError(
+        f"the rollout was begun on the Ray cluster at {shown}, says its file; if you know that cluster, set"
+        f" RAY_ADDRESS={shown}, or give --ray {shown} to 'damoos resume' or 'damoos stop'"
+    )
 
 
 def run(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], Any] = time.sleep) -> State:
@@ -88,7 +113,7 @@ def run(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], A
     ------
     StoreError : another process drives it
     """
-    with rollout.driving(), fleet(rollout.plan, event) as machines_of_it:
+    with rollout.driving(), fleet(rollout.plan, rollout.cluster, event) as machines_of_it:
         drive(Driver(rollout, machines_of_it, event), wait)
     return rollout.progress.state
 

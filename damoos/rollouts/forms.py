@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from damoos.common.json_file import JsonForm
+from damoos.service.forms import Specification
+
+
+class _Spec(Specification):
+    name: str
+    results: str
 
 
 class _Plan(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    spec: dict[str, Any]
-    machines: list[str]
-    steps: list[int]
+    spec: _Spec
+    machines: list[str] = Field(min_length=1)
+    steps: list[int] = Field(min_length=1)
     bake_s: float
     tolerance: float
     least_saving: float
     seed: int
     ray: str | None
     insecure_cluster: bool = False
+
+    @field_validator("steps")
+    @classmethod
+    def _rise(cls, steps: list[int]) -> list[int]:
+        if steps[0] < 1 or sorted(set(steps)) != steps:
+            raise ValueError("each step has more machines than the one before")
+        return steps
 
 
 class _Rollout(BaseModel):

@@ -68,7 +68,7 @@ def hosts(rollout: Rollout) -> list[Host]:
     ConfigError : the cluster whose nodes keep them is not there
     """
     parts = rollout.parts()
-    with fleet(rollout.plan) as machines:
+    with fleet(rollout.plan, rollout.cluster) as machines:
         states = machines.states()
         windows = machines.windows([(machine, part) for machine in parts for part in Part])
     found = []

@@ -45,9 +45,8 @@ class Plan:
     seed : int
         Of the order in which machines get the policy.
     ray : str or None
-        Address of the Ray cluster whose nodes keep the machines; None for keepers on this computer.
-    insecure_cluster : bool
-        Whether that cluster may be one that asks for no token.
+        Address of the Ray cluster whose nodes keep the machines; None for keepers on this computer. It leads nobody
+        there by itself: see `damoos.rollouts.conduct.fleet`.
     """
 
     spec: Mapping[str, Any]
@@ -58,7 +57,6 @@ class Plan:
     least_saving: float = 0.0
     seed: int = 0
     ray: str | None = None
-    insecure_cluster: bool = False
 
     @cached_property
     def order(self) -> list[str]:

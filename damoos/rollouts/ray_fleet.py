@@ -25,7 +25,7 @@ class RayFleet:
     Parameters
     ----------
     plan : Plan
-        With the address of the cluster.
+    cluster : RayCluster
     event : callable
         Told, in one line, when machines are out of reach because of their node, and when they are back.
 
@@ -35,12 +35,10 @@ class RayFleet:
     ConfigError : no cluster there
     """
 
-    def __init__(self, plan: Plan, event: Callable[[str], Any] = lambda _: None) -> None:
+    def __init__(self, plan: Plan, cluster: RayCluster, event: Callable[[str], Any] = lambda _: None) -> None:
         self._plan = plan
         self._event = event
-        self._nodes = RayNodes(
-            RayCluster(plan.ray or "auto", plan.insecure_cluster), partial(KeptFleet, plan), plan.order
-        )
+        self._nodes = RayNodes(cluster, partial(KeptFleet, plan), plan.order)
         self._wanted: dict[str, Part | None] = {}
         self._windows: dict[Key, list[dict[str, Any]]] = {}
         self._silent: set[str] = set()

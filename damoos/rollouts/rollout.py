@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.common.json_file import Damage, set_aside
+from damoos.dispatch.ray_address import RayCluster
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.rollouts.forms import PROGRESS as PROGRESS_FORM
 from damoos.rollouts.forms import ROLLOUT as ROLLOUT_FORM
@@ -86,21 +87,24 @@ class Rollout:
     ----------
     results : Path
     name : str
+    cluster : RayCluster or None
+        The cluster of its keepers, as the user of this process names it.
     """
 
-    def __init__(self, results: Path, name: str) -> None:
+    def __init__(self, results: Path, name: str, cluster: RayCluster | None = None) -> None:
         self.name = name
+        self.cluster = cluster
         self.results = results
         self.artifacts = Artifacts(results.resolve() / name)
         self.plan = self._plan()
         self.progress = self._progress()
 
     @classmethod
-    def create(cls, results: Path, plan: Plan) -> Rollout:
+    def create(cls, results: Path, plan: Plan, cluster: RayCluster | None = None) -> Rollout:
         """A new rollout with the next free number."""
         name = next_name(results, PREFIX, FILE)
         cls._write_plan(Artifacts(results / name), plan)
-        return cls(results, name)
+        return cls(results, name, cluster)
 
     @staticmethod
     def _write_plan(artifacts: Artifacts, plan: Plan) -> None:
@@ -114,14 +118,18 @@ class Rollout:
             )
         if (schema := content["schema"]) != SCHEMA:
             raise StoreError(f"'{self.name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
-        return Plan(**content["plan"])
+        # Older versions have written "insecure_cluster", which only the command line says.
+        return Plan(**{key: value for key, value in content["plan"].items() if key != "insecure_cluster"})
 
     def _progress(self) -> Progress:
         """How far it has come; held before its first step, if the file that says so is damaged."""
+        path = self.artifacts.path / PROGRESS
         try:
-            content = PROGRESS_FORM.read(self.artifacts.path / PROGRESS)
+            content = PROGRESS_FORM.read(path)
         except FileNotFoundError:
             return Progress()
+        if not isinstance(content, Damage) and not 0 <= content["step"] < len(self.plan.steps):
+            content = Damage(path, f"key 'step': there is no step {content['step']}", path.stat())
         if isinstance(content, Damage):
             why = f"{content}: 'damoos stop {self.name}' undoes it, 'damoos resume {self.name}' begins again"
             return Progress(state=State.HELD, begun_s=time.time(), why=why, findings=[[]])
@@ -149,7 +157,7 @@ class Rollout:
             self._set_damage_aside()
             yield
 
-    def move(self, ray: str, insecure_cluster: bool = False) -> None:
+    def move(self, cluster: RayCluster) -> None:
         """Have another address of the cluster whose nodes keep its machines.
 
         Raises
@@ -158,8 +166,10 @@ class Rollout:
         """
         if self.plan.ray is None:
             raise ConfigError(f"'{self.name}' was begun without --ray, so the keepers of its machines are here")
-        self.plan = replace(self.plan, ray=ray, insecure_cluster=insecure_cluster)
-        self._write_plan(self.artifacts, self.plan)
+        self.cluster = cluster
+        if cluster.address != self.plan.ray:
+            self.plan = replace(self.plan, ray=cluster.address)
+            self._write_plan(self.artifacts, self.plan)
 
     def driven(self) -> bool:
         """Whether a process of this computer drives it now."""

@@ -13,12 +13,11 @@ from damoos.study.run_config import RunConfig
 _OF_RUN = {field.name for field in fields(RunConfig)}
 
 
-class Wanted(BaseModel):
-    """``NAME.json``: what is to be in service; see `damoos.service.specification.specification`."""
+class Specification(BaseModel):
+    """A policy and what it is put on; see `damoos.service.specification.specification`."""
 
     model_config = ConfigDict(extra="allow")
 
-    wanted_s: float
     study: str
     machine: str
     scheme: str
@@ -31,7 +30,6 @@ class Wanted(BaseModel):
     metrics: list[list[Any]]
     run: RunConfig
     policy: dict[str, Any]
-    confirmed: bool = False
     on_exit: str = ""
     proven_us: int = 0
 
@@ -41,6 +39,13 @@ class Wanted(BaseModel):
         if isinstance(run, dict) and (unknown := sorted(set(run) - _OF_RUN)):
             raise ValueError(f"unknown key '{unknown[0]}'")
         return run
+
+
+class Wanted(Specification):
+    """``NAME.json``: what is to be in service."""
+
+    wanted_s: float
+    confirmed: bool = False
 
 
 class Scheme(BaseModel):

@@ -16,7 +16,7 @@ from damoos.common import addresses
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, DamoosError, StoreError
 from damoos.ownership import objection_to_use
-from damoos.store import sqlite_file
+from damoos.store import postgresql, sqlite_file
 
 if TYPE_CHECKING:
     import optuna
@@ -32,9 +32,11 @@ _REMEDIES = (
     ("readonly database", "make it writable, or choose another with --results or --storage"),
     ("database is locked", f"another process has held it for {LOCK_WAIT_S} s; try again"),
     ("disk is full", "make room, or choose another place with --results or --storage"),
+    ("authentication method requirement", postgresql.CLEAR_TEXT),
     ("password|authentication|role|Access denied", "check the user, and the password in ~/.pgpass, PGPASSFILE or"
      " PGPASSWORD"),
     ("does not exist|Unknown database", "create the database first"),
+    ("statement timeout", "another process holds its tables, or they are not damoos's alone; try again"),
     ("Connection refused|timeout|timed out|could not translate|Name or service", "check host and port, and that its"
      " server is up"),
     ("access module|No module named 'psycopg", "install its driver: pip install 'damoos[postgresql]'"),
@@ -49,7 +51,7 @@ def connect(url: str) -> optuna.storages.RDBStorage:
 
     Raises
     ------
-    ConfigError : a password stands in the URL
+    ConfigError : a password stands in the URL, or it names another driver of PostgreSQL than psycopg
     StoreError : there is no such database, or it cannot be opened
     """
     check_url(url)
@@ -58,9 +60,9 @@ def connect(url: str) -> optuna.storages.RDBStorage:
     with store_errors(url):
         optuna = _optuna()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
+        options = engine_options(url)
         if not url.startswith("sqlite"):
-            return optuna.storages.RDBStorage(url)  # type: ignore[no-any-return]
-        options: dict[str, Any] = {"connect_args": sqlite_file.connect_args(LOCK_WAIT_S)}
+            return optuna.storages.RDBStorage(url, engine_kwargs=options)  # type: ignore[no-any-return]
         if only_read := _for_reading(url):
             return optuna.storages.RDBStorage(  # type: ignore[no-any-return]
                 only_read, engine_kwargs=options, skip_table_creation=True
@@ -69,6 +71,26 @@ def connect(url: str) -> optuna.storages.RDBStorage:
         storage = optuna.storages.RDBStorage(url, engine_kwargs=options)
         _write_ahead(storage)
         return storage  # type: ignore[no-any-return]
+
+
+def engine_options(url: str) -> dict[str, Any]:
+    """How SQLAlchemy is to make the connections of a storage.
+
+    Raises
+    ------
+    ConfigError, StoreError : see `damoos.store.postgresql.creator`
+    """
+    if url.startswith("sqlite"):
+        return {"connect_args": sqlite_file.connect_args(LOCK_WAIT_S)}
+    if url.startswith("postgresql"):
+        return {"creator": postgresql.creator(url)}
+    return {}
+
+
+def is_there(url: str) -> bool:
+    """Whether a storage can be read; False for a SQLite file that is not there, which opening it would make."""
+    named = re.fullmatch(r"sqlite(?:\+\w+)?:///(?!:memory:)(?:file:)?([^?]+)(?:\?.*)?", url)
+    return named is None or Path(named[1]).is_file()
 
 
 def check_url(url: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from damoos.common.unpack import parsed
-from damoos.store import tables
+from damoos.store import sizes, tables
 from damoos.store.artifacts import is_study_name
 
 # The words of a study that a list tells of.
@@ -65,8 +65,15 @@ def listed(engine: sa.Engine) -> tuple[list[Listed], list[str]]:
 
 def _words(connection: sa.Connection, studies: list[int]) -> dict[int, dict[str, str] | None]:
     """The words of all studies by their numbers; None for a study that has one which the database refuses to give."""
+    large = sizes.too_large(connection, _WORDS)
+    refused: dict[int, dict[str, str] | None] = dict.fromkeys(large)
+    return _words_taken(connection, [study for study in studies if study not in large], large) | refused
+
+
+def _words_taken(connection: sa.Connection, studies: list[int], without: set[int]) -> dict[int, dict[str, str] | None]:
+    """The words of all studies but some, also of studies that are not there; see `_words`."""
     try:
-        return _words_of(connection, sa.true())
+        return _words_of(connection, tables.STUDY_USER.c.study_id.not_in(without))
     except sa.exc.DataError:
         words: dict[int, dict[str, str] | None] = {}
         for study in studies:
@@ -111,6 +118,12 @@ def _counts(connection: sa.Connection, study_id: Any, condition: Any) -> dict[in
     """Rows of each study."""
     counted = sa.select(study_id, sa.func.count()).where(condition).group_by(study_id)
     return {row[0]: row[1] for row in connection.execute(counted)}
+
+
+def all_names(engine: sa.Engine) -> list[str]:
+    """Names of all studies, also of those that are not damoos's."""
+    with engine.connect() as connection:
+        return list(connection.scalars(sa.select(tables.STUDIES.c.study_name)))
 
 
 def delete_words(engine: sa.Engine, study: int) -> None:

@@ -15,12 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from damoos.common import addresses
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.model.space import Param
 from damoos.model.trial import Run, Score
 from damoos.store.artifacts import Artifacts, is_study_name, study_folder
-from damoos.store.connection import check_own, connect, content_errors, store_errors
+from damoos.store.connection import check_own, connect, content_errors, is_there, store_errors
 
 if TYPE_CHECKING:
     import optuna
@@ -204,7 +205,21 @@ class Store:
     @classmethod
     def there(cls, results: Path, url: str | None = None) -> Store | None:
         """The storage, if there is one: for those who only look, and must not make any."""
-        return cls(results, url) if url is not None or (results / FILE).exists() else None
+        return cls(results, url) if is_there(url or address(results)) else None
+
+    @classmethod
+    def existing(cls, results: Path, url: str | None = None) -> Store:
+        """The storage of studies that are to be there.
+
+        Raises
+        ------
+        ConfigError : there is none
+        """
+        found = cls.there(results, url)
+        if found is None:
+            place = addresses.hidden_store(url or address(results))
+            raise ConfigError(f"there are no studies yet: there is no store {place}; 'damoos tune' makes one")
+        return found
 
     def listed(self) -> tuple[list[Listed], list[str]]:
         """The studies that this version can read, oldest first, at a glance; and names of those that are broken."""
@@ -238,8 +253,10 @@ class Store:
         """
         import optuna
 
+        from damoos.store import listing
+
         with self._errors():
-            taken = {other.study_name for other in self._storage.get_all_studies()}
+            taken = set(listing.all_names(self._storage.engine))
             # A folder is somebody's results, too, also where another storage holds the study.
             names = (f"{slug(label)}-{number}" for number in itertools.count(1))
             name = next(name for name in names if name not in taken and not (self._results / name).exists())
@@ -256,8 +273,9 @@ class Store:
 
         with self._errors():
             try:
+                self._check_sizes(name)
                 optuna.delete_study(study_name=name, storage=self._storage)
-            except optuna.exceptions.StorageInternalError:  # it reads what it deletes, and some of that is refused
+            except (StoreError, optuna.exceptions.StorageInternalError):  # it reads what it deletes; some is refused
                 listing.delete_words(self._storage.engine, self._storage.get_study_id_from_name(name))
                 optuna.delete_study(study_name=name, storage=self._storage)
             if is_study_name(name):
@@ -278,6 +296,7 @@ class Store:
             study = optuna.create_study(
                 storage=self._storage, study_name=name, direction=direction, load_if_exists=True
             )
+            self._check_sizes(name)
             if "damoos" not in study.user_attrs:
                 return self._begun(study, config, created)
         record = self._open(name)
@@ -314,6 +333,7 @@ class Store:
                 study = optuna.load_study(study_name=name, storage=self._storage)
             except KeyError:
                 return None
+            self._check_sizes(name)
             return self._record(study) if study.user_attrs.get("damoos") == SCHEMA else None
 
     def _open(self, name: str) -> StudyRecord:
@@ -321,6 +341,7 @@ class Store:
 
         with content_errors(self.url):
             study = optuna.load_study(study_name=name, storage=self._storage)
+            self._check_sizes(name)
             schema = study.user_attrs["damoos"]
         if schema != SCHEMA:
             raise StoreError(f"study '{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
@@ -332,6 +353,11 @@ class Store:
             if study.config == config:
                 return self._open(study.name) if study.result is None else None
         return None
+
+    def _check_sizes(self, name: str) -> None:
+        from damoos.store import sizes
+
+        sizes.check_study(self._storage.engine, name)
 
     def _record(self, study: optuna.Study) -> StudyRecord:
         return StudyRecord(study, self._storage, self.url, Artifacts(study_folder(self._results, study.study_name)))

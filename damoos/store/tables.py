@@ -48,4 +48,4 @@ def _attributes(owner: str, kind: str) -> sa.Table:
 
 
 USER, SYSTEM = _attributes("trial", "user"), _attributes("trial", "system")
-STUDY_USER = _attributes("study", "user")
+STUDY_USER, STUDY_SYSTEM = _attributes("study", "user"), _attributes("study", "system")

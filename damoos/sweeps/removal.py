@@ -12,7 +12,7 @@ from damoos.store.studies import Store
 from damoos.sweeps import sweep as sweeps
 
 
-def named(store: Store, results: Path, names: Sequence[str]) -> list[str]:
+def named(store: Store | None, results: Path, names: Sequence[str]) -> list[str]:
     """The studies and sweeps of these names, and the studies of those sweeps, studies first.
 
     Raises
@@ -32,14 +32,14 @@ def named(store: Store, results: Path, names: Sequence[str]) -> list[str]:
     return [*studies, *inside, *(name for name in chosen if name in folders)]
 
 
-def unfinished(store: Store, results: Path) -> list[str]:
+def unfinished(store: Store | None, results: Path) -> list[str]:
     """The studies without a result that belong to no sweep, oldest first."""
     folders = sweeps.names(results)
-    found, broken = store.listed()
+    found, broken = store.listed() if store else ([], [])
     return [study.name for study in found if study.result is None and not _sweep_of(study.name, folders)] + broken
 
 
-def delete(store: Store, results: Path, name: str) -> None:
+def delete(store: Store | None, results: Path, name: str) -> None:
     """Delete a study, or what is left of a sweep whose studies are gone.
 
     Raises
@@ -47,19 +47,19 @@ def delete(store: Store, results: Path, name: str) -> None:
     StoreError : another process runs it
     """
     is_sweep = name in sweeps.names(results)
-    if not is_sweep and not is_study_name(name):  # of another person's making; no folder belongs to it
+    if store and not is_sweep and not is_study_name(name):  # of another person's making; no folder belongs to it
         store.discard(name)
         return
     with Artifacts(results / name).held(f"'{name}' is being run by another damoos process; nothing of it is deleted"):
         if is_sweep:
             shutil.rmtree(results / name)
-        else:
+        elif store:
             store.discard(name)
 
 
-def _studies(store: Store) -> list[str]:
+def _studies(store: Store | None) -> list[str]:
     """Names of all studies, the broken ones too: those most of all are to be deleted."""
-    return [*store.names(), *store.listed()[1]]
+    return [*store.names(), *store.listed()[1]] if store else []
 
 
 def _sweep_of(study: str, folders: Sequence[str]) -> str | None:

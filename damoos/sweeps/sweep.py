@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -9,12 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from damoos.common import addresses
 from damoos.common.json_file import Damage, JsonForm
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.scorers import is_foreign
 from damoos.store.artifacts import Artifacts, next_name, numbered
 from damoos.store.connection import check_own, check_url
-from damoos.store.studies import SCHEMA, Store, slug
+from damoos.store.studies import SCHEMA, Store, StudyRecord, address, slug
 from damoos.study.config import StudyConfig
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.run_config import plain
@@ -40,11 +42,14 @@ class Sweep:
     results : Path
     name : str
     url : str or None
-        Storage of its studies.
+        Storage of its studies, as the user of this process names it; None for the results folder's own.
     """
 
     def __init__(self, results: Path, name: str, url: str | None = None) -> None:
         self.name = name
+        self._results = results
+        self._url = url
+        self._opened: Store | None = None
         self.artifacts = Artifacts(results / name)
         form = self._read(FILE, forms.SWEEP)
         if form is None:
@@ -53,7 +58,7 @@ class Sweep:
             raise StoreError(f"sweep '{name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
         self.config = SweepConfig(**form["config"])
         self.created: str = form["created"]
-        self.store = Store(results, url or form["storage"])
+        self._begun_with: str | None = form.get("storage")
 
     @classmethod
     def create(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep:
@@ -80,6 +85,38 @@ class Sweep:
         """The unfinished sweep of the same words, or a new one."""
         return cls.unfinished(results, config, url) or cls.create(results, config, url)
 
+    def open_store(self) -> Store:
+        """Store of its studies, made if there is none yet.
+
+        Raises
+        ------
+        ConfigError : the sweep was begun with a storage that the user of this process has not named
+        StoreError : the store cannot be opened
+        """
+        self._opened = self._opened or Store(self._results, self._storage())
+        return self._opened
+
+    def look(self, study: str) -> StudyRecord | None:
+        """One of its studies by name; None if it was never begun. No store is made.
+
+        Raises
+        ------
+        ConfigError, StoreError : see `open_store`
+        """
+        self._opened = self._opened or Store.there(self._results, self._storage())
+        return self._opened.look(study) if self._opened else None
+
+    def _storage(self) -> str | None:
+        """URL of the storage. Anybody can have written the sweep's file, so it leads to no database by itself."""
+        begun_with = self._begun_with
+        if self._url is None and begun_with not in (None, address(self._results)):
+            shown = shlex.quote(addresses.hidden_store(str(begun_with)))
+            raise ConfigError(
+                f"sweep '{self.name}' was begun with another storage, says {self.artifacts.path / FILE};"
+                f" if you know that storage, give --storage {shown}"
+            )
+        return self._url
+
     def study_name(self, config: StudyConfig | EvaluationConfig) -> str:
         """Name of one of its studies."""
         return f"{self.name}-{slug(config.label)}"
@@ -87,15 +124,14 @@ class Sweep:
     def study(self, config: StudyConfig | EvaluationConfig) -> Study | EvaluationStudy:
         """One of its studies, made when it is first asked for."""
         now = datetime.now(UTC).isoformat()
+        store = self.open_store()
         if isinstance(config, StudyConfig) and is_foreign(config.scorer):
-            check_own(
-                self.artifacts.path.parent, self.store.url, f"score file {config.scorer} of sweep '{self.name}'"
-            )  # fmt: skip
-        return open_study(self.store.ensure(self.study_name(config), plain(config), config.direction, now))
+            check_own(self.artifacts.path.parent, store.url, f"score file {config.scorer} of sweep '{self.name}'")
+        return open_study(store.ensure(self.study_name(config), plain(config), config.direction, now))
 
     def finished(self, study: str) -> dict[str, Any] | None:
         """Result of one of its studies by name; None if it has none yet, or was never begun."""
-        record = self.store.look(study)
+        record = self.look(study)
         return record.result if record else None
 
     @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import json
 import os
 import signal
@@ -109,6 +110,14 @@ def token_of(env: dict[str, str]) -> str:
     file = Path(state(env)["folder"], "token")
     assert file.stat().st_mode & 0o777 == 0o600
     return file.read_text()
+
+
+def test_no_agent_of_the_cluster_is_to_serve_metrics(cluster: None, env: dict[str, str]) -> None:
+    """Its agents come with ray[default], and would answer every user."""
+    words = [word for pid in family(state(env)["pid"]) for word in Path(f"/proc/{pid}/cmdline").read_text().split("\0")]
+    configs = [word.removeprefix("--config_list=") for word in words if word.startswith("--config_list=")]
+    assert configs
+    assert all(json.loads(base64.b64decode(config))["enable_metrics_collection"] is False for config in configs)
 
 
 DRIVER = """

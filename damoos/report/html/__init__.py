@@ -47,14 +47,14 @@ def write(
     from damoos.report.html import rollout, study, sweep
 
     path = path.parent.resolve() / path.name if path else results / name / "report.html"
-    store = Store(results, storage)
-    if record := store.look(name):
+    store = Store.there(results, storage)
+    if store and (record := store.look(name)):
         return study.write(tuning_study(record), path)
     known = sweeps.names(results)
     if name in known:
         return sweep.write(sweeps.load(results, name, storage), path, prices)
     if name in rollouts.names(results):
         return rollout.write(rollouts.load(results, name), path, prices)
-    names = [*store.names(), *known, *rollouts.names(results)]
+    names = [*(store.names() if store else ()), *known, *rollouts.names(results)]
     hint = nearest(name, names) if names else f"; there are none in {results} yet"
     raise ConfigError(f"unknown study, sweep or rollout '{name}'{hint}")

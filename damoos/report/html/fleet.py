@@ -50,7 +50,7 @@ class Fleet:
     def studies(self) -> list[Study | EvaluationStudy]:
         """Studies that have begun, as they are now."""
         names = map(self.sweep.study_name, self.sweep.config.configs())
-        return [open_study(record.freeze()) for name in names if (record := self.sweep.store.look(name))]
+        return [open_study(record.freeze()) for name in names if (record := self.sweep.look(name))]
 
     @cached_property
     def results(self) -> dict[str, Result]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -31,6 +32,29 @@ def test_what_is_in_service_is_told_all_the_same(tmp_path: Path, file: str, cont
         assert "redis" in done.stdout
         assert file in done.stdout + done.stderr
         assert len(done.stderr.splitlines()) == (file == "rollout.json")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [{"spec": {}}, {"spec": {**spec(), "guards": 3}}, {"steps": []}, {"steps": [2, 1]}, {"machines": []}],
+    ids=["no study", "guards", "no steps", "fewer", "no machines"],
+)
+def test_a_plan_of_other_types_is_named_by_the_status(tmp_path: Path, plan: dict[str, Any]) -> None:
+    file = Rollout.create(tmp_path, fake_plan(2, [1, 2])).artifacts.path / "rollout.json"
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps({**content, "plan": {**content["plan"], **plan}}))
+    done = CliRunner().invoke(app, ["status", "--results", str(tmp_path)])
+    assert done.exception is None
+    assert "rollout.json: key 'plan." in done.stderr
+
+
+def test_a_step_that_the_plan_does_not_have_is_damage(tmp_path: Path) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2]))
+    rollout.progress.step = 7
+    rollout.save()
+    done = CliRunner().invoke(app, ["status", "--results", str(tmp_path)])
+    assert done.exception is None
+    assert "progress.json: key 'step': there is no step 7" in done.stdout
 
 
 def test_one_whose_plan_is_damaged_is_refused_in_a_line(tmp_path: Path) -> None:

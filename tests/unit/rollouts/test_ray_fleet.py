@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from damoos.dispatch.ray_address import RayCluster
 from damoos.dispatch.ray_nodes import Remote
 from damoos.rollouts import ray_fleet
 from damoos.rollouts.kept_fleet import KeptFleet
@@ -58,7 +59,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]) -> R
     """Four machines on two nodes; their keepers are not started."""
     monkeypatch.setattr(ray_fleet, "RayNodes", Nodes)
     monkeypatch.setattr(keeper, "wake", lambda journal, start=True: None)
-    return RayFleet(fake_plan(4, [2, 4], spec=spec(results=str(tmp_path)), ray="auto"), said.append)
+    return RayFleet(fake_plan(4, [2, 4], spec=spec(results=str(tmp_path)), ray="auto"), RayCluster("auto"), said.append)
 
 
 def nodes(fleet: RayFleet) -> Nodes:

@@ -161,11 +161,11 @@ def test_a_sweep_that_is_killed_ends_as_an_unbroken_one(fleet, tmp_path: Path, a
 
 
 def begun(one: Sweep, number: int) -> bool:
-    return one.store.look(one.study_name(one.config.configs()[number])) is not None
+    return one.look(one.study_name(one.config.configs()[number])) is not None
 
 
 def study(one: Sweep, number: int) -> Study:
-    record = one.store.look(one.study_name(one.config.configs()[number]))
+    record = one.look(one.study_name(one.config.configs()[number]))
     assert record
     return Study(record)
 
