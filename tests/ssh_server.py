@@ -7,7 +7,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +87,11 @@ class Server(paramiko.ServerInterface):
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         def run() -> None:
             done = subprocess.run(command.decode(), shell=True, capture_output=True, cwd=self._home, check=False)
-            channel.sendall(self._printed(done.stdout))
-            channel.sendall_stderr(done.stderr)
-            channel.send_exit_status(done.returncode)
-            channel.close()
+            with suppress(OSError, EOFError):  # the client may have hung up by now
+                channel.sendall(self._printed(done.stdout))
+                channel.sendall_stderr(done.stderr)
+                channel.send_exit_status(done.returncode)
+                channel.close()
 
         threading.Thread(target=run, daemon=True).start()
         return True

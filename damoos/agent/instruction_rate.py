@@ -6,7 +6,6 @@ import ctypes
 import mmap
 import os
 import time
-from itertools import pairwise
 
 # A loop of two instructions, as often as its argument says: dec, jnz, ret; and subs, b.ne, ret.
 _LOOPS = {
@@ -37,8 +36,9 @@ def _took_s(memory: mmap.mmap) -> float:
     """Seconds that the loop at the beginning of a mapping takes; nothing refers to the mapping afterwards."""
     loop = ctypes.CFUNCTYPE(None, ctypes.c_uint32)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
     loop(1)
-    times = [time.perf_counter()]
+    times = []
     for _ in range(_NR_ROUNDS):
+        begun_s = time.perf_counter()
         loop(_NR_TURNS)
-        times.append(time.perf_counter())
-    return min(end - begin for begin, end in pairwise(times))
+        times.append(time.perf_counter() - begun_s)
+    return min(times)

@@ -438,7 +438,7 @@ def _studies(names: Sequence[str], results: Path, storage: str | None) -> list[S
             sweep = sweeps.load(results, name, storage)
             studies |= {study.name: study for study in manual_tuned.studies_of(sweep)}
         else:
-            studies[name] = manual_tuned.load(Store.existing(results, storage), name)
+            studies[name] = manual_tuned.load(Store.existing(results, storage, name), name)
     return list(studies.values())
 
 

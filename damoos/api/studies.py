@@ -455,7 +455,7 @@ def validate(
     ------
     DamoosError : see `damoos.errors`
     """
-    study = proof(Store.existing(results, storage), name, limits, repeats, candidates)
+    study = proof(Store.existing(results, storage, name), name, limits, repeats, candidates)
     run(study, _watcher(progress, watcher))
     return TunedStudy(study)
 
@@ -463,7 +463,7 @@ def validate(
 @words.checked
 def load_study(name: str, *, results: Path = RESULTS, storage: str | None = None) -> TunedStudy | EvaluatedStudy:
     """A stored study."""
-    return shown(open_study(Store.existing(results, storage).load(name)))
+    return shown(open_study(Store.existing(results, storage, name).load(name)))
 
 
 def shown(study: Study | EvaluationStudy) -> TunedStudy | EvaluatedStudy:
@@ -481,7 +481,7 @@ def resume(
     watcher: Watcher | None = None,
 ) -> TunedStudy | EvaluatedStudy:
     """Do what is left of a stored study; parameters as of `tune`."""
-    study = open_study(Store.existing(results, storage).load(name))
+    study = open_study(Store.existing(results, storage, name).load(name))
     run(study, _watcher(progress, watcher))
     return shown(study)
 

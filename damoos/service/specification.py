@@ -123,7 +123,7 @@ def specification(
     ConfigError : nothing to apply, or words that cannot be
     NothingFeasible : the validation found that the policy breaks the scorer's limits
     """
-    study = tuning_study(Store.existing(results, storage).load(name))
+    study = tuning_study(Store.existing(results, storage, name).load(name))
     if arm != WATCHED_ONLY:
         _check_validated(study, arm)
     if on is None and study.config.pid:

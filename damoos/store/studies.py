@@ -208,8 +208,8 @@ class Store:
         return cls(results, url) if is_there(url or address(results)) else None
 
     @classmethod
-    def existing(cls, results: Path, url: str | None = None) -> Store:
-        """The storage of studies that are to be there.
+    def existing(cls, results: Path, url: str | None, study: str) -> Store:
+        """The storage of a study that is to be there.
 
         Raises
         ------
@@ -218,7 +218,7 @@ class Store:
         found = cls.there(results, url)
         if found is None:
             place = addresses.hidden_store(url or address(results))
-            raise ConfigError(f"there are no studies yet: there is no store {place}; 'damoos tune' makes one")
+            raise ConfigError(f"unknown study '{study}'; there are no studies yet: there is no store {place}")
         return found
 
     def listed(self) -> tuple[list[Listed], list[str]]:

@@ -76,7 +76,8 @@ def test_whenever_the_connection_is_cut_the_machine_is_as_before(host: GuestSess
     for number, (name, args) in enumerate(CALLS.items()):
         if (name in DEBIANS) != (host.facts["kernel_name"] == "debian"):
             continue
-        session = SshSession(host.expose())
+        with host.qemu.reserved.busy():  # a guest that shares its CPU may be too slow for a login
+            session = SshSession(host.expose())
         if name != "prepare":
             session.agent.call("prepare", **CONDITIONS.wanted())
         words = {**args, "pid": pid} if name == "observe" else args
