@@ -364,30 +364,24 @@ def test_a_score_that_fails_is_a_failed_trial(fake, tmp_path: Path) -> None:
         tune(tmp_path, score=f"{file}:score")
 
 
-def test_a_study_stays_on_its_kernel(fake, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "now", "message"),
+    [
+        ("kernel", "6.13.0-fake", r"began on kernel 6\.12\.0-fake, and machine 'fake' has 6\.13\.0-fake now"),
+        ("clock", "emulated CPU of 4,000 MIPS", r'began with clock "none", and machine .* has "emulated CPU of 4,000'),
+    ],
+)
+def test_a_study_stays_on_its_kernel_and_its_clock(fake, tmp_path: Path, name: str, now: str, message: str) -> None:
     fake(FakeMachine(failures={3: Stop()}))  # type: ignore[dict-item]
     with pytest.raises(Stop):
         tune(tmp_path)
-    (name,) = study_names(tmp_path)
+    (study,) = study_names(tmp_path)
     updated = FakeMachine()
-    updated.kernel = "6.13.0-fake"
+    setattr(updated, name, now)
     fake(updated)
-    with pytest.raises(ConfigError, match=r"began on kernel 6\.12\.0-fake, and machine 'fake' has 6\.13\.0-fake now"):
-        api.resume(name, results=tmp_path)
+    with pytest.raises(ConfigError, match=message):
+        api.resume(study, results=tmp_path)
     assert updated.nr_runs == 0
-
-
-def test_a_study_stays_on_its_clock(fake, tmp_path: Path) -> None:
-    fake(FakeMachine(failures={3: Stop()}))  # type: ignore[dict-item]
-    with pytest.raises(Stop):
-        tune(tmp_path)
-    (name,) = study_names(tmp_path)
-    faster = FakeMachine()
-    faster.clock = "emulated CPU of 4,000 MIPS, idle time skipped"
-    fake(faster)
-    with pytest.raises(ConfigError, match=r'began with clock "none", and machine .* has "emulated CPU of 4,000'):
-        api.resume(name, results=tmp_path)
-    assert faster.nr_runs == 0
 
 
 def test_two_writers_are_refused(fake, tmp_path: Path) -> None:
