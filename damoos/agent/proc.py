@@ -17,7 +17,7 @@ _MANY_THREADS = 64
 
 def boot_id() -> str:
     """Identity of this kernel since its boot: the same in all of its containers, and another one in each guest."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return kernel_text(Path("/proc/sys/kernel/random/boot_id")).strip()
 
 
 def descendants(root_pid: int) -> list[int]:

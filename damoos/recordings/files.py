@@ -109,9 +109,9 @@ def write(recording: Recording, path: str | Path) -> Path:
     StoreError : the file cannot be written
     """
     path = Path(path)
+    plain = (piece.encode() for piece in damo_json.pieces(recording))
     try:
-        fill(path, (piece.encode() for piece in damo_json.pieces(recording)) if path.suffix == ".json" else
-             compressed(recording))  # fmt: skip
+        fill(path, plain if path.suffix == ".json" else compressed(recording))
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None
     return path

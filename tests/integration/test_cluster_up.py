@@ -38,7 +38,7 @@ def left(env: dict[str, str]) -> list[int]:
 
 
 def test_a_cluster_whose_file_cannot_be_written_ends(env: dict[str, str]) -> None:
-    """As on a full disk."""
+    """A folder of its name stands for a disk that is full."""
     (Path(env["DAMOOS_CACHE"]) / f"ray-{os.geteuid()}/cluster.json/full").mkdir(parents=True)
     done = subprocess.run(UP, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0

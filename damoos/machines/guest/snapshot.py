@@ -1,4 +1,4 @@
-"""Snapshots of booted guests: an emulated guest that has been booted before goes on from there, in a tenth of the time.
+"""Snapshots of booted guests: one that has been booted before goes on from there, for half of the CPU time of a boot.
 
 One is made when a guest is booted for the second time: it takes longer than a boot to make, and many guests are booted
 once. Guests that go on from one differ in their random numbers (a device tells the kernel to seed them anew) and in

@@ -171,7 +171,7 @@ def test_json_stays_one_object(store: Store, command: Any) -> None:
 def test_a_run_that_lacks_a_metric_is_shown(
     tmp_path: Path, fake: Any, command: Any, monkeypatch: pytest.MonkeyPatch, kind: str, metric: str
 ) -> None:
-    """As it may be in a store that a colleague sent."""
+    """What may be in a store that a colleague sent."""
     fake(FakeMachine(noise=0.001))
     name = damoos.tune(command="true", machine="lab", results=tmp_path, trials=2, repeats=2, seed=1).name
     runs = Study.runs
