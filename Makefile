@@ -29,7 +29,7 @@ PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --maxprocesses 6
 THREE_FOR_A_CPU := $(shell echo $$((3 * $$(nproc))))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
-.PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-prior bench-search bench-real \
+.PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-clock bench-prior bench-search bench-real \
 	bench-published bench-serverless bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup collected test-kvm test-arm64 test-big \
 	test-rollout pins
 .DEFAULT_GOAL := help
@@ -151,6 +151,9 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 	$(BIN)/python tests/bench/accessed_bits.py
 	$(BIN)/damoos bench monitor
 	-$(BIN)/damoos workloads check-models # 1 where a model does not follow, which docs/workloads.md says of one
+
+bench-clock: setup build image ## what the kernel's work takes on emulated CPUs of several speeds; rewrites its table in docs/machines.md
+	$(BIN)/python tests/bench/clock.py
 
 bench-real: setup build image ## real programs, those of installed suites too: time and memory by kind; goes on where it stopped
 	PYTHONPATH=docs $(BIN)/python tests/bench/real.py results/bench-real

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+
+TYPE_CHECKING = False  # without an import: what attaches to an agent in waiting must start fast
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.2.0"
 

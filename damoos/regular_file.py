@@ -21,6 +21,13 @@ class NotRegularError(OSError):
         super().__init__(errno.EINVAL, "not a regular file", path)
 
 
+class OutsideError(OSError):
+    """A file that is not in the folder in which it should be: a link, or a ``..``, leads out of it."""
+
+    def __init__(self, path: str, folder: str) -> None:
+        super().__init__(errno.EXDEV, f"leads out of {folder}", path)
+
+
 class TooLargeError(OSError):
     """A file with more bytes than are read of it.
 
@@ -87,9 +94,35 @@ def whole(path: Path, most_bytes: int) -> bytes:
     OSError : it cannot be read
     """
     with opened(path) as file:
-        if os.fstat(file.fileno()).st_size > most_bytes:
-            raise TooLargeError(str(path), most_bytes)
-        content = file.read(most_bytes + 1)
+        return _content(file, path, most_bytes)
+
+
+def whole_below(folder: Path, path: Path, most_bytes: int) -> bytes:
+    """The content of a file of somebody else's folder, out of which no link leads.
+
+    Parameters
+    ----------
+    folder : Path
+        With all links in it followed (`Path.resolve`).
+    path : Path
+        Of the file, the folder included.
+
+    Raises
+    ------
+    OutsideError : it is elsewhere
+    NotRegularError, TooLargeError, OSError : as of `whole`
+    """
+    with opened(path) as file:
+        # Where the open file is, and not where its path leads by now.
+        if folder not in Path(os.readlink(f"/proc/self/fd/{file.fileno()}")).parents:
+            raise OutsideError(str(path), str(folder))
+        return _content(file, path, most_bytes)
+
+
+def _content(file: BinaryIO, path: Path, most_bytes: int) -> bytes:
+    if os.fstat(file.fileno()).st_size > most_bytes:
+        raise TooLargeError(str(path), most_bytes)
+    content = file.read(most_bytes + 1)
     if len(content) > most_bytes:  # it has grown
         raise TooLargeError(str(path), most_bytes)
     return content

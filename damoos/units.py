@@ -29,12 +29,20 @@ TIME_UNITS_US = {
 _QUANTITY = re.compile(r"((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*([A-Za-z%]*)", re.ASCII)
 # More than a kernel's 64 bits can hold is nonsense.
 MOST = 1 << 64
+# Of a number as it is written; Python computes with longer ones, up to 4300 digits, and then raises an error.
+_MOST_DIGITS = 100
+_SHOWN = 40
+
+
+def quoted(text: str) -> str:
+    """Text in quotes for a message; of a long one the beginning, and how long it is."""
+    return f"'{text}'" if len(text) <= 2 * _SHOWN else f"'{text[:_SHOWN]}…' ({len(text)} characters)"
 
 
 def _split(text: str, what: str) -> tuple[Fraction, str]:
     match = _QUANTITY.fullmatch(text.strip())
-    if match is None:
-        raise ConfigError(f"'{text}' is not a {what}")
+    if match is None or len(match[1]) > _MOST_DIGITS:
+        raise ConfigError(f"{quoted(text)} is not a {what}")
     return Fraction(match[1].replace(",", "")), match[2]
 
 

@@ -24,8 +24,9 @@ from typing import Any
 
 from damoos.common import paths
 from damoos.errors import ConfigError, DamoosError, MachineError, UnsupportedError, nearest
-from damoos.machines.guest import debian, kernel_image, kernels, kselftest
+from damoos.machines.guest import debian, kernels, kselftest
 from damoos.machines.guest.image import image
+from damoos.machines.guest.kernel_image import KernelImage
 
 HERE = Path(__file__).resolve().parent
 NEWEST = kernels.OURS["damoos"]
@@ -117,7 +118,7 @@ def _build(version: str, jobs: int, keep: bool) -> None:
     say(f"compiling with {jobs} jobs{', through ccache' if len(compiler) > 1 else ''}; about 10 minutes on 2 cores")
     _make(tree, f"-j{jobs}", f"CC={shlex.join(compiler)}", "bzImage")
     bzimage = tree / "arch/x86/boot/bzImage"
-    release = kernel_image.release_of(bzimage)
+    release = KernelImage.read(bzimage).release
     if not re.fullmatch(rf"{re.escape(source.removeprefix('linux-source-'))}\.\d+-damoos", release):
         raise MachineError(f"what was built calls itself '{release}', which is not of {source}")
     config = (tree / ".config").read_bytes()

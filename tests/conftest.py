@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import subprocess
 import sys
@@ -95,11 +96,12 @@ def short_workload(
 
 
 def small_redis(folder: Path) -> Path:
-    """The catalogue's server that is mostly idle, with 16 MiB of values, asked for about 2.5 s."""
+    """The catalogue's server that is mostly idle, with 4 MiB of values, asked for about 2.5 s every 5 ms."""
     path, _ = catalog.find("redis/idle")
     text = path.read_text().replace('input = "small"', 'input = "tiny"')
     file = folder / "idle.toml"
-    file.write_text(text.replace("[real.inputs]", '[real.inputs]\ntiny = ["-r", "16000", "-h", "1600", "-n", "1500"]'))
+    tiny = 'tiny = ["-r", "4000", "-h", "400", "-i", "5000", "-n", "500"]'
+    file.write_text(text.replace("[real.inputs]", f"[real.inputs]\n{tiny}"))
     return file
 
 
@@ -138,10 +140,11 @@ def guest_image() -> None:
 
 def until(holds: Callable[[], Any], why: Callable[[], object] = str) -> Any:
     """What a question is answered by once that is true; what is said if it never is."""
-    deadline = time.monotonic() + 300
+    deadline, pause_s = time.monotonic() + 300, 0.2
     while not (answer := holds()):
         assert time.monotonic() < deadline, why()
-        time.sleep(0.4)  # a command in a guest, which is what many of them ask, costs 0.1 s of a CPU or more
+        time.sleep(pause_s)  # a command in a guest, which is what many of them ask, costs 0.1 s of a CPU or more
+        pause_s = min(2.0, 1.4 * pause_s)
     return answer
 
 
@@ -239,6 +242,17 @@ def proven_study(results: Path, **words: Any) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine(lambda s: (0.02, 0.4), noise=0.001))
         return api.tune(command="true", machine="fake", results=results, **options).name
+
+
+def agent_pid(session: GuestSession) -> int:
+    """Process id of the agent that has the machine: it has written it into its lock."""
+    _, pid, _ = json.loads(shell(session, "cat /run/damoos/lock"))
+    return int(pid)
+
+
+def nr_agents(session: GuestSession) -> int:
+    """Agents and their guardians, but for the one that waits."""
+    return int(shell(session, "pgrep -f '[d]amoos-agent-.*pyz' | wc -l")) - session.qemu.has_standby
 
 
 def shell(session: GuestSession, command: str) -> str:

@@ -98,7 +98,7 @@ def fake(place: Path) -> None:
 
 # Of the agent, the largest Python of the guest, and of all that damoos makes on a machine.
 GUEST_COUNTS = """
-pid=$(pgrep -o -f damoos-agent || pgrep -o python3)
+pid=$(tr -d '[" ' < /run/damoos/lock | cut -d, -f2)
 echo rss_kib $(awk '/^VmRSS/ {print $2}' /proc/$pid/status)
 echo descriptors $(ls /proc/$pid/fd | wc -l)
 echo threads $(ls /proc/$pid/task | wc -l)

@@ -30,6 +30,7 @@ from damoos.agent.cgroup import machine_metrics
 from damoos.agent.features import features
 from damoos.agent.folders import Folders, remove_leftovers
 from damoos.agent.instruction_rate import instruction_rate
+from damoos.agent.interruption import Interruption
 from damoos.agent.live import Live
 from damoos.agent.messages import json_line
 from damoos.agent.paging_cost import swap_cost
@@ -64,8 +65,7 @@ class Link:
         self._dead_man_s = dead_man_s
         # A SimpleQueue: signal handlers put into it as well, whatever the main thread is doing.
         self.calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
-        self.cancelled = threading.Event()
-        self.lost = threading.Event()
+        self.interrupted = Interruption()
         self._pinged = threading.Event()
         self._write_lock = threading.Lock()
         threading.Thread(target=self._read, daemon=True).start()
@@ -109,16 +109,16 @@ class Link:
 
     def give_up(self) -> None:
         """End the run under way, if any, and then the agent."""
-        self.lost.set()
+        self.interrupted.lose()
         self.calls.put(None)
 
     def _take(self, call: Call) -> None:
         if call["call"] == "cancel":
-            self.cancelled.set()
+            self.interrupted.cancel()
         elif call["call"] == "ping":
             self._pinged.set()
         else:
-            self.cancelled.clear()  # here, in the order of the lines: a cancel may come with its call
+            self.interrupted.begin()  # here, in the order of the lines: a cancel may come with its call
             self.calls.put(call)
 
 
@@ -145,6 +145,7 @@ class Agent:
         self._link = link
         self._log = log
         self._swap: Swap | None = None
+        self._interrupted = link.interrupted
         self._folders = Folders(log, self._interrupted)
         self._live: Live | None = None
         self._services: dict[str, Service] = {}
@@ -216,9 +217,6 @@ class Agent:
     def which(self, program: str) -> str | None:
         """Path of a program on this machine, or None; a path may be that of any file."""
         return program if program.startswith("/") and os.path.isfile(program) else shutil.which(program)
-
-    def _interrupted(self) -> bool:
-        return self._link.lost.is_set() or self._link.cancelled.is_set()
 
     def prepare(self, **wanted: Any) -> None:
         """Set swap, THP and the like as the study wants them, and take DAMON from DAMON_STAT."""

@@ -24,11 +24,13 @@ SZ_BYTES = 8 << 20
 # Quick intervals; regions are given, and an update would look for others.
 ATTRS = Attrs(sample_us=2_000, aggr_us=20_000, update_us=60_000_000)
 TRIED_WITHIN_S = 3.0
-APPLIED_WITHIN_S = 1.0
+# Pages that were just accessed first may wait in a batch of the CPU's, out of the reach of most actions.
+TRIES = 10
 # A process without swap loses a few pages of its program to pageout; the counters of RSS are not exact either.
 NOISE_BYTES = 1 << 20
-# Memory of a machine that has run for long lies in single pages.
-MAX_SPANS = 512
+# Of physical memory this much is enough, and fewer ranges are to be written into sysfs; on a machine that has run for
+# long they are single pages.
+PHYSICAL_BYTES = 2 << 20
 _PRESENT, _PFN = 1 << 63, (1 << 55) - 1
 
 
@@ -56,12 +58,11 @@ def _applied(operations: str, action: str, log: UndoLog) -> int:
             probe.configure(Context((Scheme(action, target_nid=node),), operations, ATTRS), [pid], spans)
             probe.start()
             tried, applied = 0, 0
-            end = time.monotonic() + TRIED_WITHIN_S
-            while not applied and time.monotonic() < end:
+            enough = TRIES * sum(end - start for start, end in spans)
+            deadline_s = time.monotonic() + TRIED_WITHIN_S
+            while not applied and tried < enough and time.monotonic() < deadline_s:
                 time.sleep(0.05)
                 (stats,) = probe.stats()
-                if stats.sz_tried_bytes and not tried:
-                    end = time.monotonic() + APPLIED_WITHIN_S
                 tried = stats.sz_tried_bytes
                 applied = tried if action == "stat" else stats.sz_applied_bytes
                 if action == "pageout":
@@ -73,7 +74,7 @@ def _applied(operations: str, action: str, log: UndoLog) -> int:
 
 
 def _physical(pid: int, address: int) -> list[tuple[int, int]]:
-    """Ranges of physical addresses behind a process's memory, the largest ones.
+    """The largest ranges of physical addresses behind a process's memory, `PHYSICAL_BYTES` of it.
 
     References
     ----------
@@ -92,7 +93,12 @@ def _physical(pid: int, address: int) -> list[tuple[int, int]]:
             spans.append((start, start + proc.PAGE))
     if not spans:
         raise MachineError("this machine hides physical addresses, so paddr cannot be tried")
-    return sorted(sorted(spans, key=lambda span: span[0] - span[1])[:MAX_SPANS])
+    chosen, sz_bytes = [], 0
+    for start, end in sorted(spans, key=lambda span: span[0] - span[1]):
+        if sz_bytes < PHYSICAL_BYTES:
+            chosen.append((start, end))
+            sz_bytes += end - start
+    return sorted(chosen)
 
 
 def _other_node() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import select
 import signal
@@ -16,6 +17,7 @@ from typing import IO
 from damoos.agent import proc
 from damoos.agent.confinement import UNCONFINED, Confinement
 from damoos.agent.inside import open_inside
+from damoos.agent.interruption import Interruption
 from damoos.agent.placement import Interleaving
 from damoos.agent.undo import UndoLog
 from damoos.errors import MachineLost, WorkloadError
@@ -24,6 +26,7 @@ OUTPUT_BYTES = 64 << 10
 # A program that prints more than this is ended: its output lies on the machine's disk.
 PRINT_BYTES = 256 << 20
 _PR_SET_CHILD_SUBREAPER = 36
+_ASK_S = 0.5
 
 
 def spawn(
@@ -118,6 +121,8 @@ def wait(
     ----------
     limit_s : float
         Longest wait.
+    interrupted : callable
+        Whether the wait shall end. An `Interruption` wakes it; another is asked twice a second.
     look : callable
         Called again and again; returns the seconds until it wants to be called next.
 
@@ -133,6 +138,10 @@ def wait(
     poll = select.poll()
     ended = os.pidfd_open(child.pid)
     poll.register(ended, select.POLLIN)
+    wakes = interrupted if isinstance(interrupted, Interruption) else None
+    if wakes:
+        poll.register(wakes, select.POLLIN)
+    longest_s = math.inf if wakes else _ASK_S
     try:
         while True:
             pause_s = look()
@@ -141,8 +150,11 @@ def wait(
             left_s = end - time.monotonic()
             if left_s <= 0:
                 return False
-            if poll.poll(max(0.0, min(pause_s, left_s, 0.5)) * 1000):
+            ready = [fd for fd, _ in poll.poll(max(0.0, min(pause_s, left_s, longest_s)) * 1000)]
+            if ended in ready:
                 return True
+            if ready and wakes:
+                wakes.seen()
     finally:
         os.close(ended)
 

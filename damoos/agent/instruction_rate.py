@@ -12,7 +12,8 @@ _LOOPS = {
     "x86_64": bytes.fromhex("ffcf 75fc c3"),
     "aarch64": bytes.fromhex("00040071 e1ffff54 c0035fd6"),
 }
-_NR_ROUNDS, _NR_TURNS = 3, 1_000_000
+# Rounds of a millisecond at 500 MIPS, shorter than what the scheduler gives another process that wants the CPU too.
+_NR_ROUNDS, _NR_TURNS = 20, 250_000
 
 
 def instruction_rate() -> float | None:
@@ -21,8 +22,9 @@ def instruction_rate() -> float | None:
     Returns
     -------
     float or None, instructions per second
-        The most of three short rounds, so that an interrupt in one of them does not count. None on other architectures
-        than x86-64 and arm64. Of hardware it tells little: that executes several instructions in a cycle.
+        The most of many short rounds, so that interrupts and other processes do not count; where they leave no round
+        alone, it is too low, and never too high. None on other architectures than x86-64 and arm64. Of hardware it
+        tells little: that executes several instructions in a cycle.
     """
     code = _LOOPS.get(os.uname().machine)
     if code is None:

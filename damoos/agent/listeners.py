@@ -75,6 +75,47 @@ def tcp_listeners(pid: int) -> list[Listener]:
     return [*_tcp(pid, "tcp"), *_tcp(pid, "tcp6")]
 
 
+def peer_owners(link: socket.socket) -> set[int | None] | None:
+    """Users who serve a connection of this process; any user can take the port of a server that has ended.
+
+    Parameters
+    ----------
+    link : socket
+        Connected, by TCP or to a Unix socket.
+
+    Returns
+    -------
+    set of int, or None
+        Empty where nobody is seen to listen there any more; None where it leads to another computer.
+
+    Raises
+    ------
+    OSError : it is not connected
+    """
+    if link.family == socket.AF_UNIX:
+        return {struct.unpack("iII", link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1]}
+    here, (there, port) = link.getsockname()[0], link.getpeername()[:2]
+    if here != there and not _is_here(there):
+        return None
+    return {one.uid for one in tcp_listeners(os.getpid()) if one.port == port and one.host in _serving(there)}
+
+
+def _is_here(host: str) -> bool:
+    """Whether an address is one of this computer, as all are that begin with 127: calls to them come from 127.0.0.1."""
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.bind((host, 0))
+        return True
+    except OSError:
+        return False
+
+
+def _serving(host: str) -> tuple[str, ...]:
+    """Addresses of sockets that may answer at an address of this computer."""
+    host = host.removeprefix("::ffff:")
+    return (host, f"::ffff:{host}", *_EVERY_ADDRESS)
+
+
 def _tcp(pid: int, table: str) -> Iterator[Listener]:
     for line in _lines(pid, table):
         words = line.split()

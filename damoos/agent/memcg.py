@@ -27,15 +27,16 @@ EVENTS = ("high", "max", "oom", "oom_kill")
 """In memory.events: how often a limit throttled, made the group reclaim, was not enough, and killed a process."""
 
 
-def numbers(path: Path) -> dict[str, int]:
+def numbers(path: str | Path) -> dict[str, int]:
     """The words and numbers of a file with one of each in a line; empty where there is none."""
     try:
-        return {name: int(value) for name, value in map(str.split, kernel_lines(path))}
+        words = kernel_text(path).split()
+        return dict(zip(words[::2], map(int, words[1::2])))
     except (OSError, ValueError):
         return {}
 
 
-def number(path: Path | None) -> float:
+def number(path: str | Path | None) -> float:
     """The one number of a file; not a number where there is none."""
     try:
         return float(kernel_text(path)) if path else math.nan
@@ -63,10 +64,10 @@ def oom_kills(group: Path | None) -> int:
     return numbers(group / "memory.events").get("oom_kill", 0) if group else 0
 
 
-def holds_only(group: Path, pids: list[int]) -> bool:
-    """Whether nobody else is charged to a group."""
+def holds_only(procs: str | Path, pids: list[int]) -> bool:
+    """Whether nobody else is charged to a group, whose ``cgroup.procs`` this is."""
     try:
-        return set(map(int, kernel_text(group / "cgroup.procs").split())) <= set(pids)
+        return set(map(int, kernel_text(procs).split())) <= set(pids)
     except OSError:
         return False
 

@@ -44,6 +44,12 @@ class Meter:
 
     def __init__(self, group: Path | None, swap: Swap | None) -> None:
         self._group = group
+        # Of the files of each sample, the names are made once.
+        self._stat_file, self._current_file, self._swap_file, self._procs_file = (
+            f"{group}/{name}" if group else None
+            for name in ("memory.stat", "memory.current", "memory.swap.current", "cgroup.procs")
+        )
+        self._pressure_file = f"{group}/memory.pressure" if group else "/proc/pressure/memory"
         self._swap = swap
         self._samples: list[tuple[float, ...]] = []
         self._counters, self._pressure = self._count(), cgroup.pressures(group)
@@ -71,30 +77,29 @@ class Meter:
         rss = sum(map(proc.rss_bytes, pids))
         if rss == 0 and self._samples:
             return  # it is exiting: its memory is gone, its end not yet announced, and 0 is not what it used
-        in_cgroup = memcg.number(self._group and self._group / "memory.current")
+        in_cgroup = memcg.number(self._current_file)
         stat = self._stat()
         used = used_bytes()
         for device, sz_bytes in used.items():
             more = sz_bytes - self._swap_bytes.get(device, 0)
             self._swapped_to[device] = max(self._swapped_to.get(device, 0), more)
         pss, huge = self._walk(pids)
-        pressure = cgroup.pressure(self._group)
+        pressure = proc.pressure_us(self._pressure_file)
         psi_us = (pressure.get(name, math.nan) - self._pressure.get(name, 0) for name in ("some", "full"))
         compressed = compressed_bytes(pids, self._swap, used)
-        is_alone = self._group is not None and memcg.holds_only(self._group, pids)
+        is_alone = self._procs_file is not None and memcg.holds_only(self._procs_file, pids)
         resident = in_cgroup - stat.get("zswap", 0) if is_alone and math.isfinite(in_cgroup) else rss
-        memory = proc.meminfo()
-        on_swap = memcg.number(self._group and self._group / "memory.swap.current")
+        on_swap = memcg.number(self._swap_file)
         self._samples.append(
             (
                 self.for_s, rss, pss, in_cgroup, compressed, len(pids), huge, *psi_us, resident + compressed,
-                memory["MemTotal"] - memory["MemAvailable"], on_swap, *memcg.kinds(stat),
+                proc.used_bytes(), on_swap, *memcg.kinds(stat),
                 self._count_major_faults(stat) - self._major_faults,
             )
         )  # fmt: skip
 
     def _stat(self) -> dict[str, int]:
-        return memcg.numbers(self._group / "memory.stat") if self._group else {}
+        return memcg.numbers(self._stat_file) if self._stat_file else {}
 
     def _count_major_faults(self, stat: Mapping[str, int]) -> float:
         name = memcg.MAJOR_FAULTS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from damoos.errors import MeasurementError
 READING_S = 10.0
 MOST_BYTES = 4 << 20
 """What a command may print, and a file or a page may have."""
-_CHUNK_BYTES = 1 << 20
 # These match what others have written: each in one way only, so that a long text takes no longer than it is long.
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _WHOLE = re.compile(r"-?\d+")
@@ -44,13 +42,11 @@ def reading(source: str, argv: Sequence[str], key: str = "") -> float:
     ------
     MeasurementError : there is no number, or more than one, with what there was instead
     """
-    from http.client import HTTPException  # slow to import, as urllib, and most runs have no use for them
-
     where = " ".join(argv)
     try:
         text = {"cmd": _printed, "file": _content, "url": _page}[source](argv)
         return number_in(text.decode(), key)
-    except (OSError, ValueError, LookupError, HTTPException) as error:
+    except (OSError, ValueError, LookupError) as error:
         raise MeasurementError(f"'{where}': {error}") from None
 
 
@@ -72,18 +68,9 @@ def _content(argv: Sequence[str]) -> bytes:
 
 
 def _page(argv: Sequence[str]) -> bytes:
-    """What a server answers, which may be another program than the one that was asked: in time, and not too much."""
-    from urllib.request import urlopen
+    from damoos.agent.page import page  # slow to import, and most runs have no use for it
 
-    deadline, page = time.monotonic() + READING_S, b""
-    with urlopen(argv[0], timeout=READING_S) as answer:
-        while part := answer.read1(_CHUNK_BYTES):
-            page += part
-            if len(page) > MOST_BYTES:
-                raise ValueError(f"the page is larger than {MOST_BYTES >> 20} MiB")
-            if time.monotonic() > deadline:
-                raise ValueError(f"the page took longer than {READING_S:g} s")
-    return page
+    return page(argv[0], READING_S, MOST_BYTES)
 
 
 def number_in(text: str, key: str) -> float:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from mmap import PAGESIZE
 
 _PROGRAM = """
-import ctypes, mmap, sys
+import ctypes, mmap, sys, time
 sz_bytes, accessed_bytes, page_bytes = map(int, sys.argv[1:])
 memory = mmap.mmap(-1, sz_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 if accessed_bytes:  # a huge page has one accessed bit for all of its pages
@@ -19,6 +19,7 @@ for at in range(0, sz_bytes, page_bytes):
 print(ctypes.addressof(ctypes.c_char.from_buffer(memory)), flush=True)
 while accessed_bytes:
     memory[:accessed_bytes:page_bytes]
+    time.sleep(0.001)
 sys.stdin.read()
 """
 
@@ -31,7 +32,8 @@ def held_memory(sz_bytes: int, accessed_bytes: int = 0) -> Iterator[tuple[int, i
     ----------
     sz_bytes : int
     accessed_bytes : int
-        Of so much, from the start on, every page is accessed all the time; the rest is idle.
+        Of so much, from the start on, every page is accessed each millisecond; the rest is idle. In between, the
+        process waits: what an emulated CPU computes costs its host.
     """
     argv = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(sz_bytes), str(accessed_bytes), str(PAGESIZE)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:

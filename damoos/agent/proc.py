@@ -83,7 +83,7 @@ def _status(pid: int | str) -> list[str] | None:
 def rss_bytes(pid: int) -> int:
     """Resident set size of one process; 0 once it is gone."""
     try:
-        return int(kernel_text(Path(f"/proc/{pid}/statm")).split()[1]) * PAGE
+        return int(kernel_text(f"/proc/{pid}/statm").split(maxsplit=2)[1]) * PAGE
     except (OSError, IndexError):
         return 0
 
@@ -148,7 +148,7 @@ def oom_kills() -> int:
     return vmstat(("oom_kill",)).get("oom_kill", 0)
 
 
-def pressure_us(path: Path) -> dict[str, int]:
+def pressure_us(path: str | Path) -> dict[str, int]:
     """Total microseconds of ``some`` and ``full`` memory pressure; empty where PSI is off."""
     try:
         lines = kernel_lines(path)
@@ -228,6 +228,12 @@ def _of_first_cpu(key: str) -> str:
         if line.startswith(key):
             return line.split(":", 1)[1].strip()
     return ""
+
+
+def used_bytes() -> int:
+    """Memory of the machine that new programs could not have."""
+    words = kernel_text("/proc/meminfo").split(maxsplit=8)  # MemTotal, MemFree and MemAvailable stand first
+    return (int(words[1]) - int(words[7])) * 1024
 
 
 def meminfo(root: Path = Path("/")) -> dict[str, int]:

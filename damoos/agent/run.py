@@ -30,6 +30,8 @@ from damoos.errors import WorkloadError
 from damoos.units import show_bytes
 
 READY_S = 120.0
+# Of the time of a program so far: how long its samples are apart at least, so that those of a long one cost little.
+SAMPLE_SHARE = 0.02
 _ASK_AGAIN_S = 0.1
 # How long after ``ready`` a server may take to listen: where the command asks for a file, say, that comes first.
 _LISTENS_S = 3.0
@@ -257,15 +259,17 @@ class Run:
         meter: Meter | MeterByRole | None,
     ) -> bool:
         """Wait for one program, sample the other's memory, and keep its children under the scheme."""
-        next_look = time.monotonic()
+        begun = next_look = next_sample = time.monotonic()
 
         def look() -> float:
-            nonlocal next_look
+            nonlocal next_look, next_sample
             now = time.monotonic()
             if now >= next_look:
                 pids = self._containers.pids(program)
-                if meter:
-                    meter.sample(pids)
+                if now >= next_sample:
+                    if meter:
+                        meter.sample(pids)
+                    next_sample = max(next_sample + self._spec["sample_s"], now + (now - begun) * SAMPLE_SHARE)
                 if self._scheme:
                     self._scheme.follow(pids)
                     self._scheme.feed(lambda: {"rss_bytes": sum(map(proc.rss_bytes, pids))})
@@ -273,7 +277,7 @@ class Run:
                 self._containers.check()
                 if awaited is not program and program.has_ended:
                     raise self._server_ended()
-                next_look = max(next_look + self._spec["sample_s"], now)
+                next_look = max(next_look + self._spec["sample_s"], now) if self._scheme else next_sample
             due_s = min(self._steering.step(), self._containers.step())
             return min(next_look - time.monotonic(), due_s)
 

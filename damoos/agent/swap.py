@@ -68,7 +68,7 @@ def make_swap(device: str, sz_bytes: int) -> None:
 def used_bytes(root: Path = Path("/")) -> dict[str, int]:
     """What is on each swap device in use, by its path; the one that the kernel fills first comes first."""
     try:
-        lines = kernel_lines(root / "proc/swaps")[1:]
+        lines = kernel_lines(f"{root}/proc/swaps")[1:]
     except FileNotFoundError:
         return {}  # a kernel without swap
     rows = [line.rsplit(maxsplit=4) for line in lines]  # a name may have other blanks than ASCII's
@@ -120,7 +120,7 @@ def compressed_bytes(pids: Sequence[int], own: Swap | None, used: Mapping[str, i
     """
     if own is not None and set(used) == {own.device}:
         return _pools_bytes(used, root)
-    return compressed_share(sum(proc.swapped_bytes(pid, root) for pid in pids), used, root)
+    return compressed_share(sum(proc.swapped_bytes(pid, root) for pid in pids) if any(used.values()) else 0, used, root)
 
 
 def compressed_share(swapped_bytes: float, used: Mapping[str, int], root: Path = Path("/")) -> float:
@@ -151,7 +151,7 @@ def _pools_bytes(used: Mapping[str, int], root: Path) -> float:
 def _zswap_bytes(root: Path) -> float:
     """Memory that zswap's pool takes; 0 where it is off, not a number where it is on and the kernel does not say."""
     try:
-        is_on = kernel_text(root / ZSWAP / "enabled").strip() == "Y"
+        is_on = kernel_text(f"{root}/{ZSWAP}/enabled").strip() == "Y"
     except OSError:
         is_on = False
     return proc.meminfo(root).get("Zswap", math.nan) if is_on else 0
@@ -160,6 +160,6 @@ def _zswap_bytes(root: Path) -> float:
 def _zram_bytes(device: str, root: Path) -> int:
     name = device.rsplit("/", 1)[-1]
     try:
-        return int(kernel_text(root / f"sys/block/{name}/mm_stat").split()[2])
+        return int(kernel_text(f"{root}/sys/block/{name}/mm_stat").split()[2])
     except OSError:
         return 0  # it is no zram

@@ -11,8 +11,9 @@ from damoos.agent import proc
 from damoos.damon.files import kernel_text
 from damoos.errors import MachineLost, UnsupportedError
 
-# Long against the clock's steps and a timer tick, short against what a person would call a disturbance.
-PIECE_S = 0.1
+# Long against the clock's steps and a timer tick, short against what a person would call a disturbance. A shorter time
+# has shorter pieces.
+PIECE_S, MOST_OF_IT = 0.1, 1 / 20
 MIN_PAIRS = 3
 _MEMORY_BYTES = 8 << 20
 _ADDITIONS = 20_000
@@ -56,7 +57,7 @@ def steadiness(for_s: float, cpus: Sequence[int], interrupted: Callable[[], bool
 
 
 def _measured(for_s: float, interrupted: Callable[[], bool]) -> Measured:
-    work = _Work()
+    work = _Work(min(PIECE_S, for_s * MOST_OF_IT))
     first: list[float] = []
     second: list[float] = []
     turn = (first, second)
@@ -79,13 +80,13 @@ def _measured(for_s: float, interrupted: Callable[[], bool]) -> Measured:
 
 
 class _Work:
-    """Additions, which take CPU, and copies of more memory than most caches hold; as many as take `PIECE_S` here."""
+    """Additions, which take CPU, and copies of more memory than most caches hold; as many as take so long here."""
 
-    def __init__(self) -> None:
+    def __init__(self, piece_s: float) -> None:
         self._from, self._to = bytearray(b"x" * _MEMORY_BYTES), bytearray(_MEMORY_BYTES)
         self._rounds = 1
         self.piece()  # its memory is there from now on
-        self._rounds = max(1, round(PIECE_S / min(self.piece() for _ in range(3))))
+        self._rounds = max(1, round(piece_s / min(self.piece() for _ in range(3))))
 
     def piece(self) -> float:
         """Do it once; returns the seconds that it took."""

@@ -19,6 +19,7 @@ from damoos.report import notebook
 from damoos.store.studies import Store
 from damoos.study.conduct import conduct
 from damoos.study.config import StudyConfig
+from damoos.study.damage import names_damage
 from damoos.study.experience import experiences
 from damoos.study.frontier import Prospect, frontier, prospect
 from damoos.study.progress import Progress, Reported
@@ -48,6 +49,7 @@ class _StoredStudy:
         return self._stored.record.result or {}
 
     @property
+    @names_damage
     def runs_df(self) -> pd.DataFrame:
         """One row per run of any kind, baselines and validation too: its name, kind, parameters, metrics, error.
 
@@ -105,6 +107,7 @@ class EvaluatedStudy(_StoredStudy):
         super().__init__(study)
         self.study = study
 
+    @names_damage
     def __repr__(self) -> str:
         """The result as text."""
         if not self.result:
@@ -114,6 +117,7 @@ class EvaluatedStudy(_StoredStudy):
 
         return text({"machines": evaluation([self.result]), "failures": []}, [self.result])
 
+    @names_damage
     def _repr_html_(self) -> str:
         """The same for a notebook."""
         return html.section(f"study {self.name}", html.pre(repr(self)))
@@ -136,6 +140,7 @@ class TunedStudy(_StoredStudy):
         """Recommended ``params``, the ``scheme`` as text and as damo's JSON; None if there is none."""
         return self.result.get("recommended")
 
+    @names_damage
     def damo(self, pid: int | None = None) -> dict[str, Any]:
         """The recommended scheme as a document that ``damo start`` takes.
 
@@ -154,6 +159,7 @@ class TunedStudy(_StoredStudy):
             raise ConfigError(f"study '{self.name}' recommends '{self.best['scheme']}', which is no scheme for damo")
         return _damo(context_from_json(self.best["damo"]), pid)
 
+    @names_damage
     def damo_of(self, point: Params, pid: int | None = None) -> dict[str, Any]:
         """The scheme of any point of the study's space as such a document; see `damo`."""
         policy = self.study.policy(point)
@@ -162,11 +168,13 @@ class TunedStudy(_StoredStudy):
         return _damo(policy.context, pid)
 
     @property
+    @names_damage
     def trials(self) -> list[Trial]:
         """Finished trials with their scores."""
         return list(self.study.trials())
 
     @property
+    @names_damage
     def trials_df(self) -> pd.DataFrame:
         """One row per trial: number, state, feasible, score, margin, parameters, metrics; units in the names."""
         import pandas as pd
@@ -192,16 +200,19 @@ class TunedStudy(_StoredStudy):
         """Columns of `trials_df` that hold the tuned parameters."""
         return [param.key for param in self.study.space.params]
 
+    @names_damage
     def prospect(self, *limits: str) -> Prospect | None:
         """What the study expects to be best under other limits; see `damoos.study.frontier.prospect`."""
         return prospect(self.study, limits)
 
+    @names_damage
     def plot(self) -> list[Path]:
         """Draw the study like the paper's Figure 5; returns the PNG and the SVG file."""
         from damoos.report.study.tuning import draw
 
         return draw(self.study)
 
+    @names_damage
     def __repr__(self) -> str:
         """The result as text."""
         from damoos.report.study.text import summary
@@ -219,6 +230,7 @@ class TunedStudy(_StoredStudy):
         except (MeasurementError, ConfigError) as error:
             return f"what to expect by the slowdown that is allowed is not known: {error}"
 
+    @names_damage
     def _repr_html_(self) -> str:
         """The same for a notebook."""
         if not self.result:

@@ -14,6 +14,7 @@ from damoos.errors import ConfigError, nearest
 from damoos.model.trial import orientation
 from damoos.report import notebook
 from damoos.report.sweep import progress
+from damoos.study.damage import names_sweep_damage
 from damoos.study.study import open_study
 from damoos.sweeps.config import SweepConfig, expand
 from damoos.sweeps.events import Event
@@ -69,6 +70,7 @@ class TunedSweep:
         return shown(open_study(record))
 
     @property
+    @names_sweep_damage
     def studies_df(self) -> pd.DataFrame:
         """One row per study: where, how far, the verdict, and the tuned scheme beside the manual one.
 
@@ -94,6 +96,7 @@ class TunedSweep:
         return cells
 
     @property
+    @names_sweep_damage
     def machines_df(self) -> pd.DataFrame:
         """One row per machine: whether it was fit, why not, for how long it was held, what that has cost."""
         import pandas as pd
@@ -114,12 +117,14 @@ class TunedSweep:
             )
         return pd.DataFrame(rows)
 
+    @names_sweep_damage
     def __repr__(self) -> str:
         """Its studies as a table of text, and what went wrong."""
         if self.sweep.result:
             return progress.summary(self.sweep.result)
         return f"sweep {self.name}: unfinished\n{progress.plain(self.result['studies'])}"
 
+    @names_sweep_damage
     def _repr_html_(self) -> str:
         """The same for a notebook."""
         result = self.result

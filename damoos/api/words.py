@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import pydantic
 
 from damoos import scorers
+from damoos.common.own_file import check_place
 from damoos.errors import ConfigError, nearest
 from damoos.policies.documents import scheme_text
 from damoos.study.config import PRCL
@@ -28,8 +31,10 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     Raises
     ------
     ConfigError : from the function that it makes; names the parameter, the nearest valid one, and the value
+    StoreError : from it, too: its results folder is another user's
     """
-    known = inspect.signature(function).parameters
+    signature = inspect.signature(function)
+    known = signature.parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     validated = pydantic.validate_call(config=pydantic.ConfigDict(arbitrary_types_allowed=True))(function)
 
@@ -39,9 +44,12 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
             if name not in known and not takes_any:
                 raise ConfigError(f"{function.__name__}() has no parameter '{name}'{nearest(name, known)}")
         try:
-            inspect.signature(function).bind(*words, **named)
+            bound = signature.bind(*words, **named)
         except TypeError as error:
             raise ConfigError(f"{function.__name__}(): {error}") from None
+        bound.apply_defaults()
+        if isinstance(results := bound.arguments.get("results"), str | os.PathLike):
+            check_place(Path(results))
         try:
             return validated(*words, **named)
         except pydantic.ValidationError as error:
@@ -73,12 +81,16 @@ def scoring(
         Further options, of a plugin.
     **options
         ``maximize``, ``minimize``, ``limits``, ``weights``, ``prices``.
+
+    Raises
+    ------
+    ConfigError : the file of prices cannot be read
     """
     assert set(options) <= set(_OPTIONS), options
     given = {name: _plain(value) for name, value in options.items() if value} | dict(more or {})
     if score is None:
         score = "daos" if pid is None else "sla" if "limits" in given else "psi"
-    return {"scorer": scorers.absolute(score), "scorer_options": given}
+    return {"scorer": scorers.absolute(score), "scorer_options": scorers.resolved(score, given)}
 
 
 def timing(

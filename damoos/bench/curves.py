@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field
 
-from damoos.common import user_file
+from damoos.common.json_file import Damage, JsonForm
 from damoos.errors import ConfigError
 from damoos.model.space import Param, Space
 from damoos.model.trial import Score
+from damoos.units import quoted
 
 Array = NDArray[np.float64]
 
@@ -20,6 +22,22 @@ Array = NDArray[np.float64]
 SMOOTH_S = 1.0
 # Made curves cover the paper's range in its steps.
 NR_AGES = 61
+# Published curves have 61 values in 2 KiB. Smoothing takes the square of their number.
+_MOST_VALUES, _MOST_BYTES, _MOST_FILES = 4096, 256 << 10, 1000
+
+
+class _File(BaseModel):
+    """What a file of a curve has; other keys are for people."""
+
+    workload: Annotated[str, Field(max_length=256)]
+    unit: str
+    values: Annotated[list[Annotated[int, Field(ge=0, le=10**9)]], Field(max_length=_MOST_VALUES)]
+    score: Annotated[
+        list[Annotated[float, Field(ge=-1e100, le=1e100, allow_inf_nan=False)] | None], Field(max_length=_MOST_VALUES)
+    ]
+
+
+_FORM = JsonForm(_File, _MOST_BYTES)
 
 
 @dataclass(frozen=True)
@@ -83,6 +101,8 @@ def smoothed(score: Array) -> Array:
 def load(folder: Path) -> list[Curve]:
     """Curves of a folder of JSON files with ``workload``, ``unit`` (``s``), ``values`` and ``score`` (null: broken).
 
+    Each is a regular file of 256 KiB at most.
+
     Raises
     ------
     ConfigError : no such folder, no curves in it, or a file that is none
@@ -90,19 +110,23 @@ def load(folder: Path) -> list[Curve]:
     files = sorted(folder.glob("*.json"))
     if not files:
         raise ConfigError(f"--curves {folder}: no curves (*.json) there")
+    if len(files) > _MOST_FILES:
+        raise ConfigError(f"--curves {folder}: {len(files)} files (*.json) there; at most {_MOST_FILES} are read")
     return [_read(file) for file in files]
 
 
 def _read(file: Path) -> Curve:
     try:
-        raw = json.loads(user_file.read_bytes(file))
-        ages = np.array(raw["values"], dtype=np.int64)
-        score = np.array([np.nan if value is None else value for value in raw["score"]], dtype=np.float64)
-        unit, name = raw["unit"], str(raw["workload"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{file}: not a response curve ({type(error).__name__}: {error})") from None
+        content = _FORM.read(file)
+    except OSError as error:  # a link to nothing
+        raise ConfigError(f"{file}: {error.strerror}") from None
+    if isinstance(content, Damage):
+        raise ConfigError(f"{file}: not a response curve ({content.why})")
+    ages = np.array(content["values"], dtype=np.int64)
+    score = np.array([np.nan if value is None else value for value in content["score"]], dtype=np.float64)
+    unit, name = content["unit"], content["workload"]
     if unit != "s":
-        raise ConfigError(f"{file}: unit '{unit}'; known: s")
+        raise ConfigError(f"{file}: unit {quoted(unit)}; known: s")
     if len(ages) != len(score) or len(ages) < 3 or len(set(np.diff(ages))) != 1 or ages[1] <= ages[0]:
         raise ConfigError(f"{file}: values and score must be as many, 3 or more, and evenly spaced")
     if np.isnan(score).all():

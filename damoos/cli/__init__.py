@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
 import threading
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -34,6 +35,9 @@ from damoos.cli.common import Loudness, loudness
 from damoos.cli.help import TasksHelp, lay_out
 from damoos.common import terminal
 from damoos.errors import DamoosError
+
+if TYPE_CHECKING:
+    from typer._click.core import Command
 
 INTERRUPTED = 130
 # As sysexits.h has it: an error inside of the program.
@@ -100,6 +104,12 @@ def take_interrupts() -> None:
     sys.unraisablehook = _on_unraisable
 
 
+@functools.cache
+def command() -> Command:
+    """All commands. Typer takes .1 s to make them of their functions."""
+    return typer.main.get_command(app)
+
+
 def main() -> NoReturn:
     """Run a command; errors become one line and an exit code."""
     terminal.guard()
@@ -108,8 +118,7 @@ def main() -> NoReturn:
     if sys.argv[1:2] == ["help"]:  # as other tools have it: damoos help tune
         sys.argv[1:] = [*sys.argv[2:], "--help"]
     try:
-        command = typer.main.get_command(app)
-        code = command(prog_name="damoos", standalone_mode=False, default_map=settings.default_map(command))
+        code = command()(prog_name="damoos", standalone_mode=False, default_map=settings.default_map(command()))
     except KeyboardInterrupt:
         code = INTERRUPTED
     except DamoosError as error:

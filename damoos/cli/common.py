@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from damoos.cli import complete
+from damoos.common.own_file import check_place
 from damoos.errors import ConfigError, nearest
 from damoos.units import of_option, parse_bytes, parse_time
 
@@ -23,7 +24,16 @@ WHAT, WHERE, STEPS, GUARD, MONITORING, POLICY, SEARCH, SCORE, OUTPUT = (
 SECTIONS = (MOST_USED, WHAT, WHERE, STEPS, GUARD, MONITORING, POLICY, SEARCH, SCORE, OUTPUT)
 GENERAL = "General"
 
-Results = Annotated[Path, typer.Option(help="Folder of studies and raw data.", rich_help_panel=OUTPUT)]
+
+def _own_results(context: typer.Context, results: Path) -> Path:
+    if not context.resilient_parsing:
+        check_place(results)
+    return results
+
+
+Results = Annotated[
+    Path, typer.Option(help="Folder of studies and raw data.", callback=_own_results, rich_help_panel=OUTPUT)
+]
 Storage = Annotated[
     str | None,
     typer.Option(help="Optuna storage URL; default: SQLite in the results folder.", rich_help_panel=OUTPUT),

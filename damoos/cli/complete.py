@@ -1,7 +1,12 @@
-"""What a shell offers for a half-typed name. Runs at every press of the Tab key: only names of files are looked at."""
+"""What a shell offers for a half-typed name. Runs at every press of the Tab key: only names of files are looked at.
+
+A shell puts what is offered into the command line as it is, and zsh evaluates it before that. So whatever a shell could
+take for more than a word is not offered, see `is_offered`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +15,11 @@ import typer
 
 from damoos.common import paths
 from damoos.errors import ConfigError
+from damoos.ownership import objection_to_use
 
+# Letters and signs that no shell expands, whether quoted or not. The first is not one of those by which a shell or
+# damoos takes a word for something else: an option (-), a program's path (=), a comment.
+_WORD = re.compile(r"[A-Za-z0-9._/][A-Za-z0-9._:@,+/=-]*")
 Names = Callable[[typer.Context, str], list[str]]
 # As in damoos.searchers, damoos.scorers and damoos.policies, whose import takes longer than people wait for a Tab (a
 # test compares).
@@ -106,7 +115,7 @@ def resumable(context: typer.Context, incomplete: str) -> list[str]:
 
 def served(context: typer.Context, incomplete: str) -> list[str]:
     """What is in service from the results folder, or was and failed."""
-    files = (file for end in ("json", "state") for file in _results(context).glob(f"service/*/[!.]*.{end}"))
+    files = (file for end in ("json", "state") for file in _found(context, f"service/*/[!.]*.{end}"))
     return _fitting((file.stem for file in files), incomplete)
 
 
@@ -136,8 +145,13 @@ def several(names: Names) -> Names:
     return last
 
 
+def is_offered(name: str) -> bool:
+    """Whether a shell takes a name for a word and nothing else; names come from files of other people, too."""
+    return _WORD.fullmatch(name) is not None
+
+
 def _fitting(names: Iterable[str], incomplete: str) -> list[str]:
-    return sorted(name for name in set(names) if name.startswith(incomplete))
+    return sorted(name for name in set(names) if name.startswith(incomplete) and is_offered(name))
 
 
 def _plugins(group: str) -> list[str]:
@@ -147,8 +161,10 @@ def _plugins(group: str) -> list[str]:
 
 
 def _folders(context: typer.Context, having: str) -> list[Path]:
-    return [file.parent for file in _results(context).glob(f"*/{having}")]
+    return [file.parent for file in _found(context, f"*/{having}")]
 
 
-def _results(context: typer.Context) -> Path:
-    return Path(context.params.get("results") or "results")
+def _found(context: typer.Context, pattern: str) -> list[Path]:
+    """Files of the results folder; none where another user could have put them there."""
+    results = Path(context.params.get("results") or "results")
+    return [] if objection_to_use(results) else list(results.glob(pattern))

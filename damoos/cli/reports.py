@@ -238,7 +238,7 @@ def _pair(words: str, option: str, form: str) -> tuple[str, str]:
 
 
 def _console() -> Console:
-    return terminal.console(highlight=False, markup=False, emoji=False)
+    return terminal.console()
 
 
 def _print(chart: Chart, console: Console, output: Path | None, form: str) -> None:

@@ -26,8 +26,9 @@ from damoos.cli.common import (
     time_us,
 )
 from damoos.cli.sweeps import InsecureCluster, ray_cluster, show_status, told
+from damoos.common.loopback import HOST
 from damoos.common.terminal import printable
-from damoos.errors import ConfigError, StoreError, nearest
+from damoos.errors import ConfigError, DamoosError, nearest
 
 app = typer.Typer()
 _T = TypeVar("_T")
@@ -149,7 +150,7 @@ def metrics(
         print(of_service.GRAFANA.read_text(), end="")
         return
     server = of_service.serve(results, port)
-    say(f"metrics: http://{of_service.LOOPBACK}:{server.server_address[1]}/metrics")
+    say(f"metrics: http://{HOST}:{server.server_address[1]}/metrics")
     signal.pause()
 
 
@@ -238,24 +239,33 @@ def status(
         show_status(name, results, form)
         return
     if form == "json":
-        sweep = _readable(lambda: told(sweeps.load(results, swept[-1]))) if swept else None
-        rollout = _readable(lambda: rollouts.told(load_rollout(results, rolled[-1]))) if rolled else None
+        sweep = _readable(swept[-1], lambda: told(sweeps.load(results, swept[-1]))) if swept else None
+        rollout = _readable(rolled[-1], lambda: rollouts.told(load_rollout(results, rolled[-1]))) if rolled else None
         print(json.dumps({"services": served, "rollout": rollout, "sweep": sweep}))
         return
     for its, state in served.items():
         print(listing.describe(its, state))
     if rolled:
-        _readable(lambda: rollouts.show(load_rollout(results, rolled[-1]), form))
+        _readable(rolled[-1], lambda: rollouts.show(load_rollout(results, rolled[-1]), form))
     if swept:
-        _readable(lambda: show_status(swept[-1], results, form))
+        _readable(swept[-1], lambda: show_status(swept[-1], results, form))
     elif not served and not rolled:
         print(f"nothing is in service here, and there is no sweep in {results}")
 
 
-def _readable(show: Callable[[], _T]) -> _T | None:
-    """What there is to show of something; a line on what is wrong with it, where its files are damaged."""
+def _readable(name: str, show: Callable[[], _T]) -> _T | None:
+    """What there is to show of a sweep or rollout; a line on what is wrong with it, where it cannot be read.
+
+    Its files may be anybody's, and must not hide what else there is to show.
+    """
+    from damoos.common.unpack import MALFORMED, in_short
+
     try:
         return show()
-    except StoreError as error:
+    except BrokenPipeError:
+        raise
+    except DamoosError as error:
         say(printable(error))
-        return None
+    except (OSError, *MALFORMED) as error:
+        say(printable(f"'{name}' cannot be read: {in_short(error)}"))
+    return None

@@ -163,6 +163,7 @@ def show(
     from damoos import api
     from damoos.cli.comparisons import compare
     from damoos.cli.sweeps import show_status
+    from damoos.report.tables import frame_to_csv
     from damoos.sweeps import sweep as sweeps
 
     check_format(form, "csv", "damo")
@@ -183,7 +184,7 @@ def show(
             raise ConfigError(f"study '{stored.name}' compares configurations; it recommends no scheme")
         print(json.dumps(stored.damo(pid), indent=2))
     elif form == "csv":
-        print(stored.runs_df.to_csv(index=False), end="")
+        print(frame_to_csv(stored.runs_df), end="")
     elif form == "json":
         print(json.dumps(stored.result or _unfinished(stored), indent=2))
     else:

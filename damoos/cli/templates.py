@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from damoos.errors import ConfigError, nearest
+from damoos.ownership import make_folders
 
 _PROJECT = """\
 [build-system]
@@ -191,11 +192,12 @@ def new_plugin(kind: str, name: str, into: Path) -> Path:
         f"test_{words['module']}.py": _TEST,
     }
     try:
-        folder.mkdir(parents=True)
+        make_folders(into)
+        folder.mkdir(0o755)
     except FileExistsError:
         raise ConfigError(f"{folder} exists already; choose another name or --into another folder") from None
     for file, text in files.items():
-        (folder / file).write_text(text.format(**words))
+        _write_new(folder / file, text.format(**words))
     return folder
 
 
@@ -204,10 +206,18 @@ def workload_file(path: Path) -> None:
 
     Raises
     ------
-    ConfigError : the file is there already, or its name says that it is something else
+    ConfigError : the file is there already, or a link of its name; or its name says that it is something else
+    OSError : it cannot be written
     """
     if path.suffix != ".toml":
         raise ConfigError(f"{path}: the name of a workload file must end in .toml")
-    if path.exists():
-        raise ConfigError(f"{path} exists already")
-    path.write_text(_WORKLOAD.format(name=path.name))
+    _write_new(path, _WORKLOAD.format(name=path.name))
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file that was not there; a link of its name is not followed, even if it leads to nothing yet."""
+    try:
+        with open(path, "x") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists already; choose another name") from None

@@ -6,12 +6,11 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from damoos.common import paths
+from damoos.common import host_programs, paths
 from damoos.common.cache import mark_used
 from damoos.errors import MachineError, UnsupportedError
 from damoos.ownership import make_folders
@@ -48,11 +47,12 @@ def compiled(source: Path, flags: Sequence[str], arch: str = "") -> Path:
 
 
 def _compile(source: Path, found: Path, arch: str, flags: Sequence[str]) -> None:
+    search = host_programs.search_path()
     if arch == platform.machine():
-        compiler, packages = shutil.which("cc") or shutil.which("gcc"), "gcc libc6-dev"
+        compiler, packages = shutil.which("cc", path=search) or shutil.which("gcc", path=search), "gcc libc6-dev"
     else:
         triple = f"{arch}-linux-gnu"
-        compiler, packages = shutil.which(f"{triple}-gcc"), f"gcc-{triple.replace('_', '-')}"
+        compiler, packages = shutil.which(f"{triple}-gcc", path=search), f"gcc-{triple.replace('_', '-')}"
     if compiler is None:
         where = "no cc" if arch == platform.machine() else f"no compiler for {arch}"
         raise UnsupportedError(
@@ -62,7 +62,7 @@ def _compile(source: Path, found: Path, arch: str, flags: Sequence[str]) -> None
     with tempfile.TemporaryDirectory(dir=found.parent) as folder:
         draft = Path(folder) / found.name
         argv = [compiler, *flags, "-o", str(draft), str(source), *LIBRARIES]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = host_programs.run(argv)
         if done.returncode != 0:
             last = " | ".join(done.stderr.strip().splitlines()[-3:])
             raise MachineError(f"{source}: cc ended with {done.returncode}: {last}")

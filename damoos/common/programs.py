@@ -50,8 +50,11 @@ def answer(argv: Sequence[str], text: str, limit_s: float, most_bytes: int) -> A
             argv, stdin=asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
     try:
-        said = _read(child, time.monotonic() + limit_s, limit_s, most_bytes)
-        child.wait()
+        until_s = time.monotonic() + limit_s
+        said = _read(child, until_s, limit_s, most_bytes)
+        child.wait(max(0.0, until_s - time.monotonic()))  # it may go on without its output
+    except subprocess.TimeoutExpired:
+        raise NoAnswer(f"no answer within {limit_s:g} s") from None
     finally:
         _kill_group(child)
         child.wait()

@@ -67,8 +67,18 @@ def guard() -> None:
             setattr(sys, name, Outlet(stream))
 
 
+def guard_redirected() -> None:
+    """Guard what Rich has redirected to a table that it keeps up to date: it reads codes there. Rich ends this."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(getattr(stream, "rich_proxied_file", None), Outlet):
+            setattr(sys, name, Outlet(stream))
+
+
 def console(**options: Any) -> Console:
     """A console of Rich's that shows words as they may be shown; only Rich's own codes steer the terminal.
+
+    Words are no markup: ``[/x]`` is shown as it is, and no word becomes a link, whose address would reach the terminal.
 
     Parameters
     ----------
@@ -80,6 +90,10 @@ def console(**options: Any) -> Console:
     class PlainConsole(Console):
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
             for segment in super().render(renderable, options):
-                yield segment if segment.control else segment._replace(text=plain(segment.text))
+                style = segment.style and segment.style.update_link(None)
+                yield segment if segment.control else segment._replace(text=plain(segment.text), style=style)
 
-    return PlainConsole(**options)
+    # Named here: behind a stream that Rich redirects once more it would find the `Outlet`, which lets no codes through.
+    stream = sys.stderr if options.get("stderr") else sys.stdout
+    words_as_they_are: dict[str, Any] = {"markup": False, "emoji": False, "highlight": False}
+    return PlainConsole(**{"file": getattr(stream, "rich_proxied_file", stream), **words_as_they_are, **options})

@@ -103,7 +103,7 @@ def problem(error: ValidationError, model: type[BaseModel] | None = None, conten
         return f"key '{where}' is missing"
     said, given = first["msg"].removeprefix("Value error, "), first["input"]
     if first["type"] != "value_error" and isinstance(given, str | int | float):
-        said = f"{said.removeprefix('Input ')}, and is {given!r}"
+        said = f"{said.removeprefix('Input ')}, and is {repr(given)[:200]}"
     return f"key '{where}': {said}" if where else said
 
 

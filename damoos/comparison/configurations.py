@@ -12,7 +12,9 @@ from damoos.statistics.summary import Quantity, told
 from damoos.study.configurations import QUANTITIES, ROLE_QUANTITIES
 
 # Averages of these over workloads mean something.
-AVERAGED = ("performance", "memory_efficiency", "slowdown", "bloat", "kdamond_cpu")
+AVERAGED = (
+    "performance", "memory_efficiency", "slowdown", "spare_core_slowdown", "bloat", "kdamond_cpu", "policy_cpu_share",
+)  # fmt: skip
 
 
 def evaluation(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -68,7 +70,9 @@ def _average(name: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if (config := result["configs"][name])["error"]
     ]
     averages = {}
-    for key in AVERAGED if good else ():
+    for key in AVERAGED:
+        if not good or any(key not in quantities for quantities in good.values()):
+            continue  # a kernel without PSI does not tell what a spare core would change
         means = {workload: quantities[key]["mean"] for workload, quantities in good.items()}
         groups = [quantities[key]["values"] for quantities in good.values()]
         average = told(list(means.values()), interval_of_average(groups))

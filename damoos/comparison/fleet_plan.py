@@ -24,10 +24,16 @@ from damoos.common import user_file
 from damoos.errors import ConfigError
 from damoos.scorers.cost import HOURS_A_MONTH, Prices
 from damoos.statistics.arms import TUNED, beside, rounds_of
+from damoos.study.damage import names_damage
 from damoos.study.study import Study
+from damoos.units import quoted
 
 Floats = NDArray[np.float64]
 
+# Each line of a fleet takes 4000 draws, and a file of a thousand lines has some 30 KiB.
+_MOST_LINES, _MOST_BYTES = 1000, 256 << 10
+# Of hosts, and of GiB.
+_MOST = 1e9
 COLUMNS = ("workload", "hosts", "memory_gib")
 # Scale of the half-normal prior of both spreads, as a share of the memory.
 SPREAD = 0.1
@@ -61,18 +67,21 @@ class Measured:
 
 
 def read(file: Path) -> list[Hosts]:
-    """The lines of a fleet's CSV file, with the columns `COLUMNS`.
+    """The lines of a fleet's CSV file, with the columns `COLUMNS`: a regular file, or ``<(command)`` of the shell.
 
     Raises
     ------
     ConfigError : not such a file
     """
     try:
-        rows = list(csv.DictReader(user_file.read_text(file).splitlines()))
+        text = user_file.read_text(file, _MOST_BYTES, user_file.regular_or_shells)
+        rows = list(itertools.islice(csv.DictReader(text.splitlines()), _MOST_LINES + 1))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"--fleet {file}: {getattr(error, 'strerror', None) or error}") from None
     if not rows:
         raise ConfigError(f"--fleet {file}: no hosts; it is a CSV file with the columns {', '.join(COLUMNS)}")
+    if len(rows) > _MOST_LINES:
+        raise ConfigError(f"--fleet {file}: more than {_MOST_LINES} lines; put workloads that are alike into one line")
     for name in COLUMNS:
         if name not in rows[0]:
             raise ConfigError(f"--fleet {file}: there is no column '{name}'; its columns are {', '.join(COLUMNS)}")
@@ -85,11 +94,13 @@ def _hosts(row: Mapping[str, str], where: str) -> Hosts:
         try:
             value = float(row[name])
         except (TypeError, ValueError):
-            raise ConfigError(f"{where}: {name} '{row[name]}' is not a number") from None
-        if not 0 < value < math.inf:
-            raise ConfigError(f"{where}: {name} '{row[name]}' is not above 0")
+            raise ConfigError(f"{where}: {name} {quoted(str(row[name]))} is not a number") from None
+        if not 0 < value <= _MOST:
+            raise ConfigError(f"{where}: {name} {quoted(row[name])} is not above 0 and at most {_MOST:.0f}")
         numbers.append(value)
-    return Hosts(row["workload"], round(numbers[0]), numbers[1])
+    if not row["workload"]:
+        raise ConfigError(f"{where}: there is no workload")
+    return Hosts(row["workload"], max(1, round(numbers[0])), numbers[1])
 
 
 def measured(studies: Sequence[Study]) -> list[Measured]:
@@ -105,6 +116,7 @@ def measured(studies: Sequence[Study]) -> list[Measured]:
     return found
 
 
+@names_damage
 def _measured(study: Study) -> Measured:
     where = study.config.target, study.config.machine
     arm = study.arms()[0].get(TUNED)
@@ -133,8 +145,11 @@ def plan(
         ``currency``. ``spread``: of ``workloads`` and of ``machines``, standard deviations.
     """
     chance = np.random.default_rng(seed)
-    workloads = list(dict.fromkeys([*(one.workload for one in fleet), *(one.workload for one in found)]))
-    of_workloads, of_machines, savings = _draw(workloads, found, chance)
+    if len(fleet) > _MOST_LINES or len(found) > _MOST_LINES:
+        raise ConfigError(f"a plan is for at most {_MOST_LINES} lines of a fleet, and {_MOST_LINES} studies")
+    studied = list(dict.fromkeys(one.workload for one in found))
+    workloads = list(dict.fromkeys([*studied, *(one.workload for one in fleet)]))
+    of_workloads, of_machines, savings = _draw(studied, len(workloads) - len(studied), found, chance)
     lines, drawn = [], []
     for line in fleet:
         own = savings[:, workloads.index(line.workload)]
@@ -180,21 +195,23 @@ def _told(values: Floats) -> dict[str, Any]:
 
 
 def _draw(
-    workloads: Sequence[str], found: Sequence[Measured], chance: np.random.Generator
+    studied: Sequence[str], nr_others: int, found: Sequence[Measured], chance: np.random.Generator
 ) -> tuple[Floats, Floats, Floats]:
-    """Draws of both spreads, and of each workload's saving on a machine like the others."""
+    """Draws of both spreads, and of each workload's saving on a machine like the others: studied ones, then others.
+
+    Matrices are as large as there are workloads with studies, whatever the fleet has, and only one fit has them.
+    """
     y = np.array([one.saving for one in found])
     noise = np.array([one.error**2 for one in found])
-    of_workload = np.array([[float(one.workload == name) for name in workloads] for one in found])
+    of_workload = np.array([[float(one.workload == name) for name in studied] for one in found])
     cells = list(itertools.product(_GRID, _GRID))
-    fits = [_Fit(y, noise, of_workload, *cell) for cell in cells]
-    logs = np.array([fit.log_likelihood + _log_prior(*cell) for fit, cell in zip(fits, cells, strict=True)])
+    logs = np.array([_Fit(y, noise, of_workload, *cell).log_likelihood + _log_prior(*cell) for cell in cells])
     weights = np.exp(logs - logs.max())
     taken = chance.choice(len(cells), DRAWS, p=weights / weights.sum())
-    drawn = np.empty((DRAWS, len(workloads)))
+    drawn = np.empty((DRAWS, len(studied) + nr_others))
     for nth in np.unique(taken):
         rows = np.flatnonzero(taken == nth)
-        drawn[rows] = fits[nth].draw(chance, len(rows))
+        drawn[rows] = _Fit(y, noise, of_workload, *cells[nth]).draw(chance, len(rows), nr_others)
     spreads = np.array(cells)[taken]
     return spreads[:, 0], spreads[:, 1], drawn
 
@@ -224,15 +241,18 @@ class _Fit:
         left = y - self._mean
         squares = left @ inverse @ left
         self.log_likelihood = -0.5 * float(np.linalg.slogdet(covariance)[1] + math.log(precision) + squares)
-        gain = of_workloads**2 * of_workload.T @ inverse
-        self._shift = self._mean + gain @ left
-        self._on_mean = 1 - gain.sum(1)
-        spread = of_workloads**2 * np.eye(of_workload.shape[1]) - gain @ of_workload * of_workloads**2
-        self._root = np.linalg.cholesky(spread + 1e-12 * np.eye(len(spread)))
+        self._of_workload, self._of_workloads = of_workload, of_workloads
+        self._inverse, self._left = inverse, left
 
-    def draw(self, chance: np.random.Generator, count: int) -> Floats:
-        """Savings of all workloads, so many times."""
-        own = chance.standard_normal((count, len(self._root))) @ self._root.T
+    def draw(self, chance: np.random.Generator, count: int, nr_others: int) -> Floats:
+        """Savings of all workloads with studies, and then of so many others, ``count`` times."""
+        of_workload, variance = self._of_workload, self._of_workloads**2
+        gain = variance * of_workload.T @ self._inverse
+        spread = variance * np.eye(of_workload.shape[1]) - gain @ of_workload * variance
+        root = np.linalg.cholesky(spread + 1e-12 * np.eye(len(spread)))
+        own = chance.standard_normal((count, len(root))) @ root.T
         shared = math.sqrt(self._variance) * chance.standard_normal((count, 1))
-        drawn: Floats = self._shift + own + shared * self._on_mean
-        return drawn
+        studied = self._mean + gain @ self._left + own + shared * (1 - gain.sum(1))
+        # Nothing is known of the others but the mean and the spread.
+        others = self._mean + shared + self._of_workloads * chance.standard_normal((count, nr_others))
+        return np.hstack([studied, others])

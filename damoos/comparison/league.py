@@ -21,6 +21,7 @@ from damoos.statistics.intervals import interval_of_average
 from damoos.statistics.summary import Quantity, told
 from damoos.statistics.verdict import Judge
 from damoos.study.course import outcome
+from damoos.study.damage import names_damage
 from damoos.study.result import which_policy
 from damoos.study.study import Study
 
@@ -33,6 +34,7 @@ Entry = dict[str, Any]
 """What one study came to, as plain values (`entry`)."""
 
 
+@names_damage
 def entry(study: Study) -> Entry:
     """What a league's study of one workload came to.
 

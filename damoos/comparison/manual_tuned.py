@@ -15,6 +15,7 @@ from damoos.statistics.intervals import interval_of_average
 from damoos.statistics.limits import Standing
 from damoos.statistics.summary import Quantity, told
 from damoos.store.studies import Store
+from damoos.study.damage import names_damage
 from damoos.study.study import Study, tuning_study
 from damoos.sweeps.sweep import Sweep
 
@@ -87,9 +88,15 @@ def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
 def _kind(study: Study) -> str:
     """The score of a study, with its options: scores of different kinds have no average."""
     options = study.config.scorer_options
-    said = ", ".join(f"{name} {' and '.join([value] if isinstance(value, str) else value)}"
-                     for name, value in options.items())  # fmt: skip
+    said = ", ".join(f"{name} {_words(value)}" for name, value in options.items())
     return f"{study.config.scorer} ({said})" if said else study.config.scorer
+
+
+def _words(value: Any) -> str:
+    """The value of an option as a few words: a list, or a table such as one of prices, in a row."""
+    if isinstance(value, Mapping):
+        return " and ".join(f"{name}={inner}" for name, inner in value.items())
+    return value if isinstance(value, str) else " and ".join(map(str, value))
 
 
 def _compared(group: str, studies: Sequence[Study]) -> dict[str, Any]:
@@ -103,6 +110,7 @@ def _compared(group: str, studies: Sequence[Study]) -> dict[str, Any]:
     }
 
 
+@names_damage
 def _pair(study: Study) -> dict[str, Any]:
     """One study's two arms, each run against the baseline of its own round, or of those beside it."""
     pair: dict[str, Any] = {"study": study.name, "workload": study.config.target, "variant": None, "error": ""}

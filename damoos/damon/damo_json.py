@@ -22,9 +22,11 @@ from damoos.damon.pattern import AccessPattern
 from damoos.damon.quotas import GOAL_METRICS, Goal, Quotas
 from damoos.damon.scheme import ULONG_MAX, Context, Dest, Scheme, Watermarks
 from damoos.errors import ConfigError, SchemeError, nearest
-from damoos.units import TIME_UNITS_US, format_percent, format_us, parse_bytes, parse_percent
+from damoos.units import MOST, TIME_UNITS_US, format_percent, format_us, parse_bytes, parse_percent, quoted
 
 Json = dict[str, Any]
+# What Python raises where a document, which may be another person's, has other values than damo writes.
+_MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 
 _TIMES = {"ns": Fraction(1, 1000), **{unit: Fraction(time_us) for unit, time_us in TIME_UNITS_US.items()}}
 _TIME = re.compile(r"([\d.,]+)\s*([a-z]+)\s*")
@@ -87,8 +89,8 @@ def context_from_json(document: Json) -> Context:
         )
     except SchemeError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
-        raise SchemeError(f"not a DAMON context in damo's form: {error!r}") from None
+    except (ConfigError, *_MALFORMED) as error:
+        raise SchemeError(f"not a DAMON context in damo's form: {repr(error)[:200]}") from None
 
 
 def scheme_to_json(scheme: Scheme) -> Json:
@@ -326,7 +328,20 @@ def _upper(form: Mapping[str, Any], read: Callable[[Any], int]) -> int | None:
 
 
 def _number(value: Any) -> int:
-    return int(value.replace(",", "")) if isinstance(value, str) else int(value)
+    return _whole(value.replace(",", "") if isinstance(value, str) else value)
+
+
+def _whole(value: str | float | Fraction) -> int:
+    """A number that a kernel's 64 bits can hold, without what is behind its point.
+
+    Raises
+    ------
+    SchemeError : it is larger
+    """
+    whole = int(value)
+    if abs(whole) > MOST:
+        raise SchemeError(f"{quoted(str(value))} is more than {MOST}, which nothing can be")
+    return whole
 
 
 def _flag(value: Any) -> bool:
@@ -337,31 +352,43 @@ def _size(value: Any) -> int:
     if value in ("min", _MAX):
         return 0 if value == "min" else ULONG_MAX
     if not isinstance(value, str):
-        return int(value)
+        return _whole(value)
     # damo rounds what it prints: 1.001 KiB is what it makes of 1025 bytes, and reads as 1025.
     match = _SIZE.fullmatch(value.replace(",", ""))
-    return int(Fraction(match[1]) * parse_bytes(f"1{match[2]}")) if match else parse_bytes(value)
+    return _whole(Fraction(match[1]) * parse_bytes(f"1{match[2]}")) if match else parse_bytes(value)
 
 
 def _us(value: Any, plain: int = 1) -> int:
     """Microseconds of text such as ``1 m 30 s``; a bare number counts ``plain`` microseconds."""
     if not isinstance(value, str):
-        return int(value * plain)
+        return _whole(value * plain)
     parts = _TIME.findall(value)
     if not parts or _TIME.sub("", value).strip():
-        return _number(value) * plain
+        return _whole(_number(value) * plain)
     if unknown := next((unit for _, unit in parts if unit not in _TIMES), ""):
         raise SchemeError(f"'{value}': unknown time unit '{unknown}'{nearest(unknown, _TIMES)}")
-    return int(sum(_in_us(number, unit) for number, unit in parts))
+    return _whole(sum((_in_us(number, unit) for number, unit in parts), Fraction(0)))
 
 
 def _in_us(number: str, unit: str) -> Fraction:
     return Fraction(number.replace(",", "")) * _TIMES[unit]
 
 
+def _text(value: Any) -> str:
+    """A value as text; only one that is a text or a number, as all others can be of any size.
+
+    Raises
+    ------
+    TypeError : it is another one
+    """
+    if not isinstance(value, (str, int, float)):
+        raise TypeError(f"a text or a number is expected, not a {type(value).__name__}")
+    return str(value)
+
+
 def _share(value: Any, attrs: Attrs) -> Fraction:
     """Percent of the samples, of text such as ``5 %`` or ``2 samples``."""
-    text = str(value)
+    text = _text(value)
     if text.endswith(_SAMPLES):
         return min(Fraction(100), Fraction(100 * _number(text.removesuffix(_SAMPLES).strip()), attrs.max_nr_accesses))
     return parse_percent("0" if text == "min" else text)
@@ -375,7 +402,7 @@ def _upper_share(form: Mapping[str, Any], attrs: Attrs) -> Fraction | None:
 
 def _age(value: Any, attrs: Attrs) -> int:
     """Microseconds, of text such as ``1 m 30 s`` or ``3 aggr_intervals``."""
-    text = str(value)
+    text = _text(value)
     if text.endswith(_AGGREGATIONS):
         return _number(text.removesuffix(_AGGREGATIONS).strip()) * attrs.aggr_us
     return 0 if text == "min" else _us(value)
@@ -385,4 +412,4 @@ def _share_of(value: Any, per_percent: int) -> int:
     """Permil or basis points, of text such as ``50 %``; a bare number is what the key names."""
     if isinstance(value, str) and value.strip().endswith("%"):
         return int(parse_percent(value) * per_percent)
-    return int(float(value.replace(",", ""))) if isinstance(value, str) else int(value)
+    return _whole(float(value.replace(",", "")) if isinstance(value, str) else value)

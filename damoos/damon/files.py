@@ -17,16 +17,17 @@ _BUSY_S = 2.0
 _AGAIN_S = 0.02
 
 
-def kernel_text(path: Path) -> str:
-    """All of a kernel file.
+def kernel_text(path: str | Path) -> str:
+    """All of a kernel file. One that is read again and again is better named by a string: a `Path` is dear to make.
 
     Any user chooses names of processes, files, sockets and groups, and the kernel shows their bytes as they are. A byte
     that is no UTF-8 becomes a lone surrogate, as in `os.fsdecode`; carriage returns stay.
     """
-    return path.read_bytes().decode(errors="surrogateescape")
+    with open(path, "rb", buffering=0) as file:
+        return file.read().decode(errors="surrogateescape")
 
 
-def kernel_lines(path: Path) -> list[str]:
+def kernel_lines(path: str | Path) -> list[str]:
     """Lines of a kernel file; only a line feed ends one, since names may have what else `str.splitlines` cuts at."""
     lines = kernel_text(path).split("\n")
     return lines if lines[-1] else lines[:-1]

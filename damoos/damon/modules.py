@@ -19,7 +19,7 @@ PARAMETERS = "sys/module/{}/parameters"
 def _plain_too(kind: Kind) -> Kind:
     """A kind that also takes a bare number, in the unit of the kernel's file."""
     parse: Callable[[str], int] = kind.parse
-    return Kind(lambda text: int(text) if text.isdigit() else parse(text), kind.form, kind.unit)
+    return Kind(lambda text: NUMBER.parse(text) if text.isdecimal() else parse(text), kind.form, kind.unit)
 
 
 _KINDS = {

@@ -29,7 +29,7 @@ UINT_MAX = (1 << 32) - 1
 OPERATIONS = ("vaddr", "fvaddr", "paddr")
 WATERMARK_METRICS = ("none", "free_mem_rate")
 _ROUNDING = Fraction(1, 10**6)
-_OF_SCHEME = re.compile(r"schemes\[(\d+)\]\.(.+)")
+_OF_SCHEME = re.compile(r"schemes\[(\d{1,9})\]\.(.+)", re.ASCII)
 
 
 @dataclass(frozen=True)

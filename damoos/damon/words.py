@@ -12,10 +12,10 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar
 
 from damoos.errors import ConfigError, SchemeError, nearest
-from damoos.units import format_bytes, format_us, parse_bytes, parse_us
+from damoos.units import MOST, format_bytes, format_us, parse_bytes, parse_us, quoted
 
 _T = TypeVar("_T")
-_ITEM = re.compile(r"\[(\d+)\]\.(.+)")
+_ITEM = re.compile(r"\[(\d{1,9})\]\.(.+)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,12 @@ class Kind:
 
 def _number(text: str) -> int:
     try:
-        return int(text.replace(",", ""))
-    except ValueError:
-        raise ConfigError(f"'{text}' is not a whole number") from None
+        value = int(text.replace(",", ""))
+    except ValueError:  # also of more digits than Python reads
+        raise ConfigError(f"{quoted(text)} is not a whole number") from None
+    if abs(value) > MOST:
+        raise ConfigError(f"{quoted(text)} is more than {MOST}, which nothing can be")
+    return value
 
 
 def _ms(text: str) -> int:

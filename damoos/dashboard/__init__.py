@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import errno
-import sys
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from socketserver import ThreadingMixIn
 from typing import Any
-from urllib.parse import urlsplit
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+from damoos.common.loopback import HOST, App, Handler, Server, Start, is_for_here
 from damoos.dispatch import cluster
 from damoos.errors import ConfigError, UnsupportedError
 
-HOST = "127.0.0.1"
-# What a browser on this computer, or behind a forwarded port, calls it. A page elsewhere whose name is made to lead
-# here (DNS rebinding) has another one.
-NAMES = (HOST, "localhost")
 READING = ("GET", "HEAD")
 # A report is shown as a page of its own, and has no say in the dashboard.
 _FILE_HEADERS = [("Content-Security-Policy", "sandbox allow-scripts"), ("X-Content-Type-Options", "nosniff")]
-
-Start = Callable[..., Any]
-App = Callable[[dict[str, Any], Start], Iterable[bytes]]
 
 
 def serve(results: Path, storage: str | None, port: int, allow_writes: bool, say: Callable[[str], None]) -> None:
@@ -86,18 +76,13 @@ def gate(app: App, allow_writes: bool) -> App:
 
 
 def _refusal(environ: dict[str, Any], method: str, path: str, allow_writes: bool) -> str:
-    origin = environ.get("HTTP_ORIGIN")
-    if _name(environ.get("HTTP_HOST", "")) not in NAMES or (origin and urlsplit(origin).hostname not in NAMES):
+    if not is_for_here(environ):
         return "this dashboard is for the computer that it runs on"
     if method in READING:
         return ""
     if not allow_writes:
         return "read-only; damoos dashboard --allow-writes"
     return "files of studies are not changed here" if path.startswith("/api/artifacts/") else ""
-
-
-def _name(host: str) -> str:
-    return host.rpartition(":")[0] if ":" in host else host
 
 
 def _as_file(start: Start) -> Start:
@@ -118,24 +103,9 @@ def beside() -> list[str]:
     return [f"{about}: {url}" if url else f"{about} has no dashboard: it was started without --dashboard"]
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    """A browser keeps connections open that it does not use yet, so that each request has a thread."""
-
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # a browser that has changed its mind
-            super().handle_error(request, client_address)
-
-
-class _Handler(WSGIRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        """Every request is not news."""
-
-
-def _bound(port: int) -> _Server:
+def _bound(port: int) -> Server:
     try:
-        return _Server((HOST, port), _Handler)
+        return Server((HOST, port), Handler)
     except (OSError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
             raise ConfigError(f"port {port} is taken; choose another one with --port, or 0 for any free port") from None

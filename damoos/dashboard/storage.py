@@ -11,18 +11,20 @@ import mimetypes
 import os
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from optuna.artifacts.exceptions import ArtifactNotFound
 from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from damoos.common import own_file
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, StoreError
+from damoos.store import forms, sizes
 from damoos.store.artifacts import is_study_name
 from damoos.store.connection import check_url, engine_options, store_errors
 from damoos.store.studies import address
@@ -134,6 +136,8 @@ class SharedStorage(RDBStorage):  # type: ignore[misc]
         self.files = Files(results)
         with store_errors(where.render_as_string()):
             full = where.render_as_string(hide_password=False)
+            if kind == "sqlite":
+                own_file.check_place(Path(where.database or "").parent)
             super().__init__(full, engine_kwargs=engine_options(full), skip_table_creation=True)
             if not allow_writes:
                 event.listen(self.engine, "connect", _stating(_READ_ONLY[kind]))
@@ -150,6 +154,14 @@ class SharedStorage(RDBStorage):  # type: ignore[misc]
         for study in studies:
             study.system_attrs = _Late(study.system_attrs, partial(self._more, study.study_name, study.user_attrs))
         return studies
+
+    def get_all_trials(
+        self, study_id: int, deepcopy: bool = True, states: Container[TrialState] | None = None
+    ) -> list[FrozenTrial]:
+        """Trials of a study, if it has no more of anything than damoos writes."""
+        sizes.check_study(self.engine, self.get_study_name_from_id(study_id))
+        trials: list[FrozenTrial] = super().get_all_trials(study_id, deepcopy, states)
+        return trials
 
     def _more(self, name: str, words: Mapping[str, Any]) -> dict[str, Any]:
         attrs: dict[str, Any] = {
@@ -188,6 +200,10 @@ def _note(name: str, result: Mapping[str, Any] | None) -> str:
     """The verdict and the scheme as Markdown; empty for an unfinished study."""
     if not result or "verdict_text" not in result:
         return ""
+    try:
+        forms.checked(name, "its result is none", forms.Tuned, result)
+    except StoreError as error:
+        return str(error)
     best = result["recommended"]
     schemes = "".join(f"\n    {line}" for line in best["scheme"].splitlines()) if best else "\n    none"
     about = f"{result['workload']} ({result['variant']}) on {result['machine']['name']}"

@@ -12,13 +12,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pydantic import RootModel
+
+from damoos.agent import proc
 from damoos.common import interpreter
 from damoos.common.atomic_file import fill
+from damoos.common.json_file import JsonForm
 from damoos.dispatch import ray_tls, ray_token
+from damoos.dispatch.own_process import OwnProcess
 from damoos.errors import ConfigError, MachineError, UnsupportedError
 from damoos.machines import catalog as machines
 
@@ -54,6 +59,8 @@ class RunningCluster:
         One for each node.
     folder : str
         Ray's files and sockets; only this user can enter it.
+    start_ticks : int or None
+        When its keeper began; None for a cluster of an older damoos.
     """
 
     address: str
@@ -61,6 +68,12 @@ class RunningCluster:
     pid: int
     machines: list[str]
     folder: str
+    start_ticks: int | None = None
+
+    @property
+    def keeper(self) -> OwnProcess:
+        """Its keeper, which is this user's and no other process that has got its number."""
+        return OwnProcess(self.pid, __spec__.name, self.start_ticks)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -73,6 +86,9 @@ class RunningCluster:
         return Path(self.folder) / "token"
 
 
+_WORD = JsonForm(RootModel[RunningCluster], 1 << 20)
+
+
 def _file() -> Path:
     return ray_token.folder() / "cluster.json"
 
@@ -80,23 +96,16 @@ def _file() -> Path:
 def state() -> RunningCluster | None:
     """The cluster that runs here; None if none does."""
     found = _left()
-    return found if found and _lives(found.pid) else None
+    return found if found and found.keeper.is_running else None
 
 
 def _left() -> RunningCluster | None:
     """The cluster that was started last and not ended by 'damoos cluster down'."""
-    try:
-        return RunningCluster(**json.loads(_file().read_text()))
-    except (OSError, ValueError, TypeError):
+    word = _WORD.read_if_good(_file())
+    known = {field.name for field in fields(RunningCluster)}
+    if word is None:
         return None
-
-
-def _lives(pid: int) -> bool:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    return __spec__.name.encode() in words
+    return RunningCluster(**{name: value for name, value in word.items() if name in known})
 
 
 def up(names: Sequence[str], dashboard: bool = False) -> RunningCluster:
@@ -130,7 +139,7 @@ def up(names: Sequence[str], dashboard: bool = False) -> RunningCluster:
         if not address:
             last = (_log().read_text().strip().splitlines() or ["it said nothing"])[-1]
             raise MachineError(f"the cluster did not start: {last} (the whole log: {_log()})")
-        started = RunningCluster(address, url, keeper.pid, list(names), folder)
+        started = RunningCluster(address, url, keeper.pid, list(names), folder, proc.start_ticks(keeper.pid))
         fill(_file(), [json.dumps(asdict(started)).encode()])
         _let_stay(keeper)
     except BaseException:  # a full disk, or Ctrl-C: nobody would find the cluster again
@@ -196,9 +205,9 @@ def down() -> RunningCluster:
     cluster = state()
     if cluster is None:
         raise ConfigError("no damoos cluster runs here; start one with 'damoos cluster up --local i3,m5d'")
-    os.kill(cluster.pid, signal.SIGTERM)
+    cluster.keeper.send(signal.SIGTERM)
     end = time.monotonic() + STOP_S
-    while _lives(cluster.pid):
+    while cluster.keeper.is_running:
         if time.monotonic() > end:
             raise MachineError(f"the cluster's keeper process (pid {cluster.pid}) does not end")
         time.sleep(0.1)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from damoos.agent.listeners import tcp_listeners
+from damoos.agent.listeners import peer_owners
 from damoos.dispatch import cluster, ray_tls, ray_token
 from damoos.dispatch.ray_token import Token
 from damoos.errors import ConfigError, UnsupportedError
@@ -19,6 +19,8 @@ KNOCK_S = 5.0
 HINT = "'damoos cluster up --local i3' starts one here"
 # A call that each Ray head knows, and that neither changes nor tells anything of use.
 _CALL = "/ray.rpc.NodeInfoGcsService/GetClusterId"
+# A call that each driver begins with; Ray itself would wait for its answer for minutes, and then end the process.
+_FIRST_CALL = "/ray.rpc.InternalKVGcsService/InternalKVGet"
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,11 @@ def _reached(address: str, insecure: bool) -> str:
         raise ConfigError(f"--ray {address}: not HOST:PORT; {HINT}")
     try:
         with socket.create_connection((host, int(port)), KNOCK_S) as link:  # Ray itself would knock for minutes
-            here, there = link.getsockname()[0], link.getpeername()[0]
+            there, owners = link.getpeername()[0], peer_owners(link)
     except OSError as error:
         raise ConfigError(f"--ray {address}: {error.strerror or error}; {HINT}") from None
-    if here != there and not _is_here(there):
+    if owners is None:
         return address
-    owners = {one.uid for one in tcp_listeners(os.getpid()) if one.port == int(port) and one.host in _serving(there)}
     strange = owners - {0, os.geteuid()}
     if (strange or not owners) and not insecure:
         whose = f"belongs to user {min(strange, key=str)}" if strange else "is gone again"
@@ -119,22 +120,6 @@ def _reached(address: str, insecure: bool) -> str:
             " --insecure-cluster"
         )
     return f"[{there}]:{port}" if ":" in there else f"{there}:{port}"
-
-
-def _is_here(host: str) -> bool:
-    """Whether an address is one of this computer, as all are that begin with 127: calls to them come from 127.0.0.1."""
-    try:
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-            probe.bind((host, 0))
-        return True
-    except OSError:
-        return False
-
-
-def _serving(host: str) -> tuple[str, ...]:
-    """Addresses of sockets that may answer at an address of this computer."""
-    host = host.removeprefix("::ffff:")
-    return (host, f"::ffff:{host}", "0.0.0.0", "::")
 
 
 def _authentication(
@@ -148,6 +133,7 @@ def _authentication(
                 f"--ray {address}: this cluster asks for no token, so all who reach it can run programs as its user,"
                 " and as you. Start its nodes with RAY_AUTH_MODE=token (docs/fleet.md), or add --insecure-cluster"
             )
+        _check_answers(address, environment)
         return ray_token.NOT_DEMANDED
     token = token_to_show()
     if asks(token.text):
@@ -155,7 +141,19 @@ def _authentication(
             f"--ray {address}: the cluster asks for another token than that of {token.source};"
             " name the file of its token by RAY_AUTH_TOKEN_PATH"
         )
+    _check_answers(address, environment, token.text)
     return token.environment
+
+
+def _check_answers(address: str, environment: Mapping[str, str], token: str | None = None) -> None:
+    """Have a head answer a call as drivers make them.
+
+    Raises
+    ------
+    ConfigError : it says nothing
+    """
+    if _refuses(_FIRST_CALL, address, environment, token):
+        raise ConfigError(f"--ray {address}: the cluster takes the token, and then asks for another one; {HINT}")
 
 
 def _asks(address: str, environment: Mapping[str, str], token: str | None = None) -> bool:
@@ -165,6 +163,10 @@ def _asks(address: str, environment: Mapping[str, str], token: str | None = None
     ------
     ConfigError : no Ray answers there
     """
+    return _refuses(_CALL, address, environment, token)
+
+
+def _refuses(call: str, address: str, environment: Mapping[str, str], token: str | None) -> bool:
     try:
         import grpc
     except ImportError:
@@ -172,7 +174,7 @@ def _asks(address: str, environment: Mapping[str, str], token: str | None = None
     shown = (("authorization", f"Bearer {token}"),) if token else ()
     with _channel(grpc, address, environment) as channel:
         try:
-            channel.unary_unary(_CALL)(b"", timeout=KNOCK_S, metadata=shown)
+            channel.unary_unary(call)(b"", timeout=KNOCK_S, metadata=shown)
             return False
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.UNAUTHENTICATED:

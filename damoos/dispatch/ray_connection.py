@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from damoos.dispatch.ray_address import HINT, Access, RayCluster, access
@@ -12,6 +13,10 @@ from damoos.errors import ConfigError, MachineLost, UnsupportedError
 
 if TYPE_CHECKING:
     from ray.job_config import JobConfig
+
+
+CONNECT_S = 120.0
+"""Many times what a good head takes on a busy computer."""
 
 
 class Connection:
@@ -72,14 +77,49 @@ def _ray(found: Access) -> Any:
 def _connect(ray: Any, address: str) -> None:
     import logging
 
-    try:
+    def init() -> None:
         ray.init(
             address=address, job_config=_own_path(), logging_level=logging.ERROR, log_to_driver=False,
             configure_logging=True,
         )  # fmt: skip
+
+    try:
+        _within(CONNECT_S, init)
+    except TimeoutError:
+        raise ConfigError(
+            f"--ray {address}: the cluster has not let damoos in within {CONNECT_S:g} s: its head hangs or is too busy;"
+            f" {HINT}"
+        ) from None
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(f"--ray {address}: {reason}; {HINT}") from None
+
+
+def _within(seconds: float, work: Callable[[], None]) -> None:
+    """Do something in a thread that is left alone if it does not end: Ray heeds no signal while it waits for a head.
+
+    Raises
+    ------
+    TimeoutError : it has not ended
+    BaseException : what it fails with
+    """
+    failures: list[BaseException] = []
+
+    def do() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(
+        target=do, daemon=True, name="damoos-connects"
+    )  # the end of a process waits for no daemon
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise TimeoutError
+    if failures:
+        raise failures[0]
 
 
 def _own_path() -> JobConfig:

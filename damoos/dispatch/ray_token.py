@@ -28,7 +28,6 @@ def folder() -> Path:
     ------
     MachineError : another user made it, or can write to it
     """
-    paths.cache().mkdir(parents=True, exist_ok=True)
     return private_folder(paths.cache() / f"ray-{os.geteuid()}")
 
 

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from damoos import __version__
+from damoos.common.unpack import MOST_NUMBER
 from damoos.damon.scheme import Context
 from damoos.damon.settings import check
 from damoos.damon.stats import DamosStats
 from damoos.dispatch.modelled_time import of_tiers
 from damoos.errors import MeasurementError, UnsupportedError, WorkloadError, nearest
+from damoos.machines.answers import computed_with
 from damoos.machines.base import Machine, Session, Sink
 from damoos.model.roles import ROLE_METRICS, of_role
 from damoos.model.trial import Measurement, RawSamples
@@ -109,8 +111,8 @@ def run_once(
     Raises
     ------
     WorkloadError : it could not start, ran past ``limit_s`` (machine's time) or exited non-zero
-    MeasurementError : it ran, but something that every run reports is missing
-    MachineError : the machine failed, not the workload
+    MeasurementError : it ran, but something that every run reports is missing or no number
+    MachineError : the machine failed, not the workload, or answers what no machine does
     """
     spec = {
         **workload.spec(session.copy, session.facts.get("vcpus", 1), session.facts.get("arch", "")),
@@ -132,43 +134,57 @@ def run_once(
     started = datetime.now(UTC)
     agent = session.agent
     raw = agent.stream(sink, workload.call, **spec) if sink else agent.call(workload.call, **spec)
-    if raw["exit_status"] != 0 and not raw["aborted"]:
-        last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
-        who = f"{workload.name}: the load" if spec.get("load") else workload.name
-        limit = _limit_bytes(spec)
-        ending = (
-            _out_of_memory(raw, session.facts, limit) if raw["oom_kills"] else f"with {_ending(raw['exit_status'])}"
+    with computed_with(machine.name):
+        if raw["exit_status"] != 0 and not raw["aborted"]:
+            last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
+            who = f"{workload.name}: the load" if spec.get("load") else workload.name
+            limit = _limit_bytes(spec)
+            ending = (
+                _out_of_memory(raw, session.facts, limit) if raw["oom_kills"] else f"with {_ending(raw['exit_status'])}"
+            )
+            raise WorkloadError(f"{who} ended {ending}{': ' + last if last else ''}")
+        if ranges:
+            _check_protected(raw, workload.name)
+        samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
+        modelled = of_tiers(raw["counters"], raw["runtime_s"], session.facts.get("access_counter", {}))
+        measurement = Measurement(
+            metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | modelled | workload.metrics(raw),
+            damos=tuple(DamosStats(**fields) for fields in raw["damos"]),
+            provenance={
+                "started": started.isoformat(timespec="seconds"),
+                "elapsed_s": (datetime.now(UTC) - started).total_seconds(),
+                "damoos": __version__,
+                "machine": machine.name,
+                "host": session.facts.get("host") or session.facts.get("hostname"),
+                "policy": policy.name,
+                "aslr": spec.get("aslr", machine.conditions.aslr),
+                "accepted": raw["accepted"],
+                "swapped_to": raw["swapped_to"],
+                "huge_pages": raw["huge_pages"],
+                "kdamond_restarts": raw.get("kdamond_restarts", 0),
+                **{name: raw[name] for name in ("controller", "swap_write_limit") if name in raw},
+                **({"memory_nodes": raw["placement"]} if raw.get("placement") else {}),
+                **({"tuned_intervals": raw["tuned_intervals"]} if raw.get("tuned_intervals") else {}),
+                **({"left_on_swap_bytes": raw["left_on_swap_bytes"]} if raw.get("left_on_swap_bytes") else {}),
+                **({"record": {**raw["record"], "began_s": raw["began_s"]}} if "record" in raw else {}),
+                **{name: session.facts[name] for name in _FACTS if name in session.facts},
+            },
+            censored=raw["aborted"],
         )
-        raise WorkloadError(f"{who} ended {ending}{': ' + last if last else ''}")
-    if ranges:
-        _check_protected(raw, workload.name)
-    samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
-    modelled = of_tiers(raw["counters"], raw["runtime_s"], session.facts.get("access_counter", {}))
-    measurement = Measurement(
-        metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | modelled | workload.metrics(raw),
-        damos=tuple(DamosStats(**fields) for fields in raw["damos"]),
-        provenance={
-            "started": started.isoformat(timespec="seconds"),
-            "elapsed_s": (datetime.now(UTC) - started).total_seconds(),
-            "damoos": __version__,
-            "machine": machine.name,
-            "host": session.facts.get("host") or session.facts.get("hostname"),
-            "policy": policy.name,
-            "aslr": spec.get("aslr", machine.conditions.aslr),
-            "accepted": raw["accepted"],
-            "swapped_to": raw["swapped_to"],
-            "huge_pages": raw["huge_pages"],
-            "kdamond_restarts": raw.get("kdamond_restarts", 0),
-            **{name: raw[name] for name in ("controller", "swap_write_limit") if name in raw},
-            **({"memory_nodes": raw["placement"]} if raw.get("placement") else {}),
-            **({"tuned_intervals": raw["tuned_intervals"]} if raw.get("tuned_intervals") else {}),
-            **({"left_on_swap_bytes": raw["left_on_swap_bytes"]} if raw.get("left_on_swap_bytes") else {}),
-            **({"record": {**raw["record"], "began_s": raw["began_s"]}} if "record" in raw else {}),
-            **{name: session.facts[name] for name in _FACTS if name in session.facts},
-        },
-        censored=raw["aborted"],
-    )
+        _check_numbers(measurement, workload.name)
     return measurement, samples
+
+
+def _check_numbers(measurement: Measurement, name: str) -> None:
+    """Refuse a run with a number that no study takes back from its store.
+
+    Raises
+    ------
+    MeasurementError : its program has printed such a one, say
+    """
+    for metric, value in measurement.metrics.items():
+        if abs(value) >= MOST_NUMBER:
+            raise MeasurementError(f"{name}: metric '{metric}' is {value:.3g}, which cannot be computed with")
 
 
 def _protecting(ranges: Sequence[Sequence[int]], library: str) -> dict[str, str]:
@@ -234,15 +250,16 @@ def _rates(counters: Mapping[str, int], runtime_s: float) -> dict[str, float]:
 
 def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
     metrics = {
-        "runtime_s": raw["runtime_s"],
-        "user_s": raw["user_s"],
-        "system_s": raw["system_s"],
+        # First, since it has the kernel's counters: none of them takes the place of a metric.
         **_memory(raw, samples),
+        **{name: raw[name] for name in ("runtime_s", "user_s", "system_s")},
         "kdamond_cpu_s": raw["kdamond_cpu_s"],
         **({"controller_cpu_s": raw["controller"]["cpu_s"]} if "controller" in raw else {}),
         "sampling_cpu_s": raw["sampling_cpu_s"],
         **_of_roles(raw.get("roles", {})),
     }
+    if not metrics["rss_avg_bytes"] >= 1:  # it ended before any sample; scores divide by it
+        del metrics["rss_avg_bytes"]
     # What a machine does not have (memory.current without cgroup v2, the size of zswap before 5.19) is absent.
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
@@ -262,14 +279,15 @@ def _memory(raw: Mapping[str, Any], samples: RawSamples) -> dict[str, float]:
     if not samples.rows:
         raise MeasurementError("the run has no memory samples")
     table = dict(zip(samples.columns, np.array(samples.rows, dtype=float).T, strict=True))
-    # Samples are half a second apart; each one stands for the time until the next, the last for the rest of the run.
+    # Samples are half a second apart, or a fiftieth of the time so far. Each stands for the time until the next, the
+    # last for the rest of the run.
     spans = np.diff(np.append(table["t_s"], max(raw["runtime_s"], table["t_s"][-1])))
     weights = spans / spans.sum() if spans.sum() > 0 else np.full_like(spans, 1 / len(spans))
 
     def mean(values: np.ndarray[Any, np.dtype[np.float64]]) -> float:
         return float(values @ weights)
 
-    return {
+    sampled = {
         **{
             f"{column.removesuffix('_bytes')}_avg_bytes": mean(values)
             for column, values in table.items()
@@ -279,7 +297,10 @@ def _memory(raw: Mapping[str, Any], samples: RawSamples) -> dict[str, float]:
         "anon_huge_max_bytes": float(table["anon_huge_bytes"].max()),
         "memory_avg_bytes": mean(table["cgroup_bytes"]),
         "memory_max_bytes": raw["peak_bytes"],
+    }
+    counted = {
         **{name: float(value) for name, value in raw["counters"].items()},
         **{f"psi_{name}_us": float(value) for name, value in raw["psi_us"].items()},
         **_rates(raw["counters"], raw["runtime_s"]),
     }
+    return counted | sampled

@@ -15,14 +15,16 @@ from damoos.doctor.finding import OK, UNFIT, WARN, Finding, fit, graded, why_unf
 from damoos.doctor.noise import neighbours
 from damoos.doctor.tiers import tiers
 from damoos.errors import DamoosError, MachineTransientError
+from damoos.machines.answers import computed_with
 from damoos.machines.base import Conditions, Machine
 from damoos.units import show_bytes
 
 __all__ = ["OK", "UNFIT", "WARN", "Finding", "examine", "examine_machine", "fit", "why_unfit"]
 
 STEADY_S = 10.0
-# Of a CPU that is emulated faster than this, the same work is repeated for a shorter time.
-STEADY_INSTRUCTIONS_PER_S = 5e8
+# Of an emulated CPU, so much work is repeated: its host pays for each instruction, and nobody beside it slows it down.
+# Only where that seems not to be steady is it more, since one short piece of the kernel's own work weighs much in it.
+STEADY_INSTRUCTIONS = (1e9, 5e9)
 # Fraction of the machine's memory that is free; with less, the kernel reclaims for others what a run then misses.
 FREE_WARN = 0.25
 FREE_UNFIT = 0.1
@@ -58,7 +60,15 @@ def examine(
     Raises
     ------
     MachineTransientError : the machine was lost meanwhile
+    MachineError : its answers are those of no machine
     """
+    with computed_with(machine_name):
+        return _findings(call, machine_name, conditions, steady_s, needs)
+
+
+def _findings(
+    call: Call, machine_name: str, conditions: Conditions, steady_s: float, needs: Sequence[tuple[str, str]]
+) -> list[Finding]:
     facts, start = call("facts"), look(call)
     root = start.state["uid"] == 0
     findings = [_kernel(facts), _privileges(start.state), _left_behind(facts, machine_name)]
@@ -68,11 +78,20 @@ def examine(
     findings += [_other_swap(conditions, start.state)] if conditions.swap else []
     findings += tiers(start.state["nodes"], conditions)
     findings += [_cgroup(start.state), _psi(start.state), _memory(facts, start.state)]
-    # An emulated CPU costs the host as many instructions as it executes, and nobody beside it slows it down.
-    steady_s *= min(1.0, STEADY_INSTRUCTIONS_PER_S / (start.instructions_per_s or STEADY_INSTRUCTIONS_PER_S))
-    findings.append(neighbours(call, conditions, facts["vcpus"], steady_s))
+    findings.append(_neighbours(call, conditions, facts["vcpus"], steady_s, start.instructions_per_s))
     findings.append(clock(start, look(call)))
     return findings
+
+
+def _neighbours(
+    call: Call, conditions: Conditions, vcpus: int, steady_s: float, instructions_per_s: float | None
+) -> Finding:
+    """Whether others disturb what runs here; the speed of a CPU is known where it is emulated."""
+    if instructions_per_s is None:
+        return neighbours(call, conditions, vcpus, steady_s)
+    short_s, long_s = (min(steady_s, instructions / instructions_per_s) for instructions in STEADY_INSTRUCTIONS)
+    found = neighbours(call, conditions, vcpus, short_s)
+    return found if found.state == OK or short_s == long_s else neighbours(call, conditions, vcpus, long_s)
 
 
 def examine_machine(
@@ -133,6 +152,9 @@ def _left_behind(facts: dict[str, Any], machine: str) -> Finding:
 
 
 def _other_swap(conditions: Conditions, state: dict[str, Any]) -> Finding:
+    if not state["swaps"]:
+        todo = "see with 'swapon --show' on the machine what takes it off"
+        return Finding("other swap", UNFIT, "no swap is on, although [swap] of its machine file asks for one", todo)
     own, *others = state["swaps"]
     if not others:
         return Finding("other swap", OK, f"none: all pages go to {own}")

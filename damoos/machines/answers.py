@@ -5,6 +5,8 @@ The agent's own docstrings say what the values are.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -15,19 +17,34 @@ from damoos.agent.children import OUTPUT_BYTES
 from damoos.agent.meter import SAMPLE_COLUMNS
 from damoos.agent.metric_files import FILES_BYTES, MOST_FILES
 from damoos.common.terminal import plain
-from damoos.common.unpack import MALFORMED, in_short
+from damoos.common.unpack import MALFORMED, MOST_NUMBER, in_short
 from damoos.errors import MachineError
 
 Text = Annotated[str, Field(max_length=1 << 16), AfterValidator(plain)]
 # What a program has printed.
 Output = Annotated[str, Field(max_length=OUTPUT_BYTES)]
-Int = Annotated[int, Field(strict=True, gt=-(1 << 63), lt=1 << 64)]
+# What is kept of them has to fit where it is kept: Parquet's integers, and numbers of `damoos.store.forms`.
+_MOST_COUNT = 1 << 63
+Int = Annotated[int, Field(strict=True, gt=-_MOST_COUNT, lt=_MOST_COUNT)]
 Bytes = Annotated[Int, Field(ge=0)]
 Flag = Annotated[bool, Field(strict=True)]
-Finite = Int | Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Positive = Annotated[float, Field(allow_inf_nan=False, gt=0)]
-# NaN is what the kernel does not tell.
-Number = Int | Annotated[float, Field(strict=True)]
+# What a program or a command reports may be anything.
+Finite = Int | Annotated[float, Field(strict=True, gt=-MOST_NUMBER, lt=MOST_NUMBER)]
+# In seconds, 30,000 years; microseconds and shares have the bound, too.
+_MOST_TIME = 1e12
+Time = Annotated[float, Field(strict=True, gt=-_MOST_TIME, lt=_MOST_TIME)]
+# No clock tells less than a nanosecond, and no CPU executes more than that a second.
+Positive = Annotated[float, Field(strict=True, ge=1e-9, lt=_MOST_TIME)]
+
+
+def _is_count(number: float) -> float:
+    """Refuse what the kernel does not count to; NaN is what it does not tell."""
+    if abs(number) >= _MOST_COUNT:
+        raise ValueError(f"{number:.3g} is more than the kernel counts")
+    return number
+
+
+Number = Int | Annotated[float, Field(strict=True), AfterValidator(_is_count)]
 # Nothing more is told; and more may be told, which is passed on.
 _closed = with_config(ConfigDict(extra="forbid"))
 _open = with_config(ConfigDict(extra="allow"))
@@ -86,9 +103,11 @@ class Look(TypedDict):
 
 
 def _is_an_offer(words: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Refuse what is not nothing and lacks what every kernel with DAMON has."""
+    """Refuse what is not nothing and lacks what every kernel with DAMON has, or what is read of every offer."""
     if words and not all(words.get(name) for name in ("interfaces", "operations", "actions")):
         raise ValueError("it names no interfaces, operations or actions")
+    if words and not {"files", "modules"} <= set(words):
+        raise ValueError("it does not say which files and modules there are")
     return words
 
 
@@ -115,8 +134,8 @@ class State(TypedDict):
     emulated: Flag
     clocksource: Text
     nodes: list[Node]
-    wall_s: Finite
-    boot_s: Finite
+    wall_s: Time
+    boot_s: Time
 
 
 _Pieces = Annotated[list[Positive], Field(min_length=2)]
@@ -129,8 +148,8 @@ class Steadiness(TypedDict):
     a_s: _Pieces
     b_s: _Pieces
     elapsed_s: Positive
-    steal_s: Finite
-    others_cpu_s: Finite
+    steal_s: Time
+    others_cpu_s: Time
 
 
 def _are_pairs(measured: Any) -> Any:
@@ -144,25 +163,25 @@ def _are_pairs(measured: Any) -> Any:
 class SeenAccesses(TypedDict):
     """`damoos.agent.access_probe.seen_accesses`."""
 
-    accessed: Finite
-    idle: Finite
+    accessed: Time
+    idle: Time
 
 
 @_closed
 class SwapCost(TypedDict):
     """`damoos.agent.paging_cost.swap_cost`."""
 
-    pageout_us: Finite
-    fault_us: Finite
-    rounds: list[list[Finite]]
+    pageout_us: Time
+    fault_us: Time
+    rounds: list[list[Time]]
 
 
 @_open
 class Usage(TypedDict):
     """What each role of a run reports, and the run itself."""
 
-    user_s: Finite
-    system_s: Finite
+    user_s: Time
+    system_s: Time
     counters: dict[Text, Number]
     psi_us: dict[Text, Number]
     peak_bytes: Number
@@ -198,10 +217,18 @@ class DamosDone(TypedDict, total=False):
 class Controller(TypedDict):
     """What a rule in user space has spent."""
 
-    cpu_s: Finite
+    cpu_s: Time
 
 
-@_open
+@_closed
+class WriteLimit(TypedDict):
+    """`damoos.agent.write_limit.WriteLimit.told`."""
+
+    bytes_per_s: Number
+    limited_s: Time
+
+
+@_closed
 class Recorded(TypedDict):
     """What came of a recording."""
 
@@ -216,18 +243,21 @@ class Done(Usage):
 
     exit_status: Int
     aborted: Flag
-    runtime_s: Annotated[float, Field(strict=True, allow_inf_nan=False, ge=0)]
-    kdamond_cpu_s: Number
-    sampling_cpu_s: Finite
+    runtime_s: Positive
+    kdamond_cpu_s: Time
+    sampling_cpu_s: Time
     oom_kills: Int
     damos: list[DamosDone]
-    accepted: dict[Text, Any]
+    accepted: dict[Text, Text]
     swapped_to: dict[Text, Bytes]
-    huge_pages: dict[Text, Any]
+    huge_pages: dict[Text, Text]
     roles: NotRequired[dict[Text, _Usage]]
     controller: NotRequired[Controller]
     record: NotRequired[Recorded]
-    began_s: NotRequired[Finite]
+    began_s: NotRequired[Time]
+    swap_write_limit: NotRequired[WriteLimit]
+    placement: NotRequired[dict[Text, dict[Text, Int]]]
+    tuned_intervals: NotRequired[dict[Text, Int]]
     left_on_swap_bytes: NotRequired[Bytes]
     kdamond_restarts: NotRequired[Int]
 
@@ -255,21 +285,21 @@ class Observed(Done):
     readings: dict[Text, list[Finite]]
 
 
-@_open
+@_closed
 class Applied(TypedDict):
     """What was put into service."""
 
     pid: Int
     started: Int | None
-    accepted: dict[Text, Any]
+    accepted: dict[Text, Text]
     swap_bytes: Bytes
 
 
-@_open
+@_closed
 class Reading(TypedDict):
     """What a guard judges by."""
 
-    at_s: Finite
+    at_s: Time
     is_group: Flag
     psi_us: dict[Text, Number]
     counters: dict[Text, Number]
@@ -280,21 +310,35 @@ class Reading(TypedDict):
     missing: dict[Text, Text]
 
 
-@_open
-class Status(TypedDict):
-    """How what is in service is doing."""
+@_closed
+class NotInService(TypedDict):
+    """What an agent says that has begun since."""
 
-    in_service: Flag
+    in_service: Literal[False]
     alive: Flag
-    in_force: NotRequired[Flag]
-    paused: NotRequired[Flag]
-    pid: NotRequired[Int]
-    nr_processes: NotRequired[Int]
-    rss_bytes: NotRequired[Bytes]
-    for_s: NotRequired[Finite]
-    restarts: NotRequired[Int]
-    changed: NotRequired[list[Text]]
+
+
+@_closed
+class InService(TypedDict):
+    """How what is in service is doing: all that `damoos.service.kept` reads, and passes on to its state."""
+
+    in_service: Literal[True]
+    alive: Flag
+    in_force: Flag
+    paused: Flag
+    pid: Int
+    nr_processes: Int
+    rss_bytes: Bytes
+    for_s: Time
+    restarts: Int
+    changed: list[Text]
+    why: NotRequired[Text]
     damos: NotRequired[list[DamosDone]]
+    # A quota without an end is the largest number of 64 bits.
+    effective_bytes: NotRequired[list[Annotated[int, Field(strict=True, ge=0, lt=1 << 64)]]]
+    # A rule may have decided on no end.
+    rule: NotRequired[dict[Text, Int | Annotated[float, Field(strict=True)]]]
+    kdamond_cpu_s: NotRequired[Time]
     reading: NotRequired[Reading]
 
 
@@ -307,8 +351,9 @@ _ANSWERS: dict[str, Any] = {
     "probe": Annotated[dict[Text, _Words], AfterValidator(_is_an_offer)], "tryout": dict[Text, Bytes],
     "features": dict[Text, Text], "which": Text | None, "clean": _Words, "bye": _Words, "leave": _Words,
     "prepare": None, "set_wall_clock": None, "run": Annotated[Ran, AfterValidator(_are_tables)],
-    "observe": Annotated[Observed, AfterValidator(_are_tables)], "apply": Applied, "status": Status,
-    "commit": dict[Text, Any], "renew": Flag, "pause": None, "resume": None, "stop": None,
+    "observe": Annotated[Observed, AfterValidator(_are_tables)], "apply": Applied,
+    "status": Annotated[InService | NotInService, Field(discriminator="in_service")],
+    "commit": dict[Text, Text], "renew": Flag, "pause": None, "resume": None, "stop": None,
     "regions": list[Annotated[list[Int], Field(min_length=4, max_length=4)]],
 }  # fmt: skip
 
@@ -331,3 +376,22 @@ def checked(name: str, result: Any) -> Any:
         return _adapter(name).validate_python(result)
     except MALFORMED as error:
         raise MachineError(f"the machine's answer to '{name}' is none: {in_short(error)}") from None
+
+
+@contextmanager
+def computed_with(machine: str) -> Iterator[None]:
+    """Where code computes with a machine's answers: whatever cannot be, although each has its form, is the machine's.
+
+    Parameters
+    ----------
+    machine : str
+        Its name, for the message.
+
+    Raises
+    ------
+    MachineError : in place of what Python raises where numbers do not fit together
+    """
+    try:
+        yield
+    except MALFORMED as error:
+        raise MachineError(f"machine '{machine}': its answers cannot be computed with: {in_short(error)}") from error

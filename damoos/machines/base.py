@@ -32,6 +32,8 @@ LOOK = "look"
 _SAID_CHARS = 300
 # Those that kernels have for zram and zswap.
 ALGORITHMS = ("842", "deflate", "lz4", "lz4hc", "lzo", "lzo-rle", "zstd")
+# Kinds of swap that are on a disk, at last.
+ON_DISK = ("zswap", "file", "disk")
 
 
 class Swap(Table):
@@ -84,6 +86,10 @@ class Swap(Table):
         return wanted | ({} if self.latency is None else {"latency_us": parse_time(self.latency)})
 
 
+# That Linux can have on any machine (NR_CPUS).
+MOST_CPUS = 8192
+
+
 class Conditions(MemoryLimits):
     """Keys of a machine file that say under what runs are made; what is left out stays as it is on the machine.
 
@@ -132,6 +138,8 @@ class Conditions(MemoryLimits):
             raise ValueError(f"'{words}' is not a list of CPUs such as 0-1,3")
         for span in (words or "").split(","):
             first, dash, last = span.partition("-")
+            if max(map(len, (first, last))) > 5 or max(int(first or 0), int(last or 0)) >= MOST_CPUS:
+                raise ValueError(f"'{span[:20]}': no machine has more than {MOST_CPUS} CPUs")
             if dash and int(first) > int(last):
                 raise ValueError(f"'{span}': the first CPU is above the last one")
         return words
@@ -198,6 +206,16 @@ class Machine(ABC):
 
     def provide(self, packages: Sequence[str], trees: Sequence[str]) -> None:
         """Have Debian packages and built suites there when it is next opened, if it is a machine of our own."""
+        return None
+
+    def suit(self, *, paced: bool) -> None:
+        """Have a clock, if it is a machine of our own, that suits programs run from beginning to end.
+
+        Parameters
+        ----------
+        paced : bool
+            Whether they mostly wait, rather than compute all the time.
+        """
         return None
 
     @abstractmethod

@@ -14,16 +14,22 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from damoos.agent.standby import ATTACH, STANDBY
 from damoos.common import atomic_file, paths
 from damoos.common.cache import mark_used
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _PARTS = ("__init__.py", "errors.py", "units.py", "ownership.py", "regular_file.py", "damon/**/*.py", "agent/**/*.py")
 # Words that any Python can read: an older one is told so in one line, and not by a traceback.
-_MAIN = """import sys
+_MAIN = f"""import sys
 if sys.version_info < (3, 9):
     sys.exit("damoos's agent needs Python 3.9 or newer; this is %d.%d" % sys.version_info[:2])
-from damoos.agent.__main__ import main
+if sys.argv[1:] == ["{STANDBY}"]:
+    from damoos.agent.standby import wait as main
+elif sys.argv[1:2] == ["{ATTACH}"]:
+    from damoos.agent.standby import attach as main
+else:
+    from damoos.agent.__main__ import main
 sys.exit(main())
 """
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from damoos.common import paths, plugins, toml_file
 from damoos.common.toml_file import Table
@@ -15,6 +15,7 @@ from damoos.machines.base import Conditions, Machine
 from damoos.machines.clock import KEEPS_STEP, Clock, Idle
 from damoos.machines.nodes import MemoryNode
 from damoos.machines.ssh import SshEndpoint, SshMachine
+from damoos.model.package_names import PackageName
 from damoos.model.quantities import Size, SomeLatency, SomeSize, checked
 from damoos.units import format_bytes, parse_bytes, parse_latency, show_count
 
@@ -32,6 +33,8 @@ def _kernel() -> str:
 Accel = Literal["auto", "kvm", "tcg"]
 LEAST_MEMORY, MOST_MEMORY, MOST_CPUS, MOST_NODES = 64 << 20, 16 << 40, 4096, 64
 MOST_COUNTED = 8  # NODES of the plugin that counts
+# Of the host whose CPU the clocks of guests are after, i3.metal.
+GHZ = 3.0
 
 
 class Node(Table):
@@ -74,7 +77,8 @@ class Guest(Table):
     cmdline : str
         Kernel parameters of your own.
     mips : int
-        Of an emulated guest: millions of instructions in a second of its time.
+        Of an emulated guest: millions of instructions in a second of its time. Without it and ``idle`` it has the clock
+        that suits the workload.
     idle : {"wait", "skip", "poll"}
         Of an emulated guest: whether a second with nothing to do passes as the host's do, is skipped, or is computed
         through.
@@ -90,8 +94,8 @@ class Guest(Table):
     kernel: str = Field(default_factory=_kernel, min_length=1)
     nodes: tuple[Node, ...] = ()
     cmdline: str = ""
-    mips: int = KEEPS_STEP.mips
-    idle: Idle = KEEPS_STEP.idle
+    mips: int | None = None
+    idle: Idle | None = None
     count_accesses: bool = False
     cache: Size = "1M"
 
@@ -129,14 +133,16 @@ class Guest(Table):
 
     @model_validator(mode="after")
     def _has_a_clock(self) -> Guest:
-        self.clock()
-        if self.accel == "kvm" and self.clock() != KEEPS_STEP:
+        clock = self.clock()
+        if self.accel == "kvm" and clock not in (None, KEEPS_STEP):
             raise ValueError("'mips' and 'idle' are for emulated guests, and accel is 'kvm'")
         return self
 
-    def clock(self) -> Clock:
-        """What time is to it where it is emulated."""
-        return Clock(self.mips, self.idle)
+    def clock(self) -> Clock | None:
+        """What time is to it where it is emulated; None for what suits the workload."""
+        if self.mips is None and self.idle is None:
+            return None
+        return Clock(KEEPS_STEP.mips if self.mips is None else self.mips, self.idle or KEEPS_STEP.idle)
 
     @model_validator(mode="after")
     def _can_count(self) -> Guest:
@@ -181,6 +187,9 @@ class PaperGuest(Table):
         Its CPUs.
     host_memory : str, size
         Its memory.
+    ghz : float, GHz
+        Of its CPUs. An emulated guest that runs workloads from beginning to end is faster than other guests by the
+        ratio of this to `GHZ`, if it can skip idle time.
     scale : int
         Divides the guest's CPUs and memory, so that it fits a small host. Swap is to be divided by hand.
     accel, kernel : str
@@ -190,6 +199,7 @@ class PaperGuest(Table):
     instance: str
     host_vcpus: int = Field(ge=1, le=MOST_CPUS)
     host_memory: SomeSize
+    ghz: float = Field(default=GHZ, ge=0.1, le=10)
     scale: int = Field(ge=1)
     accel: Accel = "auto"
     kernel: str = Field(default_factory=_kernel, min_length=1)
@@ -199,19 +209,22 @@ class PaperGuest(Table):
         return max(1, self.host_vcpus // 2 // self.scale), parse_bytes(self.host_memory) // 4 // self.scale
 
 
+SuiteName = Annotated[str, AfterValidator(paths.check_suite_name)]
+
+
 class Image(Table):
     """``[image]``: what a guest has beyond its small Debian and what the workload brings.
 
     Parameters
     ----------
     packages : list of str
-        Debian's.
+        Names of Debian's.
     overlays : list of str
-        Suites that ``damoos workloads install`` has built; laid into the guest read-only, shared by all guests.
+        Names of suites that ``damoos workloads install`` has built; laid into the guest read-only and shared by all.
     """
 
-    packages: tuple[str, ...] = ()
-    overlays: tuple[str, ...] = ()
+    packages: tuple[PackageName, ...] = ()
+    overlays: tuple[SuiteName, ...] = ()
 
 
 class MachineFile(Conditions):
@@ -319,6 +332,7 @@ def _built(name: str, file: MachineFile, kernel: str | None) -> Machine:
     guest_machine = GuestMachine(
         name, _description(file), guest.vcpus, parse_bytes(guest.memory), file.conditions, guest.accel,
         kernel or guest.kernel, guest.memory_nodes(), guest.cmdline, guest.clock(), _counter(guest),
+        file.paper_guest.ghz / GHZ if file.paper_guest else 1.0,
     )  # fmt: skip
     if file.image:
         for suite in file.image.overlays:

@@ -50,12 +50,12 @@ class ChannelOutput:
 
         Raises
         ------
-        OSError : nothing came for as long as the channel waits
+        OSError : nothing came for as long as the channel waits, or the connection has ended
         """
         searched = 0
         while (end := self._pending.find(b"\n", searched) + 1) == 0 and len(self._pending) < most_bytes:
             searched = len(self._pending)
-            chunk = self._channel.recv(_CHUNK_BYTES)
+            chunk = self._received()
             if not chunk:
                 break
             self._pending += chunk
@@ -63,6 +63,14 @@ class ChannelOutput:
         line = bytes(self._pending[:end])
         del self._pending[:end]
         return line
+
+    def _received(self) -> bytes:
+        from paramiko import SSHException
+
+        try:
+            return self._channel.recv(_CHUNK_BYTES)
+        except (EOFError, SSHException) as error:  # Paramiko tells the host that it may send more
+            raise OSError(f"the connection has ended: {error}") from error
 
     def close(self) -> None:
         """Nothing is held here: the connection's end ends it."""

@@ -49,6 +49,10 @@ class Clock:
         """Whether idle time is skipped."""
         return self.idle == "skip"
 
+    def faster(self, times: float) -> Clock:
+        """The clock of a CPU that is so many times as fast; it skips idle time, since others have few speeds."""
+        return Clock(round(self.mips * times), "skip")
+
     def options(self) -> tuple[str, ...]:
         """QEMU's options."""
         if not self.skips:
@@ -77,4 +81,7 @@ class Clock:
 
 
 KEEPS_STEP = Clock()
-"""What a guest has whose machine file does not say: a second of it is one of the host's."""
+"""A second of it is one of the host's. It is for guests on which this host acts step by step, as those of services, and
+for programs that compute all the time: a second of a faster CPU costs the host as many more instructions."""
+PACED = Clock(4000, "skip")
+"""For programs that mostly wait, if damoos runs them from beginning to end: as fast as hardware, without idle time."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from damoos import errors
-from damoos.machines import answers, wire
+from damoos.machines import answers, patience, wire
 
 PING_S = 5.0
 DEAD_MAN_S = 60.0
@@ -83,6 +83,8 @@ class AgentLink:
         Asked when the agent is silent or gone; what it knows ends the error message.
     stands_still : bool
         Whether the machine is stopped between calls, so that it is asked for signs of life only during one.
+    second_s : float
+        See `damoos.machines.patience.limit_s`.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class AgentLink:
         token: str,
         why_lost: Callable[[], str] = lambda: "",
         stands_still: bool = False,
+        second_s: float = 1.0,
     ) -> None:
+        self._second_s = second_s
         self._stands_still = stands_still
         self._token = token
         self._to = to_agent
@@ -110,17 +114,17 @@ class AgentLink:
         threading.Thread(target=self._read, daemon=True, name="agent-reader").start()
         threading.Thread(target=self._ping, daemon=True, name="agent-ping").start()
         try:
-            self._answer(0, "hello")
+            self._answer(0, "hello", patience.limit_s("hello", {}, second_s))
         except BaseException:
             self._closed.set()  # whoever gave the streams closes them
             raise
 
     def call(self, name: str, **args: Any) -> Any:
-        """Make one call and wait for its answer, for as long as the agent shows that it lives.
+        """Make one call and wait for its answer, for as long as the agent shows that it lives, and within its limit.
 
         Raises
         ------
-        MachineLost : the agent is gone or has been silent for `SILENCE_S`
+        MachineLost : the agent is gone, is silent for `SILENCE_S`, or does not answer (`damoos.machines.patience`)
         MachineError : what it answers is no answer to this call
         DamoosError : whatever the agent raised, as the same class
         """
@@ -128,7 +132,7 @@ class AgentLink:
         self._awaited = self._next_id
         self._send({"id": self._next_id, "call": name, "args": args})
         try:
-            return self._answer(self._next_id, name)
+            return self._answer(self._next_id, name, patience.limit_s(name, args, self._second_s))
         except KeyboardInterrupt:
             self.cancel()
             raise
@@ -184,24 +188,30 @@ class AgentLink:
             if not quiet:
                 raise self._lost("the connection to the agent broke") from error
 
-    def _answer(self, call_id: int, name: str) -> Any:
+    def _answer(self, call_id: int, name: str, limit_s: float) -> Any:
         # In seconds that were spent here: while this process is stopped, the agent is not silent.
-        silent_s, nr_heard = 0.0, self._nr_heard
+        silent_s, waited_s, nr_heard = 0.0, 0.0, self._nr_heard
         while True:
             try:
                 message = self._inbox.get(timeout=_LOOK_S)
             except queue.Empty:
                 silent_s = silent_s + _LOOK_S if nr_heard == self._nr_heard else 0.0
                 nr_heard = self._nr_heard
+                waited_s += _LOOK_S
                 if self._ended.is_set():
                     message = None
                 elif silent_s > SILENCE_S:
                     raise self._lost(f"no sign of life for {SILENCE_S:g} s during '{name}'") from None
+                elif waited_s > limit_s:
+                    raise self._lost(
+                        f"the machine shows that it lives, and has not answered '{name}' for {limit_s:g} s"
+                    ) from None
                 else:
                     continue
             if message is None:
                 raise self._lost(f"the machine {self._fault or 'hung up'} during '{name}'")
             if isinstance(message, wire.Event):
+                waited_s = 0.0
                 if self._sink:
                     self._sink(message.content)
             elif message.id == call_id:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import socket
 import threading
@@ -15,13 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
+from damoos import regular_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, DamoosError, MachineTransientError
+from damoos.machines import host_names, known_hosts
+from damoos.units import quoted
 
 if TYPE_CHECKING:
     from fabric import Connection
 
 CONNECT_S = 30
+# The largest private keys have 13 KiB.
+_KEY_BYTES = 64 << 10
 # For a login as a whole, and for each other short thing: a host that sends a byte now and then is never silent.
 DEADLINE_S = 60.0
 # What is sent has a second more for as many bytes, which the slowest host takes that is of any use.
@@ -38,15 +42,15 @@ class SshEndpoint(Table):
     Parameters
     ----------
     host : str
-        Name or address.
+        Name or address, without a user or a port.
     port : int
         Of its SSH server.
     user : str
         Must be root, or ``sudo`` true: DAMON is for root.
     key : str
-        Private key; without one, those of the user's SSH agent and of ``~/.ssh`` are offered.
+        File of the private key; without one, those of the user's SSH agent and of ``~/.ssh`` are offered.
     known_hosts : str
-        File of host keys; one that is not there is not accepted.
+        File of host keys, 4 MiB at most; a key that is not there is not accepted.
     sudo : bool
         Whether the agent is started by ``sudo -n``.
     jump : str
@@ -64,11 +68,22 @@ class SshEndpoint(Table):
     jump: str | None = None
     python: str = "python3"
 
+    @field_validator("host")
+    @classmethod
+    def _is_a_host(cls, host: str) -> str:
+        if why := host_names.objection(host):
+            raise ValueError(f"{quoted(host)} {why}")
+        return host
+
     @field_validator("jump")
     @classmethod
     def _is_a_place(cls, words: str | None) -> str | None:
-        if words is not None and not _JUMP.fullmatch(words):
-            raise ValueError(f"'{words}' is not a jump host such as user@host:22")
+        if words is None:
+            return None
+        match = _JUMP.fullmatch(words)
+        if not match or not 1 <= int(match["port"] or 22) <= 65535:
+            raise ValueError(f"{quoted(words)} is not a jump host such as user@host:22")
+        cls._is_a_host(match["host"].strip("[]"))
         return words
 
     @property
@@ -164,19 +179,15 @@ def in_time(connection: Connection, endpoint: SshEndpoint, what: str, sz_bytes: 
 
 def _connection(endpoint: SshEndpoint, gateway: Connection | None, line: socket.socket | None) -> Connection:
     from fabric import Config, Connection
-    from paramiko import Transport
 
-    from damoos.machines.packets import BoundedPacketizer
+    from damoos.machines.packets import BoundedPacketizer, BoundedTransport
 
     settings: dict[str, Any] = {"allow_agent": endpoint.key is None, "look_for_keys": endpoint.key is None}
     if endpoint.key:
-        key = Path(endpoint.key).expanduser()
-        if not os.access(key, os.R_OK):
-            raise ConfigError(f"{endpoint.where}: key {key} is not there or cannot be read")
-        settings["key_filename"] = str(key)
+        settings["key_filename"] = str(_checked_key(endpoint))
     if line:
         settings["sock"] = line
-    settings["transport_factory"] = partial(Transport, packetizer_class=BoundedPacketizer)
+    settings["transport_factory"] = partial(BoundedTransport, packetizer_class=BoundedPacketizer)
     settings["banner_timeout"] = settings["auth_timeout"] = settings["channel_timeout"] = CONNECT_S
     return Connection(
         endpoint.host,
@@ -189,15 +200,34 @@ def _connection(endpoint: SshEndpoint, gateway: Connection | None, line: socket.
     )
 
 
+def _checked_key(endpoint: SshEndpoint) -> Path:
+    """The file of the private key, which Paramiko opens in its own way, and would wait for a pipe."""
+    key = Path(endpoint.key or "").expanduser()
+    try:
+        regular_file.whole(key, _KEY_BYTES)
+    except regular_file.NotRegularError:
+        raise ConfigError(f"{endpoint.where}: key {key}: not a regular file") from None
+    except regular_file.TooLargeError as error:
+        raise ConfigError(f"{endpoint.where}: key {key}: {error.strerror}; name the file of a private key") from None
+    except OSError:
+        raise ConfigError(f"{endpoint.where}: key {key} is not there or cannot be read") from None
+    return key
+
+
 def _trust(connection: Connection, endpoint: SshEndpoint) -> None:
     """Have it take the keys of ``known_hosts`` and no others; Fabric would take any that it has not seen."""
     import paramiko
 
-    known = Path(endpoint.known_hosts).expanduser()
+    known, name = Path(endpoint.known_hosts).expanduser(), known_hosts.listed(endpoint.host, endpoint.port)
+    trusted = connection.client.get_host_keys()
     try:
-        connection.client.load_host_keys(str(known))
+        for key in known_hosts.keys_of(known, name):
+            if key.get_name() not in (trusted.lookup(name) or ()):  # of several of a kind, the first one
+                trusted.add(name, key.get_name(), key)
     except OSError as error:
         raise ConfigError(f"{endpoint.where}: known_hosts file {known}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{endpoint.where}: known_hosts file {known}: {error}") from None
     connection.client.set_missing_host_key_policy(paramiko.RejectPolicy())
 
 
@@ -206,7 +236,7 @@ def _open(connection: Connection, endpoint: SshEndpoint) -> None:
 
     try:
         connection.open()
-    except (OSError, EOFError, paramiko.SSHException) as error:
+    except (OSError, EOFError, UnicodeError, paramiko.SSHException) as error:
         raise _told(error, endpoint) from None
 
 
@@ -226,7 +256,8 @@ def _told(error: Exception, endpoint: SshEndpoint) -> DamoosError:
         return ConfigError(f"{where}: its host key is not in {known}; log in with ssh once to check and add it")
     if isinstance(error, paramiko.ChannelException) and error.code == _FORBIDDEN:
         return ConfigError(f"{where}: the jump host does not forward: {error.text}; it needs AllowTcpForwarding")
-    if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:
+    no_name = isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME
+    if no_name or isinstance(error, UnicodeError):
         return ConfigError(f"{where}: no such host name")
     if re.search("protocol banner|No existing session", str(error)):  # a server that is too busy does the same
         return MachineTransientError(f"{where}: what answers there speaks no SSH; check [ssh] host and port")

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from damoos.common import user_file
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import CommandError, MachineError, MachineLost
 from damoos.machines.base import (
@@ -164,7 +165,7 @@ class SshHost:
         MachineTransientError : the connection broke, or the host took it more slowly than `login.SLOWEST_BYTES_PER_S`
         MachineError : the host refuses it, or has no room for it
         """
-        content, mode = path.read_bytes(), path.stat().st_mode & 0o777
+        content, mode = user_file.read_bytes(path), path.stat().st_mode & 0o777
         folder = posixpath.join(self._place, hashlib.sha256(content).hexdigest()[:16])
         target = posixpath.join(folder, path.name)
         what = f"copying {path.name}"
@@ -221,7 +222,14 @@ class SshSession(SshHost, Session):
         Whether the machine is stopped between calls, and ends with this process: its agent has no dead-man timer.
     connection : Connection or None
         One that is logged in there already.
+
+    Attributes
+    ----------
+    second_s : float
+        See `damoos.machines.patience.limit_s`.
     """
+
+    second_s = 1.0
 
     def __init__(
         self,
@@ -244,10 +252,10 @@ class SshSession(SshHost, Session):
             raise
 
     def why_lost(self) -> str:
-        """What the host has sent that is refused, and what the guest's console, or the interpreter, said last."""
+        """What the host has sent that is refused, or else what the guest's console, or the interpreter, said last."""
         from damoos.machines.packets import refusal
 
-        return "; ".join(filter(None, (refusal(self.connection.client.get_transport()), self._why_lost())))
+        return refusal(self.connection.client.get_transport()) or self._why_lost()
 
     def _start_agent(self) -> AgentLink:
         token, argv = new_token(), self.agent_argv()
@@ -259,7 +267,7 @@ class SshSession(SshHost, Session):
         self._channel = channel
         try:
             streams = ChannelInput(channel), ChannelOutput(channel)
-            return AgentLink(*streams, token, self.why_lost, self._stands_still)
+            return AgentLink(*streams, token, self.why_lost, self._stands_still, self.second_s)
         except MachineLost:
             self._check_started(channel, argv)
             raise

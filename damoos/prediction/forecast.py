@@ -14,8 +14,12 @@ from damoos.errors import ConfigError
 from damoos.model.trial import Measurement
 from damoos.prediction.prior import PREDICTED, Prediction, RecordedPrior
 from damoos.prediction.reclaim import Cost
+from damoos.recordings.damage import names_damage
 from damoos.recordings.recording import Recording
 
+# What a recording of damoos's tells of its run, and the metrics that a prediction is computed from.
+_NEEDED = {"metrics", "low_us", "high_us"}
+_METRICS = {"runtime_s", "kdamond_cpu_s", "rss_avg_bytes", "rss_max_bytes"}
 # At most so many ages are shown.
 NR_ROWS = 12
 
@@ -49,6 +53,7 @@ class Forecast:
     memory_saving_high: float
 
 
+@names_damage
 def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, Any] | None = None) -> list[Forecast]:
     """The whole range of ``min_age``, from a recording alone.
 
@@ -68,6 +73,7 @@ def forecast(recording: Recording, scorer: str = "daos", options: Mapping[str, A
     return [_forecast(prior, int(age) * step_us) for age in np.unique(np.rint(ages))]
 
 
+@names_damage
 def basis(recording: Recording) -> tuple[Prediction, Measurement]:
     """What a recording foretells, and the run without monitoring that it foretells it of.
 
@@ -76,7 +82,7 @@ def basis(recording: Recording) -> tuple[Prediction, Measurement]:
     ConfigError : the recording is not one of damoos's, or of a machine without swap
     """
     about = recording.about
-    if "metrics" not in about:
+    if not (_NEEDED.issubset(about) and _METRICS.issubset(about["metrics"])):
         raise ConfigError("this recording lacks the measurement of its run; make one with 'damoos record'")
     if not about.get("cost"):
         raise ConfigError("this recording is of a machine without swap, so the cost of a page fault is unknown")
@@ -135,6 +141,7 @@ class Size:
         return f"4K max  min min  {self.min_age_s:g}s max  pageout" if math.isfinite(self.min_age_s) else ""
 
 
+@names_damage
 def rightsize(recording: Recording, slowdown: float) -> Size:
     """The smallest memory whose slowdown stays under a bound with 90 %; all of it where no scheme does.
 

@@ -20,12 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from damoos.errors import MeasurementError
 from damoos.recordings.aggregations import moments, percentiles
+from damoos.recordings.damage import names_damage
 from damoos.recordings.recording import Recording
+from damoos.recordings.targets import snapshots_by_target
 
 BLOCK_PAGES = 256  # of a block in which the agent counts what is resident
 # More cells than this say nothing that DAMON would not have merged.
 MAX_CELLS = 1024
+# Of a grid, each of whose six tables has so many values at most: 64 MiB. Longer recordings have fewer cells.
+MOST_VALUES, LEAST_CELLS = 8 << 20, 64
 # How often the slowdown that was predicted is put into the next prediction.
 ROUNDS = 3
 ENOUGH = 95  # percent of the time
@@ -107,6 +112,7 @@ class Bounds:
     quota_bytes_s: float = math.inf
 
 
+@names_damage
 def reclaim(
     recording: Recording, min_age_us: Sequence[float] | Floats, cost: Cost, bounds: Bounds | None = None
 ) -> Reclaim:
@@ -144,15 +150,27 @@ class Grid:
 
 def grids_of(recording: Recording) -> Iterator[Grid]:
     """A grid for each target."""
-    for target in np.unique(recording.target):
-        yield _grid(recording, np.flatnonzero(recording.target == target))
+    counted_s = np.array([at_s for at_s, _ in recording.about.get("resident") or ()], dtype=np.float64)
+    for _, snapshots in snapshots_by_target(recording.target):
+        yield _grid(recording, snapshots, counted_s)
 
 
-def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> Grid:
+def _grid(recording: Recording, snapshots: NDArray[np.int64], counted_s: Floats) -> Grid:
+    """Cells between the ends of regions.
+
+    Raises
+    ------
+    MeasurementError : there are too many snapshots
+    """
     rows = np.concatenate([np.arange(recording.first[n], recording.first[n + 1]) for n in snapshots])
     edges = np.unique(np.concatenate([recording.start[rows], recording.end[rows]]))
-    if len(edges) > MAX_CELLS:
-        edges = edges[np.unique(np.linspace(0, len(edges) - 1, MAX_CELLS).astype(int))]
+    most = min(MAX_CELLS, MOST_VALUES // len(snapshots))
+    if most < LEAST_CELLS:
+        raise MeasurementError(
+            f"the recording has {len(snapshots)} snapshots, too many to predict from: record for a shorter time"
+        )
+    if len(edges) > most:
+        edges = edges[np.unique(np.linspace(0, len(edges) - 1, most).astype(int))]
     middles = (edges[1:] + edges[:-1]) // 2
     shape = len(snapshots), len(middles)
     mapped = np.zeros(shape, dtype=bool)
@@ -164,7 +182,7 @@ def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> Grid:
         frequency[nth] = recording.frequency[own][at]
         age_us[nth] = recording.age[own][at] * float(recording.attrs.aggr_us)
         region_bytes[nth] = (recording.end[own] - recording.start[own])[at]
-    resident = _resident(recording, snapshots, edges) * mapped
+    resident = _resident(recording, snapshots, edges, counted_s) * mapped
     occupied = resident.any(axis=0)  # between heap and stack there is nothing
     return Grid(
         snapshots, resident[:, occupied], mapped[:, occupied], frequency[:, occupied], age_us[:, occupied],
@@ -172,17 +190,20 @@ def _grid(recording: Recording, snapshots: NDArray[np.int64]) -> Grid:
     )  # fmt: skip
 
 
-def _resident(recording: Recording, snapshots: NDArray[np.int64], edges: NDArray[np.int64]) -> Floats:
+def _resident(
+    recording: Recording, snapshots: NDArray[np.int64], edges: NDArray[np.int64], counted_s: Floats
+) -> Floats:
     """Bytes of each cell that are resident, shape (snapshots, cells): by the last count before each snapshot ended."""
     counts = recording.about.get("resident")
     if not counts:
         return np.tile(np.diff(edges).astype(np.float64), (len(snapshots), 1))
     target = int(recording.target[snapshots[0]])
     page_bytes = recording.page_bytes
-    cells = [_in_cells(blocks[target] if target < len(blocks) else [], edges, page_bytes) for _, blocks in counts]
-    when = np.array([at_s for at_s, _ in counts])
-    last = np.searchsorted(when, recording.end_s[snapshots], side="right") - 1
-    return np.array([cells[max(0, index)] for index in last])
+    last = np.maximum(0, np.searchsorted(counted_s, recording.end_s[snapshots], side="right") - 1)
+    needed, which = np.unique(last, return_inverse=True)  # of the other targets' counts there may be many
+    blocks = [counts[index][1][target : target + 1] for index in needed.tolist()]
+    cells = np.array([_in_cells(own[0] if own else [], edges, page_bytes) for own in blocks])
+    return np.asarray(cells[which])
 
 
 def _in_cells(blocks: Sequence[tuple[int, int]], edges: NDArray[np.int64], page_bytes: int) -> Floats:

@@ -18,6 +18,7 @@ from damoos.errors import MeasurementError
 from damoos.policies.gswap import GswapPolicy
 from damoos.prediction.reclaim import Grid, grids_of
 from damoos.recordings.aggregations import moments
+from damoos.recordings.damage import names_damage
 from damoos.recordings.recording import Floats, Recording
 
 # Of the best thresholds so far, in percent: the values of the rule that are compared.
@@ -74,6 +75,7 @@ class WhatIf:
         return float(np.percentile(self.promoted, 98))
 
 
+@names_damage
 def gswap(recording: Recording, policy: GswapPolicy) -> WhatIf:
     """Replay the rule on a recording that was made without reclaim.
 
@@ -90,6 +92,7 @@ def gswap(recording: Recording, policy: GswapPolicy) -> WhatIf:
     return _replay(list(_looks(recording, policy)), policy)
 
 
+@names_damage
 def percentiles(recording: Recording, policy: GswapPolicy) -> list[WhatIf]:
     """The same for several percentiles of the best thresholds, the most eager one first."""
     looks = list(_looks(recording, policy))  # what happened depends on no threshold: nothing was paged out

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from damoos.errors import ConfigError
-from damoos.recordings.recording import Recording
+from damoos.recordings.damage import names_damage
+from damoos.recordings.recording import Ints, Recording
 
 
 def targets(recording: Recording) -> list[int]:
@@ -17,6 +17,7 @@ def targets(recording: Recording) -> list[int]:
     return numbers
 
 
+@names_damage
 def of_target(recording: Recording, target: int) -> Recording:
     """The snapshots of one target.
 
@@ -27,9 +28,10 @@ def of_target(recording: Recording, target: int) -> Recording:
     known = targets(recording)
     if target not in known:
         raise ConfigError(f"no target {target} in the recording; it has {', '.join(map(str, known))}")
-    return _chosen(recording, recording.target == target)
+    return chosen(recording, np.flatnonzero(recording.target == target))
 
 
+@names_damage
 def by_time(recording: Recording, from_s: float, to_s: float) -> Recording:
     """What was seen between two times; a snapshot across one of them stands for the part inside.
 
@@ -46,10 +48,11 @@ def by_time(recording: Recording, from_s: float, to_s: float) -> Recording:
     inside = (recording.end_s > low) & (recording.start_s < high)
     if not low < high or not inside.any():
         raise ConfigError(f"no snapshot between {from_s:g} s and {to_s:g} s: the recording lasts {end - begin:g} s")
-    part = _chosen(recording, inside)
+    part = chosen(recording, np.flatnonzero(inside))
     return replace(part, start_s=np.maximum(part.start_s, low), end_s=np.minimum(part.end_s, high))
 
 
+@names_damage
 def by_address(recording: Recording, low: int, high: int) -> Recording:
     """What was seen of the addresses from ``low`` to ``high`` (excluded); regions across one of them are cut.
 
@@ -79,14 +82,17 @@ def _end(recording: Recording) -> str:
     return f"{recording.end.max():#x}"
 
 
-def _chosen(recording: Recording, snapshots: NDArray[np.bool_]) -> Recording:
-    rows = snapshots[recording.snapshot]
+def chosen(recording: Recording, snapshots: Ints) -> Recording:
+    """The snapshots that have these indices."""
+    counts = recording.nr_regions[snapshots]
+    first = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.repeat(recording.first[snapshots] - first[:-1], counts) + np.arange(first[-1])
     return replace(
         recording,
         target=recording.target[snapshots],
         start_s=recording.start_s[snapshots],
         end_s=recording.end_s[snapshots],
-        first=np.concatenate([[0], np.cumsum(recording.nr_regions[snapshots])]),
+        first=first,
         start=recording.start[rows],
         end=recording.end[rows],
         nr_accesses=recording.nr_accesses[rows],

@@ -17,6 +17,7 @@ from damoos.recordings.damo_units import COUNTS, PERCENTS, SIZES, TIMES_NS, colu
 from damoos.recordings.messages import check_about
 from damoos.recordings.recording import Ints, Recording
 from damoos.recordings.snapshots import NS, Shot, assemble
+from damoos.recordings.targets import snapshots_by_target
 
 Json = dict[str, Any]
 _US = 1_000
@@ -148,7 +149,7 @@ def pieces(recording: Recording) -> Iterator[str]:
             "about": dict(recording.about),
         }
     }
-    for number, target in enumerate(np.unique(recording.target).tolist()):
+    for number, (target, snapshots) in enumerate(snapshots_by_target(recording.target)):
         record = {
             **head,
             "kdamond_idx": 0,
@@ -164,7 +165,7 @@ def pieces(recording: Recording) -> Iterator[str]:
         }
         head = {}
         yield ("," if number else "[") + json.dumps(record, separators=(",", ":"))[:-1] + ',"snapshots":['
-        for nth, snapshot in enumerate(np.flatnonzero(recording.target == target).tolist()):
+        for nth, snapshot in enumerate(snapshots.tolist()):
             yield ("," if nth else "") + _snapshot(recording, snapshot)
         yield "]}"
     yield "]"

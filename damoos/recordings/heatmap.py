@@ -9,6 +9,7 @@ import numpy as np
 
 from damoos.errors import ConfigError, MeasurementError
 from damoos.recordings.crop import by_address, of_target
+from damoos.recordings.damage import names_damage
 from damoos.recordings.recording import Floats, Recording
 from damoos.recordings.subspace import Subspace, most_active
 
@@ -59,6 +60,7 @@ class Heatmap:
         )
 
 
+@names_damage
 def heatmap(
     recording: Recording,
     *,
@@ -118,14 +120,13 @@ def _fill(recording: Recording, times: Floats, edges: Floats, low: int) -> tuple
         memory = _below(edges, corners, sizes[rows])
         heat = _below(edges, corners, sizes[rows] * frequency[rows])
         first, last = recording.start_s[number], recording.end_s[number]
-        cells = range(
+        cells = np.arange(
             max(0, int(np.searchsorted(times, first, side="right")) - 1),
             min(len(times) - 1, int(np.searchsorted(times, last, side="left"))),
         )
-        for cell in cells:
-            share_s = min(last, times[cell + 1]) - max(first, times[cell])
-            seen[cell] += memory * share_s
-            accessed[cell] += heat * share_s
+        shares_s = np.minimum(last, times[cells + 1]) - np.maximum(first, times[cells])
+        seen[cells] += np.outer(shares_s, memory)
+        accessed[cells] += np.outer(shares_s, heat)
     return accessed, seen
 
 

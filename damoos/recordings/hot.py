@@ -6,12 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 
+from damoos.recordings.damage import names_damage
 from damoos.recordings.recording import Recording
 
 Range = tuple[int, int]
 MOST_RANGES = 64
 
 
+@names_damage
 def hot_ranges(recording: Recording, share: float = 0.9, most: int = MOST_RANGES) -> list[Range]:
     """The smallest set of address ranges that takes a share of all accesses, as far as DAMON tells them.
 
@@ -40,7 +42,7 @@ def hot_ranges(recording: Recording, share: float = 0.9, most: int = MOST_RANGES
     accesses = np.where(heat > 1e-9, heat, 0.0) * sz_bytes
     hottest = np.argsort(-heat, kind="stable")
     taken = np.cumsum(accesses[hottest])
-    if taken[-1] == 0:
+    if not taken.any():
         return []
     enough = int(np.searchsorted(taken, share * taken[-1])) + 1
     ranges = [(int(edges[nth]), int(edges[nth + 1])) for nth in sorted(hottest[:enough]) if accesses[nth] > 0]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from damoos.recordings.aggregations import Moments, mean, moments, percentiles
+from damoos.recordings.damage import names_damage
 from damoos.recordings.recording import Floats, Recording
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class IdleTime:
         )
 
 
+@names_damage
 def idle_time(recording: Recording) -> IdleTime:
     """Sort the memory of a recording by idle time.
 
@@ -131,6 +133,7 @@ class Recency:
         return {name: mean(self.size_bytes[:, at], weight) for at, name in enumerate(self.names)}
 
 
+@names_damage
 def recency(recording: Recording) -> Recency:
     """Sort the memory of each aggregation by how long ago it was accessed."""
     times, idle = moments(recording), idle_s(recording)

@@ -15,19 +15,24 @@ from typing import IO, Any
 
 import numpy as np
 
+from damoos import regular_file
 from damoos.common import user_file
 from damoos.common.unpack import LEAST_BYTES, MALFORMED, RATIO, Unpacker, in_short, parsed
 from damoos.damon.attrs import Attrs
 from damoos.damon.scheme import OPERATIONS
 from damoos.errors import ConfigError, MachineError, MeasurementError, StoreError
+from damoos.ownership import make_folders
 from damoos.recordings import messages
 from damoos.recordings.recording import Recording
 from damoos.recordings.ring_buffer import events, snapshots
 from damoos.recordings.snapshots import check
+from damoos.recordings.targets import snapshots_by_target
 
 MODE = 0o600
 # No line of a journal is longer: an agent's messages are shorter.
 LINE_BYTES = 64 << 20
+# What a line takes in memory beside its strings, which may be empty.
+_COST_OF_LINE = 1 << 10
 _COLUMNS = ("start", "end", "nr_accesses", "age")
 
 
@@ -71,7 +76,7 @@ class Journal:
             line |= self._words
             if self.path:
                 self._file = self._opened(self.path)
-        self._sent_bytes += _sz_bytes(line)
+        self._sent_bytes += _sz_bytes(line) + _COST_OF_LINE
         if self._sent_bytes > user_file.MADE_BYTES:
             raise MachineError(f"the machine sent a recording of more than {user_file.MADE_BYTES >> 20} MiB")
         self._lines.append(line)
@@ -84,7 +89,7 @@ class Journal:
     @staticmethod
     def _opened(path: Path) -> int:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(path.parent, for_group=False)
             path.unlink(missing_ok=True)
             return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE)
         except OSError as error:
@@ -136,7 +141,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     ConfigError : it is none
     """
     try:
-        with open(path, "rb") as file:
+        with regular_file.opened(path) as file:
             return list(_lines_of(file))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
@@ -219,8 +224,7 @@ def _looked_at(chunks: Iterable[bytes], attrs: Attrs) -> dict[str, Any]:
 def _timed(targets: Any, ends: Any, counts: Any, attrs: Attrs) -> dict[str, Any]:
     """An aggregation begins when the one before it has ended; a target's first one lasts as long as it should."""
     starts = ends - attrs.aggr_us / 1e6
-    for target in np.unique(targets):
-        at = np.flatnonzero(targets == target)
+    for _, at in snapshots_by_target(targets):
         starts[at[1:]] = ends[at[:-1]]
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return {"target": targets, "start_s": starts, "end_s": ends, "first": first}
@@ -246,8 +250,7 @@ def ages_in_first_intervals(columns: Mapping[str, Any], attrs: Attrs) -> Any:
     """
     spans_s = columns["end_s"] - columns["start_s"]
     intervals_s = spans_s.copy()
-    for target in np.unique(columns["target"]):
-        at = np.flatnonzero(columns["target"] == target)
+    for _, at in snapshots_by_target(columns["target"]):
         if len(at) > 2:
             intervals_s[at[1:-1]] = np.median([spans_s[at[:-2]], spans_s[at[1:-1]], spans_s[at[2:]]], axis=0)
     of_region = np.repeat(intervals_s, np.diff(columns["first"]))

@@ -52,6 +52,8 @@ _RATIO_OF_PAGES = 256
 _MOST_POWER = 63
 # Nothing in a file is to steer a terminal.
 Name = Annotated[str, StringConstraints(pattern=r"^[ -~]*$")]
+Power = Annotated[int, Field(ge=0, le=_MOST_POWER + 1)]
+Hits = Annotated[int, Field(ge=1, lt=1 << 64)]
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,10 @@ class Lives:
     """
 
     kind: Name
-    count: float
-    sz_bytes: float
-    mean_s: float
-    histogram: tuple[tuple[int, int], ...]
+    count: Finite
+    sz_bytes: Finite
+    mean_s: Finite
+    histogram: Annotated[tuple[tuple[Power, Hits], ...], Field(min_length=1)]
 
     def percentile_s(self, percent: float) -> float:
         """Seconds that this share lived at most, as exact as classes are: between an end and half of it."""
@@ -115,13 +117,13 @@ class KernelObjects:
     """
 
     about: Mapping[str, Any]
-    share: float
+    share: Finite
     lost: int
-    time_s: Annotated[Sequence[float], Field(min_length=1)]
-    memory_bytes: Mapping[Name, Sequence[float]]
-    cache_bytes: Mapping[Name, float]
+    time_s: Annotated[Sequence[Finite], Field(min_length=1)]
+    memory_bytes: Mapping[Name, Sequence[Finite]]
+    cache_bytes: Mapping[Name, Finite]
     lives: Sequence[Lives]
-    accesses: Mapping[Name, float]
+    accesses: Mapping[Name, Finite]
     merged: Mapping[Name, Sequence[Name]]
 
     @property
@@ -301,6 +303,19 @@ def write(objects: KernelObjects, folder: Path) -> Path:
     return path
 
 
+def _checked(content: object) -> KernelObjects:
+    """What a file or a journal says.
+
+    Raises
+    ------
+    ValueError : it has another form, or numbers that do not belong together
+    """
+    found = TypeAdapter(KernelObjects).validate_python(content)
+    if any(len(sizes) != len(found.time_s) for sizes in found.memory_bytes.values()):
+        raise ValueError("a kind of memory has not as many sizes as there are times")
+    return found
+
+
 def read(folder: Path) -> KernelObjects:
     """Those of a recording's folder.
 
@@ -311,11 +326,11 @@ def read(folder: Path) -> KernelObjects:
     path = next((file for file in (folder / FILE_NAME, folder / files.JOURNAL) if file.is_file()), folder)
     try:
         if path.name == FILE_NAME:
-            return TypeAdapter(KernelObjects).validate_python(parsed(user_file.read_bytes(path), user_file.MADE_BYTES))
+            return _checked(parsed(user_file.read_bytes(path), user_file.MADE_BYTES, is_finite=True))
         lines = journal.lines(path) if path.name == files.JOURNAL else []
         # Whoever recorded was killed: all is there but the lives, which come at the end.
         if lines and (found := _of_journal(lines, lines[0].get("about", {}))):
-            return TypeAdapter(KernelObjects).validate_python(asdict(found))
+            return _checked(asdict(found))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from None
     except MALFORMED:

@@ -30,6 +30,10 @@ def _is_a_page(size: int) -> int:
 PageBytes = Annotated[Whole, AfterValidator(_is_a_page)]
 
 
+# The kernel's own have less than a page.
+MOST_FORMAT_LETTERS = 16 << 10
+
+
 class Begin(BaseModel):
     """How a recording begins.
 
@@ -46,14 +50,24 @@ class Begin(BaseModel):
 
     source: Literal["trace", "tried_regions"]
     page_bytes: PageBytes = USUAL_PAGE_BYTES
-    format: str = ""
-    page: str = ""
+    format: Annotated[str, Field(max_length=MOST_FORMAT_LETTERS)] = ""
+    page: Annotated[str, Field(max_length=MOST_FORMAT_LETTERS)] = ""
 
 
 class _Record(BaseModel):
     """What a reader computes with of ``record`` in ``about``."""
 
     began_s: Finite = 0.0
+
+
+class _Cost(BaseModel):
+    """What a reader computes with of ``cost``, see `damoos.prediction.reclaim.Cost`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pageout_us: Finite
+    fault_us: Finite
+    shared: Finite = 1.0
 
 
 class _About(BaseModel):
@@ -63,7 +77,8 @@ class _About(BaseModel):
     low_us: Finite = 0.0
     high_us: Finite = 0.0
     metrics: dict[str, Finite] = {}
-    cost: dict[str, Finite] | None = None
+    cost: _Cost | None = None
+    assumed: list[str] = []
     record: _Record = _Record()
     resident: _Counts | None = None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from damoos.recordings.aggregations import Moments, mean, moments, percentiles
+from damoos.recordings.damage import names_damage
 from damoos.recordings.recording import Floats, Recording
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class RegionCount:
         return pd.DataFrame({"start_s": times.start_s, "end_s": times.end_s, "nr_regions": self.nr_regions.astype(int)})
 
 
+@names_damage
 def region_count(recording: Recording) -> RegionCount:
     """Count the regions of each aggregation, against ``min_nr_regions`` and ``max_nr_regions``."""
     times = moments(recording)

@@ -49,7 +49,7 @@ class Snapshots:
 def dtype_of(form: str) -> np.dtype[np.void]:
     """How an event's fields lie in memory, by what ``events/damon/damon_aggregated/format`` says."""
     fields = {}
-    for words, offset, size in re.findall(r"field:([^;]+);\s*offset:(\d+);\s*size:(\d+);", form):
+    for words, offset, size in re.findall(r"field:([^;\n]{1,200});\s*offset:(\d+);\s*size:(\d+);", form):
         fields[words.split()[-1]] = int(offset), int(size)
     missing = [name for name in _FIELDS if name not in fields]
     if missing:
@@ -115,7 +115,9 @@ def events(chunks: Iterable[bytes], form: str, page_form: str, page_bytes: int) 
 
 def _places(page_form: str, page_bytes: int) -> tuple[int, int]:
     """Where a page says how much of it is in use, and where its events begin."""
-    fields = {name: int(at) for name, at in re.findall(r"field:\s*[\w ]+? (\w+);\s*offset:(\d+);", page_form)}
+    fields = {
+        name: int(at) for name, at in re.findall(r"field:\s*[\w ]{1,200}? (\w{1,200});\s*offset:(\d+);", page_form)
+    }
     if not {"commit", "data"} <= set(fields) or max(fields["commit"] + 8, fields["data"]) > page_bytes:
         raise MeasurementError("the kernel's header_page has an unknown format")
     return fields["commit"], fields["data"]

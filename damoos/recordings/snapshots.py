@@ -10,6 +10,7 @@ import numpy as np
 
 from damoos.damon.attrs import Attrs
 from damoos.recordings.recording import Floats, Ints, Recording
+from damoos.recordings.targets import MOST_TARGETS
 
 # Virtual addresses of 64-bit programs (stack, mmap) lie above; no machine has as much physical memory.
 _VIRTUAL = 1 << 46
@@ -56,7 +57,7 @@ def assemble(shots: Sequence[Shot], attrs: Attrs, about: Mapping[str, Any], oper
     if operations is None:
         virtual = len(numbers) > 1 or (len(end) > 0 and int(end.max()) > _VIRTUAL)
         operations = "vaddr" if virtual else "paddr"
-    return Recording(
+    recording = Recording(
         operations=operations,
         attrs=attrs,
         target=np.array([numbers[shot.target] for shot in ordered], dtype=np.int64),
@@ -69,6 +70,8 @@ def assemble(shots: Sequence[Shot], attrs: Attrs, about: Mapping[str, Any], oper
         age=_joined([shot.age for shot in ordered]),
         about=about,
     )
+    check(recording)
+    return recording
 
 
 def _seconds(times_ns: Sequence[int]) -> Floats:
@@ -105,8 +108,11 @@ def check(recording: Recording) -> None:
     ValueError
     """
     times = np.concatenate([recording.start_s, recording.end_s])
-    if not np.isfinite(times).all() or np.any(recording.end_s < recording.start_s):
+    # What is a nanosecond in a file may be nothing as a float.
+    if not np.isfinite(times).all() or np.any(recording.end_s <= recording.start_s):
         raise ValueError("a snapshot has a time that cannot be")
+    if (nr_targets := len(np.unique(recording.target))) > MOST_TARGETS:
+        raise ValueError(f"it has {nr_targets} targets, and at most {MOST_TARGETS} are read")
     columns = (recording.start, recording.nr_accesses, recording.age)
     if np.any(recording.end <= recording.start) or any(np.any(column < 0) for column in columns):
         raise ValueError("a region has a number that cannot be")

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from damoos.errors import MeasurementError
-from damoos.recordings.crop import of_target, targets
+from damoos.recordings.crop import chosen, of_target
 from damoos.recordings.recording import Floats, Ints, Recording
+from damoos.recordings.targets import snapshots_by_target
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,11 @@ def subspaces(recording: Recording, target: int, gap_bytes: int | None = None) -
     ------
     ConfigError : no such target
     """
-    mine = of_target(recording, target)
+    return _of_one(of_target(recording, target), target, gap_bytes)
+
+
+def _of_one(mine: Recording, target: int, gap_bytes: int | None) -> list[Subspace]:
+    """`subspaces` of a recording that has no other target."""
     if not len(mine.start):
         return []
     low, high = _covered(mine.start, mine.end)
@@ -75,8 +80,11 @@ def most_active(recording: Recording, target: int | None = None, gap_bytes: int 
     ConfigError : no such target
     MeasurementError : no snapshot has a region
     """
-    chosen = targets(recording) if target is None else [target]
-    all_subspaces = [subspace for number in chosen for subspace in subspaces(recording, number, gap_bytes)]
+    if target is None:
+        parts = ((number, chosen(recording, own)) for number, own in snapshots_by_target(recording.target))
+        all_subspaces = [subspace for number, part in parts for subspace in _of_one(part, number, gap_bytes)]
+    else:
+        all_subspaces = subspaces(recording, target, gap_bytes)
     if not all_subspaces:
         raise MeasurementError("no snapshot of the recording has a region")
     best = max(all_subspaces, key=lambda subspace: (subspace.accessed_byte_s, subspace.sz_bytes))

@@ -15,7 +15,9 @@ from damoos.recordings.snapshots import NS, Shot, assemble
 # kdamond.0  4452 [000] 82877.315633: damon:damon_aggregated: target_id=1 nr_regions=17 4096-8192: 0 3
 EVENT = "damon_aggregated:"
 _LINE = re.compile(
-    rf"(\d+)\.(\d+): (?:damon:)?{EVENT} +target_id=(\d+) nr_regions=(\d+) (\d+)-(\d+): (-?\d+)(?: (-?\d+))?$", re.M
+    rf"(?<!\d)(\d{{1,12}})\.(\d{{1,9}}): (?:damon:)?{EVENT} +target_id=(\d+) nr_regions=(\d+)"
+    r" (\d+)-(\d+): (-?\d+)(?: (-?\d+))?$",
+    re.M,
 )
 
 

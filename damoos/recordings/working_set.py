@@ -9,6 +9,7 @@ import numpy as np
 
 from damoos.errors import ConfigError
 from damoos.recordings.aggregations import Moments, mean, moments, percentiles
+from damoos.recordings.damage import names_damage
 from damoos.recordings.recording import Floats, Recording
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class WorkingSet:
         return pd.DataFrame({"start_s": times.start_s, "end_s": times.end_s, "working_set_bytes": self.size_bytes})
 
 
+@names_damage
 def working_set(recording: Recording, min_accesses: int = 1) -> WorkingSet:
     """Sum the regions that were seen accessed at least ``min_accesses`` times in an aggregation.
 

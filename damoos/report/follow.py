@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from damoos.model.trial import Run
+from damoos.study.damage import names_damage
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
 from damoos.sweeps.events import Event
@@ -71,6 +72,7 @@ def study(found: Study | EvaluationStudy, watcher: Watcher, every_s: float = EVE
     return result
 
 
+@names_damage
 def _news(found: Study | EvaluationStudy, known: dict[str, Run], watcher: Watcher) -> dict[str, Run]:
     """Tell what has ended since; a trial's score is what it is by now."""
     runs = found.record.runs()

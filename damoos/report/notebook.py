@@ -110,7 +110,7 @@ class BarWatcher(Watcher):
         """Take in what an earlier go has finished."""
         self._name = study.name
         self._count.begin(total, done)
-        self._direction = study.config.direction
+        self._direction = study.direction
         for trial in study.trials():
             self._take(trial.score)
         self._news = study.setting.note

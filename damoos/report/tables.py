@@ -1,24 +1,66 @@
-"""Tidy tables as CSV, and numbers as people read them."""
+"""Tidy tables as CSV, and numbers as people read them.
+
+A spreadsheet takes a text that begins with ``=``, ``+``, ``-``, ``@`` or a control character for a formula, and names
+of workloads, configurations and metrics may come from other people. So such a text has an apostrophe before it. Where a
+spreadsheet begins a cell is its own affair: many separate by ``;``, and then see no quotes in the middle of a line.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from damoos.model.trial import Score
 from damoos.statistics.limits import Standing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The last four are the same signs of full width, which some spreadsheets read in the same way.
+_SIGNS = "=+@\uff1d\uff0b\uff0d\uff20-"
+# Behind a separator of cells or lines, or a control character that a spreadsheet may take for one or leave out.
+_INNER_FORMULA = re.compile(rf"(?<=[;\x00-\x1f\x7f-\x9f\u2028\u2029])(?=[{_SIGNS}])")
 
 
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows of the same keys as CSV; what is not known is empty."""
     out = io.StringIO()
     if rows:
-        writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(map(cell, rows[0]))
+        writer.writerows([cell(row.get(key)) for key in rows[0]] for row in rows)
     return out.getvalue()
+
+
+def frame_to_csv(table: pd.DataFrame) -> str:
+    """A table as CSV, without its index."""
+    safe = table.rename(columns=cell)
+    for name in safe.select_dtypes(exclude=["number", "bool"]).columns:
+        safe[name] = safe[name].map(cell)
+    text: str = safe.to_csv(index=False)
+    return text
+
+
+def cell(value: Any) -> Any:
+    """A value as CSV may have it: a text that a spreadsheet would compute has an apostrophe before it."""
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r", "\n")  # csv puts no quotes around a carriage return, and spreadsheets begin a row there
+    if not text or _is_number(text):
+        return text
+    begins_one = text[0] in _SIGNS or not text[0].isprintable()
+    return ("'" if begins_one else "") + _INNER_FORMULA.sub("'", text)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text == text.strip()
 
 
 def ratio(quantity: Mapping[str, Any] | None) -> str:
@@ -37,6 +79,15 @@ def change(quantity: Mapping[str, Any] | None) -> str:
     ends = quantity["ci95"]
     shown = "[-, -]" if ends is None else "[{:+.1f}, {:+.1f}]".format(*(100 * end for end in ends))
     return f"{quantity['mean']:+.1%} {shown}"
+
+
+def cpu_key(told: Container[str]) -> str:
+    """Where a result has the policy's CPU time; one of an older damoos has DAMON's."""
+    return "policy_cpu_share" if "policy_cpu_share" in told else "kdamond_cpu"
+
+
+IDLE_SCHEME = "it applied nothing, so this is what watching costs"
+"""Said of a scheme that was in force and found nothing to do: its numbers say nothing of what it does."""
 
 
 def limits_text(score: Score, is_bound: bool = False) -> str:

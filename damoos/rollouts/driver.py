@@ -243,11 +243,10 @@ def some(machines: list[str]) -> str:
 
 def _plain(finding: Finding) -> dict[str, Any]:
     effect = finding.effect
-    numbers = {"mean": effect.mean, "lower": effect.lower, "upper": effect.upper}
+    numbers = {"mean": effect.mean, "lower": effect.lower, "upper": effect.upper, "bound": finding.bound}
     return {
         "metric": finding.metric,
         "standing": str(finding.standing),
-        "bound": finding.bound,
         "nr_windows": effect.nr_windows,
         **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
     }

@@ -13,6 +13,15 @@ from damoos.service.forms import Specification
 class _Spec(Specification):
     name: str
     results: str
+    # Effects are computed by windows.
+    window_s: float = Field(gt=0)
+
+    @field_validator("metrics")
+    @classmethod
+    def _are_readings(cls, metrics: list[list[Any]]) -> list[list[Any]]:
+        if any([type(word) for word in metric] != [str, str, list, str] for metric in metrics):
+            raise ValueError("a metric has a name, a source, a command and a key")
+        return metrics
 
 
 class _Plan(BaseModel):
@@ -43,6 +52,18 @@ class _Rollout(BaseModel):
     plan: _Plan
 
 
+class _Finding(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    metric: str
+    standing: Literal["shown", "unclear", "broken"]
+    nr_windows: int
+    mean: float | None
+    lower: float | None
+    upper: float | None
+    bound: float | None
+
+
 class _Progress(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -54,7 +75,7 @@ class _Progress(BaseModel):
     until_s: float
     left: dict[str, str]
     why: str
-    findings: list[list[dict[str, Any]]]
+    findings: list[list[_Finding]]
 
 
 # A rollout names each host; its progress has the findings of each step.

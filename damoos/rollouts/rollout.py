@@ -119,7 +119,10 @@ class Rollout:
         if (schema := content["schema"]) != SCHEMA:
             raise StoreError(f"'{self.name}' was written by another version of damoos (schema {schema}, not {SCHEMA})")
         # Older versions have written "insecure_cluster", which only the command line says.
-        return Plan(**{key: value for key, value in content["plan"].items() if key != "insecure_cluster"})
+        words = {key: value for key, value in content["plan"].items() if key != "insecure_cluster"}
+        # The journals are those of the folder in which it lies, whatever folder its file names.
+        words["spec"] = {**words["spec"], "results": str(self.results.resolve())}
+        return Plan(**words)
 
     def _progress(self) -> Progress:
         """How far it has come; held before its first step, if the file that says so is damaged."""
@@ -128,14 +131,21 @@ class Rollout:
             content = PROGRESS_FORM.read(path)
         except FileNotFoundError:
             return Progress()
-        if not isinstance(content, Damage) and not 0 <= content["step"] < len(self.plan.steps):
-            content = Damage(path, f"key 'step': there is no step {content['step']}", path.stat())
+        if not isinstance(content, Damage) and (wrong := self._wrong_step(content["step"], len(content["findings"]))):
+            content = Damage(path, wrong, None)
         if isinstance(content, Damage):
             why = f"{content}: 'damoos stop {self.name}' undoes it, 'damoos resume {self.name}' begins again"
             return Progress(state=State.HELD, begun_s=time.time(), why=why, findings=[[]])
         found = Progress(**content)
         found.state, found.phase = State(found.state), Phase(found.phase)
         return found
+
+    def _wrong_step(self, step: int, nr_found: int) -> str:
+        """Tell a step that the plan does not have, or findings of one; empty where there is none."""
+        nr_steps = len(self.plan.steps)
+        if not 0 <= step < nr_steps:
+            return f"key 'step': there is no step {step}"
+        return "" if nr_found <= nr_steps else f"key 'findings': it has more than {nr_steps} steps"
 
     def _set_damage_aside(self) -> None:
         """Keep a damaged file from being written over."""

@@ -33,6 +33,25 @@ def is_foreign(name: str) -> bool:
     return ".py:" in name or "/" in name
 
 
+def reads_file(name: str, options: Mapping[str, Any]) -> bool:
+    """Whether a score is of a file: it is one, or an option names one.
+
+    Whoever looks at a study does not read such a file, as the study's store may be another person's.
+    """
+    kind = SCORERS.get(name, Scorer)
+    return is_foreign(name) or any(isinstance(options.get(option), str) for option in kind.file_options)
+
+
+def resolved(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options with what the files say that they name; the user has just named these files.
+
+    Raises
+    ------
+    ConfigError : such a file cannot be read
+    """
+    return SCORERS.get(name, Scorer).resolved(options)
+
+
 def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence[str] = ()) -> Scorer:
     """A scorer by its short name, by ``FILE.py:FUNCTION`` or by the path of a program.
 

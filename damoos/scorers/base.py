@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from damoos.errors import MeasurementError
 from damoos.model.trial import Measurement, Score
@@ -28,6 +28,20 @@ class Scorer(ABC):
     direction: Direction = "maximize"
     unit: str
     needs: tuple[str, ...]
+    # Options that name files. What such a file says is stored with a study, see `resolved`.
+    file_options: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Options as a study stores them: with what their files say, in place of the files' names.
+
+        A store can come from another person, so whoever looks at a study reads no file that it names.
+
+        Raises
+        ------
+        ConfigError : such a file cannot be read
+        """
+        return dict(options)
 
     @abstractmethod
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:

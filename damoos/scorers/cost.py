@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from damoos.common import toml_file
-from damoos.common.toml_file import Table
+from damoos.common.toml_file import Table, problem
 from damoos.errors import ConfigError
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import within
@@ -60,6 +61,25 @@ class Prices(Table):
     swap_device: SwapDevice | None = None
 
 
+def read_prices(file: str | Path) -> Prices:
+    """The prices of a file that the user names.
+
+    Raises
+    ------
+    ConfigError : there is no such file, or it is none of prices
+    """
+    if not Path(file).exists():
+        raise ConfigError(f"--prices {file}: there is no such file")
+    return toml_file.load(Path(file), Prices)
+
+
+def _stored(prices: Mapping[str, Any]) -> Prices:
+    try:
+        return Prices.model_validate(prices)
+    except ValidationError as error:
+        raise ConfigError(f"score 'cost', prices: {problem(error, Prices, prices)}") from None
+
+
 _WRITTEN = "swap_written_bytes_per_s"
 
 
@@ -71,26 +91,34 @@ class CostScorer(LimitedScorer):
 
     Parameters
     ----------
-    prices : str
+    prices : str or mapping
         TOML file with ``gib_hour`` and ``core_hour``, ``currency`` if it is not the dollar, and ``[swap_device]`` if
-        writes to it cost something.
+        writes to it cost something; or what such a file has, as a study stores it.
     limits : sequence of str
         As those of `damoos.scorers.sla.SlaScorer`.
     """
 
     name = "cost"
+    unit = "money per hour of the workload"
+    file_options = ("prices",)
     needs: tuple[str, ...] = ("runtime_s", "net_avg_bytes", "user_s", "system_s", "kdamond_cpu_s")
 
-    def __init__(self, prices: str | None = None, limits: Sequence[str] = ()) -> None:
+    def __init__(self, prices: str | Mapping[str, Any] | None = None, limits: Sequence[str] = ()) -> None:
         if prices is None:
             raise ConfigError("score 'cost' needs --prices FILE, a TOML file with gib_hour and core_hour")
-        if not Path(prices).is_file():
-            raise ConfigError(f"--prices {prices}: there is no such file")
-        self._prices = toml_file.load(Path(prices), Prices)
+        self._prices = read_prices(prices) if isinstance(prices, str) else _stored(prices)
         super().__init__(limits)
         self.unit = f"{self._prices.currency} per hour of the workload"
         wear = [_WRITTEN] if self._prices.swap_device else []
         self.needs = tuple(dict.fromkeys([*CostScorer.needs, *wear, *self._limits.needs]))
+
+    @classmethod
+    def resolved(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options with the prices themselves, so that nobody reads the file to look at the study."""
+        prices = options.get("prices")
+        if not isinstance(prices, str):
+            return dict(options)
+        return {**options, "prices": read_prices(prices).model_dump(exclude_none=True)}
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
         """Price of the memory saved less price of the cores lost and of the wear."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from damoos import regular_file
 from damoos.common import programs
 from damoos.common.plugins import answer, function_of, guarded, python_file
 from damoos.errors import ConfigError, MeasurementError, nearest
@@ -181,7 +182,7 @@ class ProgramScorer(ForeignScorer):
 
 def _declared(file: Path) -> dict[str, Any]:
     """Words of the comment in which a program declares itself."""
-    with open(file, "rb") as program:
+    with regular_file.opened(file) as program:
         head = program.read(4096).decode(errors="replace")
     for line in head.splitlines()[:20]:
         _, mark, rest = line.partition(_MARK)

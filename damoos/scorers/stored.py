@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -87,10 +87,44 @@ class StoredScorer(Scorer):
         """
         answer = self._scores.get(_key(run, baseline))
         if answer is None:
-            raise MeasurementError(f"score {self.name}: the study has stored none of this run; 'damoos resume' adds it")
+            raise _unknown(self.name)
         if isinstance(answer, str):
             raise MeasurementError(answer)
         return answer
+
+
+class SeenScorer(Scorer):
+    """Answers with the scores that trials had when they were stored, and knows nothing of other runs.
+
+    Parameters
+    ----------
+    kind : type of Scorer
+        Whose name, direction, unit and needs it has.
+    seen : iterable of (Measurement, Score)
+    """
+
+    def __init__(self, kind: type[Scorer], seen: Iterable[tuple[Measurement, Score]]) -> None:
+        self.name, self.direction, self.unit, self.needs = kind.name, kind.direction, kind.unit, kind.needs
+        self._scores = {_run_key(run): score for run, score in seen}
+
+    def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:
+        """The score that the run had.
+
+        Raises
+        ------
+        MeasurementError : none is stored
+        """
+        if (found := self._scores.get(_run_key(run))) is None:
+            raise _unknown(self.name)
+        return found
+
+
+def _unknown(name: str) -> MeasurementError:
+    return MeasurementError(f"score {name}: the study has stored none of this run; 'damoos resume' adds it")
+
+
+def _run_key(run: Measurement) -> str:
+    return json.dumps(dict(run.metrics), sort_keys=True)
 
 
 def _key(run: Measurement, baseline: Measurement) -> str:

@@ -35,6 +35,24 @@ def slowdown(run: Measurement, baseline: Measurement) -> float:
     return run.metric("runtime_s") / baseline.metric("runtime_s") - 1
 
 
+def policy_cpu_share(run: Measurement) -> float:
+    """The CPU time of a policy, in the kernel and in the agent, as a share of the runtime."""
+    in_agent_s = run.metrics.get("controller_cpu_s", 0.0)
+    return (run.metric("kdamond_cpu_s") + in_agent_s) / run.metric("runtime_s")
+
+
+def spare_core_slowdown(run: Measurement, baseline: Measurement) -> float:
+    """By how much a run would be slower if the policy had a core of its own, as a fraction.
+
+    On a machine with few CPUs, the program waits while the policy works. That wait is what the run waited for a CPU
+    (PSI ``some`` of its group) more than its baseline did. It is taken off the slowdown as far as there is one: a
+    program that sleeps between its requests loses no time by waiting.
+    """
+    lost = slowdown(run, baseline)
+    waited_us = max(0.0, run.metric("psi_cpu_some_us") - baseline.metric("psi_cpu_some_us"))
+    return lost - min(max(0.0, lost), waited_us / 1e6 / baseline.metric("runtime_s"))
+
+
 def slowdown_margin(run: Measurement, baseline: Measurement, limit: float) -> dict[str, float]:
     """The margin of a run to a limit on its slowdown, by the limit's text; empty for an infinite limit."""
     if math.isinf(limit):
@@ -49,6 +67,9 @@ def memory_saving(run: Measurement, baseline: Measurement) -> float:
 
 TERMS: Mapping[str, Term] = {
     "slowdown": Term(("runtime_s",), slowdown, "runtime / baseline's - 1"),
+    "spare_core_slowdown": Term(
+        ("runtime_s", "psi_cpu_some_us"), spare_core_slowdown, "the same, if the policy had a core of its own"
+    ),
     "speedup": Term(("runtime_s",), _saving("runtime_s"), "1 - runtime / baseline's"),
     "memory_saving": Term(("rss_avg_bytes",), memory_saving, "1 - RSS / baseline's"),
     "net_saving": Term(
@@ -58,6 +79,9 @@ TERMS: Mapping[str, Term] = {
         ("system_used_avg_bytes",), _saving("system_used_avg_bytes"), "the same of all memory that the machine uses"
     ),
     "kdamond_cpu": Term(("kdamond_cpu_s", "runtime_s"), _share("kdamond_cpu_s", 1), "CPU time of kdamond / runtime"),
+    "policy_cpu_share": Term(
+        ("kdamond_cpu_s", "runtime_s"), lambda run, _: policy_cpu_share(run), "CPU time of the policy / runtime"
+    ),
     "memory_pressure": Term(
         ("psi_some_us", "runtime_s"), _share("psi_some_us", 1e6), "share of the runtime with 'some' memory pressure"
     ),

@@ -8,7 +8,8 @@
     service/MACHINE/metrics.prom  numbers of all of it, in the text format of Prometheus
 
 A keeper of another process id reads them all, and goes on where the former one was. A file that is damaged is renamed
-to ``NAME.json.bad``, named on standard error and in the audit log, and the others are read all the same.
+to ``NAME.json.bad``, named on standard error and in the audit log, and the others are read all the same. Of a
+``NAME.state``, which its keeper writes again, the last damaged one is kept.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import contextlib
 import fcntl
 import json
 import os
+import re
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -41,6 +44,16 @@ UNDO, KEEP = "undo", "keep"
 AUDIT_LOG = "audit.log"
 # Its last thousands of lines.
 _TAIL_BYTES = 1 << 20
+# What a line of it, and the reason in a state, may have of words: some are of the machine.
+MOST_CHARS = 4000
+# Names stand in command lines, units of systemd and logs.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:+-]{0,199}")
+NAME_RULE = "use letters, digits and the signs _ . @ : + - only, and begin with a letter or digit"
+
+
+def is_name(name: str) -> bool:
+    """Whether something in service can have this name; it may come from the file of another person."""
+    return _NAME.fullmatch(name) is not None
 
 
 class Journal:
@@ -178,10 +191,10 @@ class Journal:
 
         Raises
         ------
-        MachineError : the name leads out of the folder
+        MachineError : nothing in service can have this name
         """
-        if not own_file.is_file_name(name):
-            raise MachineError(f"'{name}' cannot be the name of a file in {self.folder}, so it cannot be in service")
+        if not is_name(name):
+            raise MachineError(f"'{printable(name)}' cannot be a name in service: {NAME_RULE}")
         return self.folder / f"{name}.{ending}"
 
     def _write(self, file: Path, value: dict[str, Any]) -> None:
@@ -191,6 +204,9 @@ class Journal:
         """The content of all files of a kind, by name; a damaged one is set aside, and the others are read."""
         found = {}
         for file in sorted(self.folder.glob(f"[!.]*{suffix}")):
+            if not is_name(file.stem):
+                self._name_broken(file)
+                continue
             with contextlib.suppress(FileNotFoundError):
                 content = form.read(file)
                 if not isinstance(content, Damage):
@@ -205,9 +221,16 @@ class Journal:
         """What is known of a file that the disk does not give."""
         return None
 
+    def _name_broken(self, file: Path) -> None:
+        """Say once that a file counts for nothing, whose name nothing in service can have."""
+        if file.name not in self._named:
+            self._named.add(file.name)
+            why = "this is no name of anything in service, so it is left out; remove it"
+            print(printable(f"damoos: {file}: {why}"), file=sys.stderr)
+
     def _set_aside(self, name: str, damage: Damage) -> None:
         """Put a damaged file out of the way, and say so: once, if it has to stay."""
-        aside = set_aside(damage)
+        aside = set_aside(damage, is_made_again=damage.path.suffix == ".state")
         if aside is None and damage.path.name in self._named:
             return
         self._named.add(damage.path.name)
@@ -266,6 +289,10 @@ class Journal:
         """Whether there is a keeper, and when it has looked last."""
         return self._keeper.liveness()
 
+    def wake_keeper(self) -> None:
+        """Have the keeper look at the journal now; nothing happens if there is none."""
+        self._keeper.send(signal.SIGUSR1)
+
     @property
     def keeper_pid(self) -> int:
         """The process that keeps this machine's; 0 if there is none."""
@@ -274,7 +301,7 @@ class Journal:
 
 def audit_line(name: str, what: str) -> str:
     """A line of the audit log, of now; nothing in it steers a terminal."""
-    return f"{clock(time.time())} {name}: {printable(' '.join(what.split()))}"
+    return printable(f"{clock(time.time())} {name}: {' '.join(what.split())[:MOST_CHARS]}")
 
 
 def clock(at_s: float) -> str:

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from damoos.common import interpreter
+from damoos.common.unpack import MALFORMED, in_short
 from damoos.dispatch.lease import Lease
 from damoos.errors import (
     ConfigError,
@@ -30,12 +31,15 @@ from damoos.errors import (
     nearest,
     to_wire,
 )
+from damoos.machines.base import Machine
+from damoos.ownership import objection_to_use
 from damoos.service import metrics
 from damoos.service.journal import KEEP, Journal
 from damoos.service.kept import Kept, adaptation_of, guard_of
 from damoos.service.listing import described, listed
 from damoos.service.patient import PatientJournal
 from damoos.service.systemd import STAY
+from damoos.store.studies import slug
 from damoos.study.run_config import RunConfig
 
 _MODULE = "damoos.service.keeper"
@@ -106,7 +110,8 @@ def _first_state(journal: Journal, name: str) -> dict[str, Any]:
             last = journal.last_words(name)
             raise MachineError(f"'{name}' was taken off while it was put into force{f': {last}' if last else ''}")
         if not pid:
-            _take_back(spec or {})
+            if spec:
+                _take_back(journal, name, spec)
             journal.tell(name, None)
             raise MachineError(
                 f"the keeper process ended before '{name}' was in force, so it is not; {journal.log_file} shows why"
@@ -121,14 +126,18 @@ def wake(journal: Journal, start: bool = True) -> None:
 
     To be called while nobody else changes the journal.
     """
-    pid = journal.keeper_pid or (_started(journal) if start else 0)
-    if pid:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGUSR1)
+    if start and not journal.keeper_pid:
+        _start(journal)
+    journal.wake_keeper()
 
 
-def _started(journal: Journal) -> int:
-    """Start a keeper; returns its process id once it has the machine's journal."""
+def _start(journal: Journal) -> None:
+    """Start a keeper, and wait until it has the machine's journal.
+
+    Raises
+    ------
+    MachineError : it has died
+    """
     log = journal.new_log()
     try:
         subprocess.run(
@@ -141,9 +150,8 @@ def _started(journal: Journal) -> int:
         )  # fmt: skip - until nobody can write into the pipe: the keeper has closed it, or has died
     finally:
         os.close(log)
-    if not (pid := journal.keeper_pid):
+    if not journal.keeper_pid:
         raise MachineError(f"the keeper process died; {journal.log_file} shows why")
-    return pid
 
 
 def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
@@ -175,12 +183,11 @@ def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
     pid, spec = journal.keeper_pid, journal.wanted().get(name)
     is_kept = spec is not None
     if spec and not pid:
-        _take_back(spec)
+        _take_back(journal, name, spec)
     with journal.changing():  # a keeper that begins with it has said so before, or does not begin
         journal.forget(name)
     if pid and is_kept:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGUSR1)
+        journal.wake_keeper()
         deadline = time.monotonic() + STOP_S
         while journal.keeper_pid == pid and name in journal.states():
             if time.monotonic() > deadline:
@@ -190,11 +197,33 @@ def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
     return name, services[name]
 
 
-def _take_back(spec: Mapping[str, Any]) -> None:
-    """Take back what a keeper that is gone has left in force: the next agent on its machine does that."""
-    if spec.get("on_exit") == KEEP:
-        with Lease(_where(spec).machine_for()):
+def _take_back(journal: Journal, name: str, spec: Mapping[str, Any]) -> None:
+    """Take back what a keeper that is gone has left in force: the next agent on its machine does that.
+
+    It is tried once, since somebody waits for it.
+
+    Raises
+    ------
+    ConfigError : the machine is not believed, see `_its_run`, or another user can have written its file
+    MachineError : the machine cannot be had
+    """
+    if spec.get("on_exit") != KEEP:
+        return
+    run = _its_run(journal, name, spec)
+    machine, file = run.machine_for(from_beginning_to_end=False), run.machine
+    if file.endswith(".toml") and (objection := objection_to_use(Path(file))):
+        raise ConfigError(
+            f"'{name}' is on the machine of {file}, which {objection}, so damoos does not log in there; chown the file,"
+            f" or remove {journal.folder / name}.json"
+        )
+    try:
+        with Lease(machine, attempts=1):
             pass
+    except MachineError as error:
+        raise MachineError(
+            f"'{name}' may still be in force: machine '{file}' cannot be had ({error}); run 'damoos stop {name}' again"
+            " once it can"
+        ) from None
 
 
 class _Stopped(Exception):
@@ -228,7 +257,7 @@ class Keeper:
     def _run(self, stay: bool) -> None:
         while True:
             if wanted := self._journal.wanted():
-                self._run_leased(next(iter(wanted.values())))
+                self._run_on_its_machine(*next(iter(wanted.items())))
             with self._journal.changing():  # whoever adds something now starts a keeper, or wakes this one
                 self._forget_states()
                 if not self._journal.wanted() and not stay:
@@ -244,11 +273,20 @@ class Keeper:
             if name not in wanted and not state.keys() & {"failed", "error"}:
                 self._journal.tell(name, None)
 
-    def _run_leased(self, first: Mapping[str, Any]) -> None:
+    def _run_on_its_machine(self, name: str, spec: Mapping[str, Any]) -> None:
+        """Have the machine of what is wanted first; that alone is refused where it leads to another machine."""
+        try:
+            machine = _its_run(self._journal, name, spec).machine_for(from_beginning_to_end=False)
+        except ConfigError as error:
+            self._refuse(name, spec, error)
+        else:
+            self._run_leased(machine)
+
+    def _run_leased(self, machine: Machine) -> None:
         """Have the machine until nothing is wanted of it; it is as it was before anybody hears that."""
         ended: list[str] = []
         try:
-            with Lease(_where(first).machine_for()) as lease:
+            with Lease(machine) as lease:
                 try:
                     while self._follow(lease, ended):
                         self._pause()
@@ -331,7 +369,7 @@ class Keeper:
             self._journal.tell(name, {**_about(spec), "in_force": False, "beginning": True})
         self._beginning = name
         try:
-            applied, about = _call(lease, spec)
+            applied, about = _call(lease, spec, _its_run(self._journal, name, spec))
             watched = guard_of(spec)
             kept = Kept(name, lease.call, applied, about, watched, self._journal, adaptation_of(spec, watched))
             kept.begin()
@@ -339,6 +377,8 @@ class Keeper:
             if spec.get("confirmed") and isinstance(error, (MachineTransientError, MachineBusy)):
                 raise
             self._refuse(name, spec, error)
+        except MALFORMED as error:  # its file has the form of one, and its values are none, or its machine's answer is
+            self._refuse(name, spec, MachineError(f"it cannot be put into force: {in_short(error)}"))
         else:
             self._kept[name] = kept
             self._journal.confirm(name, kept.applied.get("on"))
@@ -365,19 +405,33 @@ class Keeper:
             self._woken.wait(RETRY_S)
 
 
-def _where(spec: Mapping[str, Any]) -> RunConfig:
-    """The machine, and the workload if it is to be started there."""
-    return RunConfig(**spec["run"])
+def _its_run(journal: Journal, name: str, spec: Mapping[str, Any]) -> RunConfig:
+    """Where something in service is, and the workload if it is to be started there.
+
+    The files of a journal may come from another person, so they lead to the machine whose folder it is and to no other.
+
+    Raises
+    ------
+    ConfigError : its file names another machine
+    """
+    run = RunConfig(**spec["run"])
+    for machine in (spec["machine"], run.machine):
+        if slug(machine) != journal.folder.name:
+            raise ConfigError(
+                f"'{name}' is for machine '{machine}', and {journal.folder} is of another one, so damoos does not use"
+                f" that machine; remove {name}.json"
+            )
+    return run
 
 
-def _call(lease: Lease, spec: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _call(lease: Lease, spec: Mapping[str, Any], run: RunConfig) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arguments of the agent's call ``apply``, and what the state says of it."""
     stays = spec.get("on_exit") == KEEP
     applied: dict[str, Any] = {**spec["policy"], "metrics": spec["metrics"], **({"stays": True} if stays else {})}
     if spec["on"]:
         applied["on"] = spec["on"]
     else:
-        workload = _where(spec).workload_on(lease.place)
+        workload = run.workload_on(lease.place)
         applied |= workload.spec(lease.copy, lease.facts.get("vcpus", 1), lease.facts.get("arch", ""))
     return applied, _about(spec)
 

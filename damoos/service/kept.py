@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
+from damoos.common.unpack import MALFORMED, in_short
 from damoos.damon.damo_json import context_from_json
 from damoos.errors import DamoosError, MachineBusy, MachineError, MachineTransientError
 from damoos.service import guard
 from damoos.service.adaptation import SIGNATURE, Adaptation, Change
+from damoos.service.forms import STATE
 from damoos.service.guard import (
     PAUSES_AN_HOUR,
     PAUSES_AN_HOUR_ADAPTED,
@@ -19,7 +22,7 @@ from damoos.service.guard import (
     Decision,
     Guard,
 )
-from damoos.service.journal import Journal
+from damoos.service.journal import MOST_CHARS, Journal
 from damoos.service.min_age import ages_around, min_age_us, with_min_age
 from damoos.units import format_us
 
@@ -113,7 +116,9 @@ class Kept:
             raise
         except DamoosError as error:
             self._fail(str(error))
-            return False
+        except MALFORMED as error:  # each answer has its form, and they do not fit together
+            self._fail(f"what its machine answers cannot be computed with: {in_short(error)}")
+        return False
 
     def _looked(self) -> bool:
         status = self._call("status", service=self.name)
@@ -129,7 +134,7 @@ class Kept:
             self._fail(why, stood_down=True)
             return False
         decision = self._guarded(status)
-        self._publish({"in_force": False, **{key: status[key] for key in _REPORTED if key in status}})
+        self._publish({"in_force": status.get("in_force", False)}, _told(status))
         if decision.action is Action.UNDO:
             self._fail(f"its guard has taken it off: {decision.why}")
             return False
@@ -239,6 +244,7 @@ class Kept:
             self._call("stop", service=self.name)
         except DamoosError as error:  # its agent undoes it all the same, or the next one does
             why = f"{why}; and taking it off failed: {error}"
+        why = why[:MOST_CHARS]
         self._journal.audit(self.name, f"no longer in force: {why}")
         self._publish({"in_force": False, "failed": why, "stood_down": stood_down})
         self._journal.forget(self.name)
@@ -251,9 +257,20 @@ class Kept:
             why = f"{why}; the machine did not confirm it: {error}"
         self._journal.audit(self.name, f"taken off: {why}")
 
-    def _publish(self, status: Mapping[str, Any]) -> None:
+    def _publish(self, status: Mapping[str, Any], told: Mapping[str, Any] = MappingProxyType({})) -> None:
+        """Write how it is; what the machine has told beside only if its state can be read again with that."""
         adapting = {"adapting": self._adaptation.doing} if self._adaptation else {}
-        self._journal.tell(self.name, {**self._about, **status, **adapting, "watched": self._guard.values})
+        now = {**status, **adapting}
+        state = {**self._about, **told, **now, "watched": self._guard.values}
+        self._journal.tell(self.name, state if STATE.takes(state) else {**self._about, **now})
+
+
+def _told(status: Mapping[str, Any]) -> dict[str, Any]:
+    """What a state says of a status; a number without an end, of a rule that has not decided yet, is left out."""
+    told = {key: status[key] for key in _REPORTED if key in status}
+    if "rule" in told:
+        told["rule"] = {name: value for name, value in told["rule"].items() if math.isfinite(value)}
+    return told
 
 
 def _reclaims(applied: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from damoos.common.terminal import printable
 from damoos.service.journal import KEEP, Journal, clock
 from damoos.units import format_us
 
@@ -51,7 +52,11 @@ def described(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(name: str, state: Mapping[str, Any]) -> str:
-    """One line on something in service."""
+    """One line on something in service, whatever its file says."""
+    return printable(_described(name, state))
+
+
+def _described(name: str, state: Mapping[str, Any]) -> str:
     where = f"{state['on']} of machine {state['machine']}"
     if "failed" in state:
         return f"{name}: {state['scheme']} is no longer on {where}: {state['failed']}"

@@ -9,13 +9,16 @@ import contextlib
 import fcntl
 import math
 import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from damoos import regular_file
+from damoos.agent import proc
 from damoos.common import own_file
+from damoos.dispatch.own_process import OwnProcess
 from damoos.errors import MachineError
+from damoos.ownership import user_name
 
 # A keeper looks every few seconds, and waits for a silent machine for some minutes at most.
 LATE_S = 600.0
@@ -86,7 +89,8 @@ class KeeperFile:
 
     def looked(self, unwritten_s: float = 0.0) -> None:
         """Note that the keeper has looked at its machine just now; `Liveness` says what ``unwritten_s`` is."""
-        words = f"{os.getpid()} {time.time():.3f} {_steady_s():.3f} {unwritten_s:.3f}"
+        own = f"{os.getpid()} {time.time():.3f} {_steady_s():.3f} {unwritten_s:.3f}"
+        words = f"{own} {proc.start_ticks(os.getpid())}"
         with contextlib.suppress(OSError):  # a disk that takes not even this makes the keeper look late
             os.pwrite(self._fd, f"{words:<{_BYTES - 1}}\n".encode(), 0)
 
@@ -98,22 +102,41 @@ class KeeperFile:
     def liveness(self) -> Liveness:
         """What is known of the keeper; of one that is gone, when it has looked last."""
         try:
-            words = regular_file.whole(self._path, _BYTES).decode().split()
-            pid, *times = int(words[0]), *map(float, words[1:])
+            words, process = self._read()
+            times = [*map(float, words[1:4])]
         except (OSError, ValueError, IndexError):
             return Liveness()
         if not all(map(math.isfinite, times)):
             return Liveness()
         looked_s, steady_s, unwritten_s = times if len(times) == 3 else (0.0, _steady_s(), 0.0)
-        return Liveness(pid if self._is_keeper(pid) else 0, looked_s, _steady_s() - steady_s, unwritten_s)
+        return Liveness(process.pid if process.is_running else 0, looked_s, _steady_s() - steady_s, unwritten_s)
 
-    def _is_keeper(self, pid: int) -> bool:
-        """Whether a process is this journal's keeper, and not another one that has got its number."""
+    def send(self, number: signal.Signals) -> None:
+        """Send the keeper a signal; nothing happens if there is none."""
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            self._read()[1].send(number)
+
+    def _read(self) -> tuple[list[str], OwnProcess]:
+        """Words of the file, and the keeper that it names: a process of the user whose file it is.
+
+        Raises
+        ------
+        OSError : it cannot be read, is a link, or is neither root's nor this user's
+        ValueError, IndexError : it has other words
+        """
+        fd = own_file.descriptor(self._path, os.O_RDONLY)
         try:
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-        except OSError:
-            return False
-        return str(self._folder).encode() in words
+            uid = os.fstat(fd).st_uid
+            text = os.read(fd, _BYTES + 1)
+        finally:
+            os.close(fd)
+        if uid not in (0, os.geteuid()):
+            raise PermissionError(f"belongs to {user_name(uid)}")
+        if len(text) > _BYTES:
+            raise ValueError(f"has more than {_BYTES} bytes")
+        words = text.decode().split()
+        started = int(words[4]) if len(words) > 4 else None
+        return words, OwnProcess(int(words[0]), str(self._folder), started, uid)
 
 
 def _steady_s() -> float:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, start_http_server, write_to_textfile
+from prometheus_client import CollectorRegistry, make_wsgi_app, write_to_textfile
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from damoos.common.loopback import HOST, App, Handler, Server, Start, is_for_here
 from damoos.errors import MachineError
 from damoos.service.journal import Journal
 from damoos.service.listing import of_machine
 
-LOOPBACK = "127.0.0.1"
 # A dashboard of all numbers here, for people to import.
 GRAFANA = Path(__file__).with_name("grafana.json")
 State = Mapping[str, Any]
@@ -86,7 +88,7 @@ def _acts(state: State) -> bool:
 def _cpu_s(state: State) -> float | None:
     if not state.get("in_force"):
         return None
-    return float(state.get("kdamond_cpu_s", 0.0) + state.get("rule", {}).get("cpu_s", 0.0))
+    return float(state.get("kdamond_cpu_s", 0.0) + (state.get("rule") or {}).get("cpu_s", 0.0))
 
 
 def _reading(state: State, name: str) -> float | None:
@@ -141,7 +143,7 @@ def _gauge(
 ) -> GaugeMetricFamily:
     gauge = GaugeMetricFamily(f"damoos_{name}", meaning, labels=labels)
     for of_labels, value in values:
-        if value is not None:
+        if value is not None and math.isfinite(value):  # what nobody knows is no sample
             gauge.add_metric(of_labels, value)
     return gauge
 
@@ -158,7 +160,7 @@ def write(path: Path, name: str, machine: Machine) -> None:
     write_to_textfile(str(path), registry)
 
 
-def serve(results: Path, port: int) -> Any:
+def serve(results: Path, port: int) -> Server:
     """Answer Prometheus on loopback, with the numbers of all that is in service from a results folder.
 
     Parameters
@@ -168,7 +170,7 @@ def serve(results: Path, port: int) -> Any:
 
     Returns
     -------
-    http.server.HTTPServer
+    Server
         It answers in a thread of its own until `shutdown`.
 
     Raises
@@ -178,10 +180,25 @@ def serve(results: Path, port: int) -> Any:
     registry = CollectorRegistry()
     registry.register(InService(lambda: {one.folder.name: _looked_up(one) for one in Journal.all(results)}))
     try:
-        server, _ = start_http_server(port, LOOPBACK, registry)
-    except OSError as error:
-        raise MachineError(f"port {port} of {LOOPBACK}: {error.strerror}; choose another --port") from None
+        server = Server((HOST, port), Handler)
+    except (OSError, OverflowError) as error:
+        why = getattr(error, "strerror", error)
+        raise MachineError(f"port {port} of {HOST}: {why}; choose another --port") from None
+    server.set_app(_for_here(make_wsgi_app(registry)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
+
+
+def _for_here(app: App) -> App:
+    """Answer as the app does, but nothing to a page of another computer."""
+
+    def asked(environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        if is_for_here(environ):
+            return app(environ, start)
+        start("403 Forbidden", [("Content-Type", "text/plain")])
+        return [b"these numbers are for the computer that they are of; ask 127.0.0.1 or localhost\n"]
+
+    return asked
 
 
 def _looked_up(journal: Journal) -> Machine:

@@ -16,7 +16,7 @@ from damoos.policies.base import DamosPolicy, NonePolicy, limited
 from damoos.scorers.terms import parse_limit
 from damoos.service import guard
 from damoos.service.guard import WATCHED_ONLY
-from damoos.service.journal import KEEP, UNDO
+from damoos.service.journal import KEEP, NAME_RULE, UNDO, is_name
 from damoos.service.min_age import min_age_us
 from damoos.statistics.limits import Standing
 from damoos.store.studies import Store, slug
@@ -132,13 +132,14 @@ def specification(
     machines.machine(where)
     if window_s <= 0:
         raise ConfigError(f"a window must be longer than 0 s, got {window_s:g} s (--window)")
-    if label is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", label):
-        raise ConfigError(f"--name '{label}': use letters, digits, '.', '_' and '-', and begin with a letter or digit")
+    called = label if label is not None else name_of(on) if on else study.name
+    if not is_name(called):
+        raise ConfigError(f"--name '{called}': {NAME_RULE}")
     readings = [workloads.reading(text) for text in [*study.config.metrics, *metrics]]
     own = where == study.config.machine
     run = {field.name: getattr(study.config, field.name) for field in fields(RunConfig)}
     spec = {
-        "name": label or (name_of(on) if on else study.name),
+        "name": called,
         "study": study.name,
         "machine": where,
         "on": parse_on(on) if on else None,

@@ -18,6 +18,7 @@ from damoos.common.atomic_file import put
 from damoos.common.unpack import in_short, parsed
 from damoos.errors import StoreError
 from damoos.model.trial import RawSamples
+from damoos.ownership import make_folders
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +103,7 @@ class Artifacts:
     def _opened(self) -> Iterator[int]:
         """Descriptor of the folder, made if need be; a link in its place is not followed."""
         if not self.path.is_symlink():
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folders(self.path, for_group=False)
         with own_file.folder(self.path) as folder:
             yield folder
 
@@ -161,12 +162,13 @@ class Artifacts:
         """The time series of a run, as Parquet with units in the column names."""
 
         def fill(out: BinaryIO) -> None:
+            import numpy as np
             import pyarrow as pa
             import pyarrow.parquet as pq
 
-            columns = zip(*samples.rows, strict=True)
-            table = pa.table(dict(zip(samples.columns, map(list, columns), strict=True)))
-            pq.write_table(table, out)
+            # Of one type: Arrow refuses a column in which some numbers are whole and large, and others are not.
+            columns = np.array(samples.rows, dtype=float).reshape(-1, len(samples.columns)).T
+            pq.write_table(pa.table(dict(zip(samples.columns, columns, strict=True))), out)
 
         return self._write(self.samples_path(key).name, fill)
 

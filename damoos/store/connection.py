@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from damoos.common import addresses
+from damoos.common.own_file import check_place
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, DamoosError, StoreError
 from damoos.ownership import objection_to_use
@@ -24,14 +25,19 @@ if TYPE_CHECKING:
 LOCK_WAIT_S = 5
 KINDS = "sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
 _SQLITE = "sqlite:///"
+# A version of Optuna, and that of its tables. Optuna finds out the latter by reading all of its migrations, for 0.2 s.
+TABLES = ("5.0.0", "v3.2.0.a")
 # What databases and their drivers say, and what to do about it; the first that fits.
 _REMEDIES = (
     ("unable to open database file", "its folder must be there, and yours to read and write"),
     (sqlite_file.REFUSED, "only a store of studies is read, since anything else in it may run for ever"),
+    ("interrupted", "a statement takes more than one of a store of this size can: its pages are damaged"),
     ("file is not a database", "it is another file; name one that is not there yet"),
     ("readonly database", "make it writable, or choose another with --results or --storage"),
     ("database is locked", f"another process has held it for {LOCK_WAIT_S} s; try again"),
     ("disk is full", "make room, or choose another place with --results or --storage"),
+    ("belongs to|is seen to listen", postgresql.PROOF),
+    ("has not ended a statement|sends more than", "it is not a server that damoos can use; check host and port"),
     ("authentication method requirement", postgresql.CLEAR_TEXT),
     ("password|authentication|role|Access denied", "check the user, and the password in ~/.pgpass, PGPASSFILE or"
      " PGPASSWORD"),
@@ -52,25 +58,33 @@ def connect(url: str) -> optuna.storages.RDBStorage:
     Raises
     ------
     ConfigError : a password stands in the URL, or it names another driver of PostgreSQL than psycopg
-    StoreError : there is no such database, or it cannot be opened
+    StoreError : there is no such database, it cannot be opened, or it lies in a folder of another user's
     """
     check_url(url)
-    if re.fullmatch(r"sqlite(\+\w+)?:/{2,3}(:memory:)?(\?.*)?", url):
+    if _is_in_memory(url):
         raise StoreError(f"store {url}: names no file, so nothing would be kept; a storage is {KINDS}")
     with store_errors(url):
-        optuna = _optuna()
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        options = engine_options(url)
         if not url.startswith("sqlite"):
-            return optuna.storages.RDBStorage(url, engine_kwargs=options)  # type: ignore[no-any-return]
+            return _storage(url, engine_options(url))
+        # SQLite opens its files by their names, follows a link in the place of the database, and deletes a file that a
+        # rollback journal names: what is looked at before has to be what it opens.
+        check_place(_sqlite_path(url).parent)
         if only_read := _for_reading(url):
-            return optuna.storages.RDBStorage(  # type: ignore[no-any-return]
-                only_read, engine_kwargs=options, skip_table_creation=True
-            )
+            return _storage(only_read, engine_options(url), skip_table_creation=True)
         _make_private(url)
-        storage = optuna.storages.RDBStorage(url, engine_kwargs=options)
+        storage = _storage(url, engine_options(url))
         _write_ahead(storage)
-        return storage  # type: ignore[no-any-return]
+        return storage
+
+
+def _storage(url: str, engine_kwargs: dict[str, Any], **options: bool) -> optuna.storages.RDBStorage:
+    """A storage whose tables Optuna knows; those of the version that damoos knows are not compared with all others."""
+    optuna = _optuna()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    storage = optuna.storages.RDBStorage(url, engine_kwargs, skip_compatibility_check=True, **options)
+    if (optuna.__version__, storage.get_current_version()) != TABLES:
+        storage = optuna.storages.RDBStorage(url, engine_kwargs, **options)
+    return storage  # type: ignore[no-any-return]
 
 
 def engine_options(url: str) -> dict[str, Any]:
@@ -83,14 +97,14 @@ def engine_options(url: str) -> dict[str, Any]:
     if url.startswith("sqlite"):
         return {"connect_args": sqlite_file.connect_args(LOCK_WAIT_S)}
     if url.startswith("postgresql"):
-        return {"creator": postgresql.creator(url)}
+        # Whether the server has hstore, and how that is read, would be the server's to say.
+        return {"creator": postgresql.creator(url), "use_native_hstore": False}
     return {}
 
 
 def is_there(url: str) -> bool:
     """Whether a storage can be read; False for a SQLite file that is not there, which opening it would make."""
-    named = re.fullmatch(r"sqlite(?:\+\w+)?:///(?!:memory:)(?:file:)?([^?]+)(?:\?.*)?", url)
-    return named is None or Path(named[1]).is_file()
+    return not url.startswith("sqlite") or _is_in_memory(url) or _sqlite_path(url).is_file()
 
 
 def check_url(url: str) -> None:
@@ -108,7 +122,7 @@ def check_url(url: str) -> None:
 
 
 def check_own(results: Path, url: str, what: str) -> None:
-    """Refuse to run what a store names, if a user who is neither root nor this one can have written it.
+    """Refuse to use what a store names, if a user who is neither root nor this one can have written it.
 
     Parameters
     ----------
@@ -121,20 +135,27 @@ def check_own(results: Path, url: str, what: str) -> None:
     ------
     StoreError : the results folder or the SQLite file is another user's, or every user may write to it
     """
-    paths = [results, *([_sqlite_path(url)] if url.startswith(_SQLITE) else [])]
+    paths = [results, *([_sqlite_path(url)] if url.startswith("sqlite") else [])]
     for path in paths:
         objection = objection_to_use(path)
         if objection is None and path.is_file() and path.stat().st_mode & stat.S_IWOTH:
             objection = "is writable by every user"
         if objection:
             raise StoreError(
-                f"{what} is not run: {path} {objection}; copy what you need into a results folder of your own, and name"
-                " it there with --score"
+                f"{what} is not used: {path} {objection}; copy what you need into a results folder of your own, and"
+                " name it there yourself"
             )
 
 
+def _is_in_memory(url: str) -> bool:
+    return re.fullmatch(r"sqlite(\+\w+)?:/{2,3}(:memory:)?(\?.*)?", url) is not None
+
+
 def _sqlite_path(url: str) -> Path:
-    return Path(url.removeprefix(_SQLITE).partition("?")[0])
+    database = re.sub(r"^sqlite(\+\w+)?:///", "", url)
+    if not database.startswith("file:"):
+        return Path(database.partition("?")[0])
+    return Path(sqlite_file.path(database))
 
 
 def _make_private(url: str) -> None:
@@ -159,6 +180,11 @@ def store_errors(url: str) -> Iterator[None]:
         raise _told(url, f"{error.filename}: {error.strerror}" if error.filename else error) from None
     except (RuntimeError, ImportError, ValueError) as error:  # the latter: a port that is no number
         raise _told(url, error) from None
+    except (*MALFORMED, AssertionError) as error:
+        if url.startswith("sqlite"):
+            raise  # no server has answered it, so it is a defect of damoos's
+        # SQLAlchemy and Optuna believe the server: its version, and that each answer has a row.
+        raise _told(url, f"it answers as no database does ({in_short(error)})") from error
     except Exception as error:
         if type(error).__module__.startswith("optuna"):
             # What the database said, not what Optuna guesses.

@@ -1,6 +1,7 @@
 """Connections to PostgreSQL servers, whose databases may be another person's.
 
-A silent server is given up, and no password is sent to one in clear text. As of a SQLite file, data is read from a
+A silent server is given up, no password is sent to one in clear text, and none of another user of this computer is
+logged in to (`damoos.store.postgresql_client`). As of a SQLite file, data is read from a
 database, and nothing in it is computed: a view, a rule, a trigger or a policy of rows is a program of its author.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,8 @@ from damoos.store import sqlite_file
 
 if TYPE_CHECKING:
     import psycopg
+
+    from damoos.store.postgresql_client import BoundedConnection
 
 DRIVER = "postgresql+psycopg"
 # Words of libpq, and the variables by which a user says them for all programs. What the user says goes first.
@@ -39,6 +43,8 @@ _TABLES = (
     "trial_user_attributes", "trial_system_attributes", "trial_params", "trial_values", "trial_intermediate_values",
     "trial_heartbeats", "version_info", "alembic_version",
 )  # fmt: skip
+# Of a fixed size, and that is what SQLAlchemy asks for, too; values of all other types are taken as texts.
+_SMALL = ("bool", "int2", "int4", "int8", "oid", "float4", "float8", "timestamp")
 _TYPES = ("int4", "int8", "varchar", "text", "float8", "timestamp")
 # What of these names is no plain table, and what else of a table is a program or lies in another table.
 _OTHERS = """
@@ -61,6 +67,11 @@ _OTHERS = """
 CLEAR_TEXT = (
     "damoos sends no password in clear text; have the server use scram-sha-256, or, where it must be, add"
     " ?sslmode=verify-full&require_auth=password to the storage"
+)
+
+PROOF = (
+    "damoos logs in only to a server of root's, of the account postgres or of your own; start yours, or, if that one is"
+    " yours, have it prove that it knows your password: add ?require_auth=scram-sha-256 to the storage"
 )
 
 
@@ -111,13 +122,15 @@ def creator(url: str) -> Callable[[], psycopg.Connection[Any]]:
 def _connected(*words: Any, **named: Any) -> psycopg.Connection[Any]:
     import psycopg
 
-    connection = psycopg.connect(*words, **named)
+    from damoos.store.postgresql_client import BoundedConnection
+
+    connection = BoundedConnection.connect(*words, **named)
     try:
+        _bound_texts(connection)
         connection.autocommit = True  # the timeout outlives the transaction
         connection.execute(f"SET statement_timeout = {STATEMENT_MS}")
         for kind, name in connection.execute(_OTHERS, {"names": list(_TABLES), "types": list(_TYPES)}):
             raise psycopg.DatabaseError(f"it has the {kind} '{name}', {sqlite_file.REFUSED}")
-        _bound_texts(connection)
         connection.autocommit = False
     except BaseException:
         connection.close()
@@ -125,10 +138,14 @@ def _connected(*words: Any, **named: Any) -> psycopg.Connection[Any]:
     return connection
 
 
-def _bound_texts(connection: psycopg.Connection[Any]) -> None:
-    """Have a connection refuse texts that are too long, or whose JSON would take too much memory."""
+def _bound_texts(connection: BoundedConnection) -> None:
+    """Have a connection refuse texts that are too long, or whose JSON would take too much memory.
+
+    The server names the type of each column: of JSON, an array or a range psycopg would make objects without a bound.
+    """
     import psycopg
     from psycopg.adapt import Loader
+    from psycopg.pq import Format
 
     class BoundedText(Loader):
         def load(self, data: Any) -> str:
@@ -136,12 +153,21 @@ def _bound_texts(connection: psycopg.Connection[Any]) -> None:
             if len(value) > sqlite_file.MOST_BYTES:
                 raise psycopg.DataError("a text is longer than any that damoos writes")
             try:
-                return sqlite_file.bounded_text(value)
+                text = sqlite_file.bounded_text(value)
             except sqlite3.DataError as error:
                 raise psycopg.DataError(str(error)) from None
+            connection.take(sys.getsizeof(text))
+            return text
 
-    for kind in ("text", "varchar", 0):  # 0 stands for kinds that the client does not know: enumerations
-        connection.adapters.register_loader(kind, BoundedText)
+    class BoundedBinaryText(BoundedText):
+        format = Format.BINARY
+
+    # 0 stands for kinds that the client does not know: enumerations.
+    types = list(connection.adapters.types)
+    known = {0} | {kind.oid for kind in types if kind.name not in _SMALL} | {kind.array_oid for kind in types}
+    for loader in (BoundedText, BoundedBinaryText):
+        for oid in known:
+            connection.adapters.register_loader(oid, loader)
 
 
 def _check_libpq(url: str) -> None:

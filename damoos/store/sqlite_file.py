@@ -1,13 +1,24 @@
 """Connections to SQLite files that may be another person's: data is read from them, and nothing in them is computed.
 
-A view, a trigger or a generated column is a program of the file's author. It can run for ever or give gigabytes.
+A view, a trigger, a generated column or an index of an expression is a program of the file's author. It can run for
+ever or give gigabytes. A link in the place of the file, or of one that SQLite keeps beside it, would lead to a file of
+another purpose.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sqlite3
-from typing import Any
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import unquote
 
+from damoos import regular_file
+from damoos.common.own_file import objection_to_names
 from damoos.common.unpack import objects_bytes
 
 # What a value may have, and what the values within its JSON may take in memory: many times what the largest does.
@@ -16,19 +27,26 @@ MOST_OBJECT_BYTES = 32 << 20
 # Shorter ones need no look.
 _SHORT_BYTES = 64 << 10
 REFUSED = "that Optuna does not make"
-# Kinds by the first words of their SQL; an index that SQLite makes by itself has none.
-_OTHER_OBJECTS = """
-    SELECT type, name FROM sqlite_master WHERE NOT (
-        sql IS NULL AND type = 'index'
-        OR type = 'table' AND sql LIKE 'CREATE TABLE %'
-        OR type = 'index' AND (sql LIKE 'CREATE INDEX %' OR sql LIKE 'CREATE UNIQUE INDEX %')
-    ) LIMIT 1
+# Of the files that SQLite keeps beside a database; it writes to them even where it only reads.
+_JOURNAL = "-journal"
+_ENDS = ("", "-wal", "-shm", _JOURNAL)
+# A journal that ends so names another file before, which SQLite deletes. It is written only where several databases are
+# attached, which damoos and Optuna never do.
+_NAMES_ANOTHER = bytes.fromhex("d9d505f920a163d7")
+# What a statement may take, in instructions of SQLite's virtual machine: pages that are shared have rows without end.
+# One that reads all rows of a store takes less than one for each byte of the file.
+_MOST_PER_BYTE, _MOST_BESIDE, _LOOK_EVERY = 20, 1_000_000, 100_000
+# Of a file that another program made; Optuna makes one of these three first.
+_FOREIGN_TABLES = """
+    SELECT 'table', name FROM sqlite_master WHERE type = 'table'
+    AND NOT EXISTS (SELECT 1 FROM sqlite_master WHERE name IN ('studies', 'version_info', 'alembic_version')) LIMIT 1
 """
-# Hidden ones are generated. A default stands for a value of each row that was written before it.
-_OTHER_COLUMNS = """
-    SELECT 'column', c.name FROM sqlite_master AS m, pragma_table_xinfo(m.name) AS c
-    WHERE m.type = 'table' AND (c.hidden OR c.dflt_value IS NOT NULL) LIMIT 1
-"""
+# An index that SQLite makes by itself has no SQL.
+_OBJECTS = "SELECT type, name, sql FROM sqlite_master"
+_INDEX = re.compile(r'CREATE (UNIQUE )?INDEX "?\w+"? ON "?\w+"? \("?\w+"?(, "?\w+"?)*\)', re.ASCII)
+# What begins an expression in the SQL of a table, and the only one that Optuna has.
+_COMPUTES = re.compile(r"\b(check|as|default|generated|collate)\b", re.IGNORECASE)
+_OPTUNAS = "CHECK (version_info_id=1)"
 
 
 class SqliteConnection(sqlite3.Connection):
@@ -36,11 +54,16 @@ class SqliteConnection(sqlite3.Connection):
 
     Raises
     ------
-    sqlite3.DatabaseError : the file has more than tables and indexes of values
+    sqlite3.DatabaseError : it, or a file that SQLite keeps beside it, is a link; it has more than tables and indexes
+        of values, or only tables of another program
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, database: str, *args: Any, **options: Any) -> None:
+        file = path(database)
+        _check_files(file)
+        super().__init__(database, *args, **options)
+        self._path, self._nr_looks = file, 0
+        self.set_progress_handler(self._is_endless, _LOOK_EVERY)
         try:
             self.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
             self.execute("PRAGMA trusted_schema = OFF")
@@ -51,10 +74,72 @@ class SqliteConnection(sqlite3.Connection):
             raise
         self.text_factory = bounded_text
 
+    def cursor(self, factory: type[sqlite3.Cursor] | None = None) -> sqlite3.Cursor:  # type: ignore[override]
+        """A cursor whose statements are bounded."""
+        return super().cursor(factory or _Cursor)
+
+    def new_statement(self) -> None:
+        """Begin to count anew what a statement takes."""
+        self._nr_looks = 0
+
+    def _is_endless(self) -> bool:
+        self._nr_looks += 1
+        beside = self._nr_looks * _LOOK_EVERY - _MOST_BESIDE
+        if beside <= 0:
+            return False
+        sz_bytes = sum(os.stat(file).st_size for end in ("", "-wal") if os.path.exists(file := self._path + end))
+        return beside > _MOST_PER_BYTE * sz_bytes
+
     def _check_objects(self) -> None:
-        for query in (_OTHER_OBJECTS, _OTHER_COLUMNS):
-            for kind, name in self.execute(query):
-                raise sqlite3.DatabaseError(f"it has the {kind} '{name}', {REFUSED}")
+        objects = ((kind, name) for kind, name, sql in self.execute(_OBJECTS) if not _is_plain(kind, sql))
+        for kind, name in chain(objects, self.execute(_FOREIGN_TABLES)):
+            raise sqlite3.DatabaseError(f"it has the {kind} '{name}', {REFUSED}")
+
+
+class _Cursor(sqlite3.Cursor):
+    connection: SqliteConnection
+
+    def execute(self, sql: str, parameters: sqlite3._Parameters = (), /) -> Self:
+        self.connection.new_statement()
+        return super().execute(sql, parameters)
+
+    def executemany(self, sql: str, parameters: Iterable[sqlite3._Parameters], /) -> Self:
+        self.connection.new_statement()
+        return super().executemany(sql, parameters)
+
+
+def _is_plain(kind: str, sql: object) -> bool:
+    """Whether an object is a table or an index of values, without an expression that would be computed."""
+    if kind == "index" and sql is None:
+        return True
+    if not isinstance(sql, str):
+        return False
+    if kind == "index":
+        return _INDEX.fullmatch(sql) is not None
+    if kind != "table" or not sql.upper().startswith("CREATE TABLE "):
+        return False
+    return _COMPUTES.search(sql.replace(_OPTUNAS, "")) is None
+
+
+def path(database: str) -> str:
+    """The path of a database, of which SQLite takes a ``file:`` URI, too."""
+    return unquote(database.removeprefix("file:").partition("?")[0]) if database.startswith("file:") else database
+
+
+def _check_files(path: str) -> None:
+    """Refuse links in the place of a database's files, and a journal that names a file to delete."""
+    for end in _ENDS:
+        with suppress(FileNotFoundError):
+            if objection := objection_to_names(os.lstat(path + end)):
+                raise sqlite3.DatabaseError(f"{path}{end}: {objection}")
+            if end == _JOURNAL and _end_of(path + end, len(_NAMES_ANOTHER)) == _NAMES_ANOTHER:
+                raise sqlite3.DatabaseError(f"{path}{end}: it names another file, {REFUSED}")
+
+
+def _end_of(path: str, nr_bytes: int) -> bytes:
+    with regular_file.opened(Path(path)) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - nr_bytes))
+        return file.read(nr_bytes)
 
 
 def bounded_text(value: bytes) -> str:

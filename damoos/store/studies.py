@@ -6,7 +6,9 @@ runs and the study's own words are user attributes. One process writes a study: 
 
 from __future__ import annotations
 
+import copy
 import itertools
+import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,12 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from damoos.common import addresses
-from damoos.common.unpack import MALFORMED, in_short
+from damoos.common.own_file import check_place
 from damoos.errors import ConfigError, StoreError, nearest
 from damoos.model.space import Param
 from damoos.model.trial import Run, Score
+from damoos.ownership import make_folders
+from damoos.store import forms
 from damoos.store.artifacts import Artifacts, is_study_name, study_folder
 from damoos.store.connection import check_own, connect, content_errors, is_there, store_errors
+from damoos.store.sqlite_file import MOST_BYTES
 
 if TYPE_CHECKING:
     import optuna
@@ -43,9 +48,9 @@ class StudyRecord:
         self._url = url
         self.artifacts = artifacts
         self.name = study.study_name
-        # The runs, for as long as this process is the one that writes them, or once it is frozen.
+        # The runs and the words, for as long as this process is the one that writes them, or once it is frozen.
         self._kept: dict[str, Run] | None = None
-        self._frozen: dict[str, Any] | None = None
+        self._words: dict[str, Any] | None = None
 
     def _errors(self) -> AbstractContextManager[None]:
         return store_errors(self._url)
@@ -54,9 +59,9 @@ class StudyRecord:
         return content_errors(self._url)
 
     def freeze(self) -> StudyRecord:
-        """Read all of it once and answer from that, for those who ask a thousand studies much; returns itself."""
+        """Read all of it once and answer from that, for those who ask much while nobody else writes; returns itself."""
         with self._content_errors():
-            self._frozen = self._study.user_attrs
+            self._words = self._study.user_attrs
         self._kept = self.runs()
         return self
 
@@ -64,7 +69,7 @@ class StudyRecord:
     def _attrs(self) -> dict[str, Any]:
         """The study's words."""
         with self._content_errors():
-            attrs: dict[str, Any] = self._study.user_attrs if self._frozen is None else self._frozen
+            attrs: dict[str, Any] = self._study.user_attrs if self._words is None else self._words
         return attrs
 
     @cached_property
@@ -78,13 +83,14 @@ class StudyRecord:
     @property
     def result(self) -> dict[str, Any] | None:
         """The finished study's result, or None while it is under way."""
-        result = self._attrs.get("result")
-        if not isinstance(result, dict | None):
-            raise StoreError(f"study '{self.name}' cannot be read: its result is none")
+        result: dict[str, Any] | None = self._attrs.get("result")
+        if result is not None:
+            form = forms.Compared if "configs" in self.config else forms.Tuned
+            forms.checked(self.name, "its result is none", form, result)
         return result
 
     def check_own(self, what: str) -> None:
-        """Refuse to run what the study names, if a user who is neither root nor this one can have written the store.
+        """Refuse to use what the study names, if a user who is neither root nor this one can have written the store.
 
         Parameters
         ----------
@@ -101,41 +107,84 @@ class StudyRecord:
         """Store a word of the study."""
         with self._errors():
             self._study.set_user_attr(name, value)
+        if self._words is not None:
+            self._words[name] = json.loads(json.dumps(value))  # as it is read
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A stored word of the study."""
-        return self._attrs.get(name, default)
+        """A stored word of the study.
+
+        Raises
+        ------
+        StoreError : it has another form than what damoos stores
+        """
+        value = copy.deepcopy(self._attrs.get(name))
+        if value is None:
+            return default
+        if name in forms.WORDS:
+            forms.checked(self.name, *forms.WORDS[name], value)
+        return value
 
     def runs(self) -> dict[str, Run]:
-        """Every finished run by its key."""
+        """Every finished run by its key.
+
+        Raises
+        ------
+        StoreError : one of them is damaged
+        """
         if self._kept is not None:
             return dict(self._kept)
         with self._content_errors():
             stored = [t.user_attrs["run"] for t in self._study.get_trials(deepcopy=False) if "run" in t.user_attrs]
         stored += [value for name, value in self._attrs.items() if name.startswith("run:")]
-        try:
-            runs = [Run.from_json(fields) for fields in stored]
-            return {run.key: run for run in runs}
-        except MALFORMED as error:
-            raise StoreError(
-                f"study '{self.name}' cannot be read: one of its runs is none ({in_short(error)})"
-            ) from error
+        forms.checked(self.name, "one of its runs is none", list[forms.Run], stored)
+        runs = [Run.from_json(fields) for fields in stored]
+        return {run.key: run for run in runs}
+
+    def scores(self) -> dict[str, Score]:
+        """Scores of the trials as they were when the trials ended, by the keys of the runs.
+
+        Raises
+        ------
+        StoreError : one of them is damaged
+        """
+        with self._content_errors():
+            stored = [trial for trial in self._study.get_trials(deepcopy=False) if "run" in trial.user_attrs]
+        runs = [trial.user_attrs["run"] for trial in stored]
+        forms.checked(self.name, "one of its runs is none", list[forms.Run], runs)
+        scores = [{"value": trial.values and trial.values[0], **trial.user_attrs} for trial in stored]
+        forms.checked(self.name, "one of its scores is none", list[forms.Score], scores)
+        return {
+            Run.from_json(run).key: Score(score["value"], score["value"] is not None, score.get("margins", {}))
+            for run, score in zip(runs, scores, strict=True)
+        }
 
     def add(self, run: Run, score: Score | None = None, params: tuple[Param, ...] = ()) -> None:
-        """Store a finished run; for a trial also its score as seen then, for Optuna's own tools."""
+        """Store a finished run; for a trial also its score as seen then, for Optuna's own tools.
+
+        Raises
+        ------
+        StoreError : it is one that would not be read again, and all others of the study with it
+        """
+        form = run.to_json()
+        forms.checked(self.name, f"run '{run.key}' is none", forms.Run, form, "written")
+        if len(json.dumps(form)) > MOST_BYTES:
+            raise StoreError(f"study '{self.name}' cannot be written: run '{run.key}' is larger than any of damoos's")
+        if score:
+            scored = {"value": score.value, "margins": dict(score.margins)}
+            forms.checked(self.name, f"the score of run '{run.key}' is none", forms.Score, scored, "written")
         if run.kind == "trial":
-            self._add_trial(run, score, params)
+            self._add_trial(run, form, score, params)
         elif self._kept is None or run.key in self._kept:
-            self.set(f"run:{run.key}", run.to_json())
+            self.set(f"run:{run.key}", form)
         else:  # certainly a new one
             from damoos.store import inserts
 
             with self._errors():
-                inserts.insert_word(self._storage.engine, self._id, f"run:{run.key}", run.to_json())
+                inserts.insert_word(self._storage.engine, self._id, f"run:{run.key}", form)
         if self._kept is not None:
             self._kept[run.key] = run
 
-    def _add_trial(self, run: Run, score: Score | None, params: tuple[Param, ...]) -> None:
+    def _add_trial(self, run: Run, form: dict[str, Any], score: Score | None, params: tuple[Param, ...]) -> None:
         import optuna
 
         from damoos.store import inserts
@@ -153,7 +202,7 @@ class StudyRecord:
                 for p in params
                 if p.key in point
             },
-            user_attrs={"run": run.to_json(), "margins": dict(score.margins) if score else {}},
+            user_attrs={"run": form, "margins": dict(score.margins) if score else {}},
             # In the list form, which Optuna's dashboard reads, too.
             system_attrs={"constraints": constraints(score)} if score else {},
         )
@@ -173,11 +222,11 @@ class StudyRecord:
         StoreError : another process has it
         """
         with self.artifacts.held(f"study '{self.name}' is being run by another damoos process"):
-            self._kept = self.runs()
+            self.freeze()
             try:
                 yield
             finally:
-                self._kept = None
+                self._kept = self._words = None
 
 
 class Store:
@@ -196,7 +245,7 @@ class Store:
         self.url = url or address(results)
         if url is None:
             with self._errors():
-                results.mkdir(parents=True, exist_ok=True)
+                make_folders(results, for_group=False)
         self._storage = connect(self.url)
 
     def _errors(self) -> AbstractContextManager[None]:
@@ -278,7 +327,8 @@ class Store:
             except (StoreError, optuna.exceptions.StorageInternalError):  # it reads what it deletes; some is refused
                 listing.delete_words(self._storage.engine, self._storage.get_study_id_from_name(name))
                 optuna.delete_study(study_name=name, storage=self._storage)
-            if is_study_name(name):
+            if is_study_name(name) and self._results.exists():
+                check_place(self._results)
                 shutil.rmtree(study_folder(self._results, name), ignore_errors=True)
 
     def ensure(

@@ -27,6 +27,11 @@ VALUES = sa.Table(
     sa.Column("value", sa.Float),
     sa.Column("value_type", sa.Enum("FINITE", name="trialvaluetype")),
 )  # fmt: skip
+INTERMEDIATE_VALUES = sa.Table(
+    "trial_intermediate_values", META,
+    sa.Column("trial_intermediate_value_id", sa.Integer, primary_key=True),
+    sa.Column("trial_id", sa.Integer),
+)  # fmt: skip
 PARAMS = sa.Table(
     "trial_params", META,
     sa.Column("param_id", sa.Integer, primary_key=True),

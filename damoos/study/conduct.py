@@ -12,7 +12,6 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from damoos import scorers
 from damoos.dispatch.lease import Lease
 from damoos.errors import DamoosError, StoreError
 from damoos.study.configurations import Listing
@@ -69,7 +68,7 @@ def _load_scorer(study: Study) -> None:
     """Refuse another person's score file before a machine is started; store what an older damoos has not stored."""
     if study.record.result is None:
         study.load_scorer()
-    elif scorers.is_foreign(study.config.scorer) and study.record.get(SCORES) is None:
+    elif study.config.scores_by_file and study.record.get(SCORES) is None:
         study.load_scorer()
         with study.record.writing():
             keep(study, is_finished=True)

@@ -13,6 +13,7 @@ from damoos.damon.text import ATTRS, MODULE, fill_template
 from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Param, Params, Space, parse_param
+from damoos.model.trial import MOST_TRIALS
 from damoos.policies import catalog, named
 from damoos.policies.base import DamosPolicy
 from damoos.policies.rule import RulePolicy
@@ -32,7 +33,6 @@ QUOTA_RESET_MS = 1000
 PRIORS = ("auto", "record", "none")
 # A recording that takes the place of one of fewer trials than this leaves too few.
 RECORD_FROM = 4
-MOST_TRIALS = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +205,19 @@ class StudyConfig(RunConfig):
     def direction(self) -> Literal["maximize", "minimize"]:
         """Whether a higher or a lower score is better."""
         return self.make_scorer().direction
+
+    @property
+    def scores_by_file(self) -> bool:
+        """Whether its score is a file, or is of a file that the study names and has not stored, as older ones do."""
+        return scorers.reads_file(self.scorer, self.scorer_options)
+
+    @property
+    def score_file(self) -> str:
+        """The file of its score, for messages; for a configuration that `scores_by_file`."""
+        if scorers.is_foreign(self.scorer):
+            return f"score file {self.scorer}"
+        named = [self.scorer_options.get(word) for word in scorers.SCORERS[self.scorer].file_options]
+        return f"file {named[0]} of score '{self.scorer}'"
 
     def make_scorer(self) -> Scorer:
         """The scorer; ConfigError if there is none of this name, or it takes no such option."""

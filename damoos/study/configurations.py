@@ -18,7 +18,7 @@ from damoos.model.trial import Measurement, Run, mean_measurement
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy, Policy, limited
 from damoos.policies.containers import NONE
-from damoos.scorers.terms import TERMS
+from damoos.scorers.terms import TERMS, policy_cpu_share, spare_core_slowdown
 from damoos.statistics.summary import Quantity, told
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.result import about
@@ -147,8 +147,10 @@ QUANTITIES: dict[str, Of] = {
     "performance": _ratio("runtime_s"),
     "memory_efficiency": _ratio("rss_avg_bytes"),
     "slowdown": _change("runtime_s"),
+    "spare_core_slowdown": lambda base, run: spare_core_slowdown(run, base),
     "bloat": _change("rss_avg_bytes"),
     "kdamond_cpu": lambda base, run: run.metric("kdamond_cpu_s") / run.metric("runtime_s"),
+    "policy_cpu_share": lambda base, run: policy_cpu_share(run),
     "runtime_s": _own("runtime_s"),
     "rss_avg_bytes": _own("rss_avg_bytes"),
     "anon_huge_avg_bytes": _own("anon_huge_avg_bytes"),

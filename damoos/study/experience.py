@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from damoos.errors import ConfigError, MeasurementError, StoreError
+from damoos.errors import ConfigError, DamoosError, MeasurementError
 from damoos.model.trial import mean_measurement, orientation
 from damoos.prediction.transfer import Experience
+from damoos.store import forms
 from damoos.store.studies import Store
 from damoos.study.config import StudyConfig
+from damoos.study.damage import names_damage
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.scoring import is_baseline
 from damoos.study.study import Study, tuning_study, with_configs
@@ -35,27 +37,27 @@ def experiences(store: Store, config: StudyConfig) -> list[Experience]:
     if not config.wants_transfer:
         return []
     found: dict[str, Experience] = {}
-    for study in _finished(store, config):
-        if study.where not in found:
-            try:
-                experience = _experience(study, config)
-            except (ConfigError, StoreError):  # it knows too little for this score, or cannot be read
-                continue
-            found[study.where] = experience
+    for name in _finished(store, config):
+        try:
+            study = tuning_study(store.load(name))
+            if study.where not in found:
+                found[study.where] = _experience(study, config)
+        except DamoosError:  # it knows too little for this score, or cannot be read
+            continue
         if len(found) == MOST:
             break
     return list(found.values())
 
 
-def _finished(store: Store, config: StudyConfig) -> Iterator[Study]:
-    """Finished searches of the same workload for the same parameters, newest first."""
+def _finished(store: Store, config: StudyConfig) -> Iterator[str]:
+    """Names of finished searches of the same workload for the same parameters, newest first."""
     finished = [study for study in store.listed()[0] if study.result is not None]
     for listed, other in reversed(with_configs(finished)[0]):
         if isinstance(other, EvaluationConfig) or other.of is not None:
             continue
         alike = other.pid is None and other.target == config.target and _searched(other) == _searched(config)
-        if alike and (record := store.look(listed.name)):
-            yield Study(record)
+        if alike:
+            yield listed.name
 
 
 def _searched(config: StudyConfig) -> tuple[str, str, str, str | None, str | None, Sequence[str]]:
@@ -73,6 +75,7 @@ def _check(study: Study, config: StudyConfig) -> None:
         raise ConfigError(f"--like {study.name}: the study searched other parameters, or those of another scheme")
 
 
+@names_damage
 def _experience(study: Study, config: StudyConfig) -> Experience:
     """What a study knows, by the score of another; ConfigError where that is too little."""
     again = study.asked_again(scorer=config.scorer, scorer_options=config.scorer_options, limits=config.limits)
@@ -91,4 +94,5 @@ def _experience(study: Study, config: StudyConfig) -> Experience:
         raise ConfigError(
             f"--like {study.name}: too few of its runs have a score and say by how much they kept the limits"
         )
+    forms.checked(study.name, "its scores are no numbers", forms.Experience, found.to_json())
     return found

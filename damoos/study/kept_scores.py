@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from damoos import scorers
 from damoos.errors import DamoosError
 from damoos.study.frontier import frontier
 from damoos.study.study import SCORES, Study
@@ -13,7 +12,7 @@ from damoos.study.study import SCORES, Study
 def keep(study: Study, is_finished: bool = False) -> None:
     """Store the declarations of the study's score file, and the scores of its runs.
 
-    Nothing is stored of a score that has no file.
+    Nothing is stored of a score that reads no file.
 
     Parameters
     ----------
@@ -22,7 +21,7 @@ def keep(study: Study, is_finished: bool = False) -> None:
     is_finished : bool
         Whether scores are stored for all that a finished study shows, too: its validation, its frontier.
     """
-    if not scorers.is_foreign(study.config.scorer):
+    if not study.config.scores_by_file:
         return
     looked_at, noted = study.noted()
     runs = looked_at.runs()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from damoos.errors import StoreError
+from damoos.errors import DamoosError
 from damoos.machines import catalog as machines
 from damoos.model.space import Param
 from damoos.scorers.base import Scorer
@@ -149,9 +149,10 @@ def _measured(config: StudyConfig, store: Store | None) -> tuple[RunTime, ...]:
         if same:
             try:
                 runs = open_study(store.load(listed.name)).runs()
-            except StoreError:  # another person's
+                base = [run.measurement for run in runs if run.kind == "baseline" and run.measurement]
+                took = [measurement.metric("runtime_s") for measurement in base]
+            except DamoosError:  # another person's, which cannot be read or has a baseline without a runtime
                 continue
-            took = [run.measurement.metric("runtime_s") for run in runs if run.kind == "baseline" and run.measurement]
             if took:
                 return (RunTime(listed.name, float(np.mean(took))),)
     return ()

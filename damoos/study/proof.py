@@ -6,15 +6,14 @@ like any other.
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
-from damoos import regular_file
+from damoos import scorers
+from damoos.common import own_file
 from damoos.errors import ConfigError
 from damoos.model.trial import Run
 from damoos.recordings import files as recordings
@@ -25,6 +24,8 @@ from damoos.study.config import StudyConfig
 from damoos.study.run_config import plain
 from damoos.study.scoring import is_baseline, score_trials
 from damoos.study.study import Study, tuning_study
+
+_PART_BYTES = 1 << 20
 
 
 def proof(store: Store, name: str, limits: Sequence[str], repeats: int, candidates: int) -> Study:
@@ -54,6 +55,7 @@ def proof(store: Store, name: str, limits: Sequence[str], repeats: int, candidat
     config = replace(
         other.config, of=name, limits=(*kept, *limits), searcher="auto",
         repeats=repeats, candidates=candidates, runs=None,
+        scorer_options=scorers.resolved(other.config.scorer, other.config.scorer_options),
         nr_samples=max(2, sum(run.kind == "trial" for _, run in runs)),
     )  # fmt: skip
     config.check()
@@ -76,7 +78,7 @@ def _fill(record: StudyRecord, other: Study, config: StudyConfig, runs: Sequence
         (recordings.FILE_NAME,) * 2
     ]:
         if (file := other.record.artifacts.path / old).is_file():
-            record.artifacts.write_bytes(new, partial(_copy, file))
+            record.artifacts.write_parts(new, _parts(file))
     scores = {trial.number: trial.score for trial in score_trials([run for _, run in runs], config.make_scorer())}
     for _, run in runs:
         record.add(run, scores[run.number] if run.kind == "trial" else None, other.space.params)
@@ -94,6 +96,8 @@ def _numbered(runs: Sequence[Run]) -> Iterator[tuple[Run, Run]]:
         index, count[kind] = index + 1, count[kind] + 1
 
 
-def _copy(file: Path, out: BinaryIO) -> None:
-    with regular_file.opened(file) as content:
-        shutil.copyfileobj(content, out)
+def _parts(file: Path) -> Iterator[bytes]:
+    """The content of a file of another study; a link in its place would lead to a file that is no study's."""
+    with open(own_file.descriptor(file, os.O_RDONLY), "rb") as content:
+        while part := content.read(_PART_BYTES):
+            yield part

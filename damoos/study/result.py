@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from damoos import __version__
+from damoos.errors import MeasurementError
 from damoos.machines.base import Conditions
 from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Params
-from damoos.model.trial import History, Run, Trial, mean_measurement, orientation
+from damoos.model.trial import History, Measurement, Run, Trial, mean_measurement, orientation
 from damoos.policies.base import Policy
-from damoos.scorers.terms import term
+from damoos.scorers.terms import policy_cpu_share, slowdown, spare_core_slowdown, term
 from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, TUNED, Arm
 from damoos.store.artifacts import Artifacts
 from damoos.study.course import DEFAULTS, candidates, outcome
@@ -215,7 +217,11 @@ def _validation(study: Study, trials: History, points: Mapping[str, Params]) -> 
     """The point that is recommended after the validation, and the keys that the validation adds to the result."""
     stand = outcome(study, study.runs())
     best, verdict = stand.points.get(TUNED, next(iter(points.values()))), stand.verdict()
-    table = {name: _arm_json(arm, study.setting.reports) for name, arm in stand.arms.items()}
+    means = {name: mean_measurement(list(arm.runs.values())) for name, arm in stand.arms.items()}
+    table = {name: _arm_json(arm, means[name], study.setting.reports) for name, arm in stand.arms.items()}
+    if study.setting.has_runtime and BASELINE in means:
+        for name in table.keys() - {BASELINE}:
+            table[name] |= _lost(means[name], means[BASELINE])
     for name, point in stand.points.items():
         table[name]["params"] = study.space.readable(point)
     if isinstance(study.space, ConditionalSpace):
@@ -243,8 +249,16 @@ def which_policy(study: Study, raw: str, point: Params | None) -> dict[str, Any]
     return {"policy": name, "defaults": defaults, "scheme": policy.text}
 
 
-def _arm_json(arm: Arm, reports: Sequence[str]) -> dict[str, Any]:
-    mean = mean_measurement(list(arm.runs.values()))
+def _lost(mean: Measurement, base: Measurement) -> dict[str, float | None]:
+    """By how much an arm is slower than the baseline; null what a kernel without PSI does not tell."""
+    lost: dict[str, float | None] = {"slowdown": slowdown(mean, base), "spare_core_slowdown": None}
+    with contextlib.suppress(MeasurementError):
+        lost["spare_core_slowdown"] = spare_core_slowdown(mean, base)
+    return lost
+
+
+def _arm_json(arm: Arm, mean: Measurement, reports: Sequence[str]) -> dict[str, Any]:
+    damos = [stats.sz_applied_bytes for run in arm.runs.values() for stats in run.damos]
     return {
         "score": arm.score if arm.scores else None,
         "score_ci95": list(arm.interval) if len(arm.scores) > 1 else None,
@@ -253,6 +267,8 @@ def _arm_json(arm: Arm, reports: Sequence[str]) -> dict[str, Any]:
         "limits": arm.standing.value,
         **{name: mean.metric(name) for name in ("runtime_s", "rss_avg_bytes", "net_avg_bytes")},
         "kdamond_cpu": mean.metric("kdamond_cpu_s") / mean.metric("runtime_s"),
+        "policy_cpu_share": policy_cpu_share(mean),
+        "sz_applied_bytes": sum(damos) if damos else None,
         "reports": {name: mean.metric(name) for name in reports},
         "repeats": len(arm.runs),
     }

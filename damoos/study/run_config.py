@@ -89,12 +89,20 @@ class RunConfig:
             return workloads.workload(self.workload, machine, self.require_real)
         return self._own()
 
-    def machine_for(self) -> Machine:
-        """The machine, with what the workload needs on it if it is one of our own."""
+    def machine_for(self, *, from_beginning_to_end: bool = True) -> Machine:
+        """The machine, with what the workload needs on it if it is one of our own.
+
+        Parameters
+        ----------
+        from_beginning_to_end : bool
+            Whether all that it does is asked for by runs, and nobody acts on it by this host's clock.
+        """
         machine = machines.machine(self.machine, self.kernel)
         if self.workload:
             needs = workloads.wanted(self.workload)
             machine.provide(needs.packages, needs.trees)
+            if from_beginning_to_end:
+                machine.suit(paced=needs.paced)
         return machine
 
     def _own(self) -> Workload:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,14 @@ from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, DamoosError, StoreError
 from damoos.model.conditional import ConditionalSpace, split
 from damoos.model.space import Param, Params, Space
-from damoos.model.trial import History, Measurement, Run, mean_measurement, orientation
+from damoos.model.trial import History, Measurement, Run, Score, mean_measurement, orientation
 from damoos.policies import catalog, named
 from damoos.policies.base import DamosPolicy
 from damoos.policies.rule import RulePolicy
 from damoos.prediction.prior import Prediction, RecordedPrior
 from damoos.prediction.transfer import Experience, TransferPrior
-from damoos.scorers.base import Scorer
-from damoos.scorers.stored import NotedScorer, StoredScorer
+from damoos.scorers.base import Direction, Scorer
+from damoos.scorers.stored import NotedScorer, SeenScorer, StoredScorer
 from damoos.searchers.base import Prior, Searcher
 from damoos.searchers.conditional import ConditionalSearcher
 from damoos.statistics.arms import Arm, rounds_of, scheme_noise
@@ -89,7 +89,7 @@ class StoredStudy:
             )
         try:
             return Setting.from_json(form)
-        except MALFORMED as error:
+        except (ConfigError, *MALFORMED) as error:
             raise StoreError(
                 f"study '{self.name}' cannot be read: what it has found on its machine is damaged ({in_short(error)})"
             ) from error
@@ -97,6 +97,11 @@ class StoredStudy:
     def runs(self) -> list[Run]:
         """Finished runs in the order of the plan."""
         return sorted(self.record.runs().values(), key=lambda run: run.index)
+
+    @property
+    def direction(self) -> Direction:
+        """Whether a higher or a lower score is better."""
+        return self.config.direction
 
     def trials_of(self, runs: Sequence[Run]) -> History:
         """The trials among some runs, with their scores; none where nothing is searched."""
@@ -139,17 +144,26 @@ class Study(StoredStudy):
     def scorer(self) -> Scorer:
         """The scorer; for a score of a user's file what the study has stored of it, until `load_scorer`.
 
+        A study of an older damoos may name a file of prices. It shows the scores that its trials had when they ended.
+
         Raises
         ------
         ConfigError : nothing is stored of the file
         StoreError : what is stored is damaged
         """
-        if not scorers.is_foreign(self.config.scorer):
+        if not self.config.scores_by_file:
             return self.config.make_scorer()
         return scorers.with_limits(self._file_scorer or self._stored_scorer(), self.config.limits)
 
-    def _stored_scorer(self) -> StoredScorer:
+    @property
+    def direction(self) -> Direction:
+        """That of its scorer; no file is read to tell it."""
+        return self.scorer.direction
+
+    def _stored_scorer(self) -> Scorer:
         form = self.record.get(SCORES)
+        if form is None and not scorers.is_foreign(self.config.scorer):
+            return SeenScorer(scorers.SCORERS[self.config.scorer], self._seen())
         if form is None:
             raise ConfigError(
                 f"study '{self.name}' has not stored the scores of {self.config.scorer}, and damoos does not run that"
@@ -159,6 +173,11 @@ class Study(StoredStudy):
             return StoredScorer(self.config.scorer, form)
         except MALFORMED as error:
             raise StoreError(f"study '{self.name}' cannot be read: its scores are none ({in_short(error)})") from error
+
+    def _seen(self) -> Iterator[tuple[Measurement, Score]]:
+        """Measurements of the trials, with the scores that they had when they were stored."""
+        scores = self.record.scores()
+        return ((run.measurement, scores[run.key]) for run in self.runs() if run.measurement and run.key in scores)
 
     def load_scorer(self, is_named_by_user: bool = False) -> None:
         """Compute scores by the user's own file from now on: for what goes on with a study, not for what looks at it.
@@ -173,10 +192,10 @@ class Study(StoredStudy):
         StoreError : another user can have put the name of the file into the store
         ConfigError : the file is gone
         """
-        if not scorers.is_foreign(self.config.scorer) or self._is_loaded:
+        if not self.config.scores_by_file or self._is_loaded:
             return
         if not is_named_by_user:
-            self.record.check_own(f"score file {self.config.scorer}")
+            self.record.check_own(self.config.score_file)
         self._file_scorer = scorers.scorer(self.config.scorer, self.config.scorer_options)
         self._is_loaded = True
         self.__dict__.pop("scorer", None)
@@ -292,7 +311,7 @@ class Study(StoredStudy):
     @property
     def recorded_prior(self) -> RecordedPrior | None:
         """What a recording lets one expect; None where there is none, or only stored scores of a user's file."""
-        if scorers.is_foreign(self.config.scorer) and not self._is_loaded:
+        if self.config.scores_by_file and not self._is_loaded:
             return None
         if self._recorded is None and self.setting.record and (fields := self.record.get("prediction")):
             base = self._first_baseline()

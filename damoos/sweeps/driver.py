@@ -431,7 +431,7 @@ class _Told(Watcher):
         self._driver.say(self._row, text)
 
     def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
-        self._direction = study.config.direction
+        self._direction = study.direction
         values = [
             trial.score.value for trial in study.trials() if trial.score.feasible and trial.score.value is not None
         ]

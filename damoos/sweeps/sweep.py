@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any
 
 from damoos.common import addresses
 from damoos.common.json_file import Damage, JsonForm
+from damoos.common.terminal import printable
 from damoos.errors import ConfigError, StoreError, nearest
-from damoos.scorers import is_foreign
 from damoos.store.artifacts import Artifacts, next_name, numbered
 from damoos.store.connection import check_own, check_url
 from damoos.store.studies import SCHEMA, Store, StudyRecord, address, slug
@@ -72,12 +73,23 @@ class Sweep:
 
     @classmethod
     def unfinished(cls, results: Path, config: SweepConfig, url: str | None = None) -> Sweep | None:
-        """The newest sweep of the same words, if there is something left to do in it, or to try again."""
+        """The newest sweep of the same words, if there is something left to do in it, or to try again.
+
+        In a shared folder it may be anybody's, so one that cannot be read is passed over and named on standard error.
+        """
         for folder in reversed(folders(results)):
-            content = forms.SWEEP.read(folder / FILE)
-            if not isinstance(content, Damage) and content["config"] == plain(config):
-                found = cls(results, folder.name, url)
-                return found if found.result is None or found.result["failures"] else None
+            with suppress(FileNotFoundError):
+                content = forms.SWEEP.read(folder / FILE)
+                if isinstance(content, Damage) or content["config"] != plain(config):
+                    continue
+                try:
+                    found = cls(results, folder.name, url)
+                    is_left = found.result is None or found.result["failures"]
+                    _ = found.status  # with which its driver goes on
+                except StoreError as error:
+                    print(printable(f"damoos: {error}; it is passed over"), file=sys.stderr)
+                    continue
+                return found if is_left else None
         return None
 
     @classmethod
@@ -125,8 +137,8 @@ class Sweep:
         """One of its studies, made when it is first asked for."""
         now = datetime.now(UTC).isoformat()
         store = self.open_store()
-        if isinstance(config, StudyConfig) and is_foreign(config.scorer):
-            check_own(self.artifacts.path.parent, store.url, f"score file {config.scorer} of sweep '{self.name}'")
+        if isinstance(config, StudyConfig) and config.scores_by_file:
+            check_own(self.artifacts.path.parent, store.url, f"{config.score_file} of sweep '{self.name}'")
         return open_study(store.ensure(self.study_name(config), plain(config), config.direction, now))
 
     def finished(self, study: str) -> dict[str, Any] | None:
@@ -152,7 +164,7 @@ class Sweep:
     @property
     def status(self) -> dict[str, Any]:
         """What its driver last said of it."""
-        return self._read(STATUS, forms.STATUS) or {"sweep": self.name, "studies": []}
+        return self._read(STATUS, forms.STATUS) or {"sweep": self.name, "studies": [], "failures": []}
 
     @property
     def result(self) -> dict[str, Any] | None:

@@ -263,7 +263,7 @@ class FakeAgent:
                 "workingset_refault_file": 0,
             },
             "peak_bytes": rss,
-            "psi_us": {"some": 0, "full": 0, "io_some": 0, "io_full": 0},
+            "psi_us": {"some": 0, "full": 0, "io_some": 0, "io_full": 0, "cpu_some": 0},
             "sample_columns": SAMPLE_COLUMNS,
             "samples": [
                 [at_s, rss, rss, rss, 0, 1, rss * huge, 1e6 * at_s * max(slowdown, 0.0), 0, rss, rss, 0, rss, *[0] * 10]

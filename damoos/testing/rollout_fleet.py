@@ -173,11 +173,12 @@ def _noise(seed: str, memory: float) -> np.ndarray:
 
 def spec(**changes: Any) -> dict[str, Any]:
     """Of a policy that is not there, put on processes that are not there."""
+    machine = changes.get("machine", "m0")
     return {
-        "name": "redis", "study": "s", "arm": "tuned", "machine": "m0", "on": {"kind": "unit", "name": "redis.service"},
-        "on_text": "unit:redis.service", "guards": ["memory_pressure<=10%"], "window_s": WINDOW_S, "metrics": [],
-        "results": "/nowhere", "run": {"command": "true", "machine": "m0"}, "policy": {}, "scheme": "senpai",
-        "verdict": "tuned",
+        "name": "redis", "study": "s", "arm": "tuned", "machine": machine, "on_text": "unit:redis.service",
+        "on": {"kind": "unit", "name": "redis.service"}, "guards": ["memory_pressure<=10%"], "window_s": WINDOW_S,
+        "metrics": [], "results": "/nowhere", "run": {"command": "true", "machine": machine}, "policy": {},
+        "scheme": "senpai", "verdict": "tuned",
         **changes,
     }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
@@ -10,9 +11,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from damoos.common import user_file
 from damoos.common.unpack import MALFORMED, parsed
 from damoos.errors import ConfigError, MeasurementError
 from damoos.model.roles import ROLES
+from damoos.ownership import objection_to_use
 from damoos.workloads.metrics import Metric
 from damoos.workloads.tools import tool
 
@@ -306,7 +309,11 @@ class ProgramWorkload(Workload):
         words = [program.argv, sorted(program.env.items()), program.stdin, program.setup, load]
         text = json.dumps([*words, *(asdict(container) for container in program.containers)])
         files = sorted({match[2] for match in _PLACEHOLDER.finditer(text) if match[2]})
-        return json.dumps([text, {name: self._beside(name).read_text() for name in files}])
+        return json.dumps([text, {name: _hash_of(self._beside(name)) for name in files}])
+
+
+def _hash_of(file: Path) -> str:
+    return hashlib.sha256(user_file.read_bytes(file)).hexdigest()
 
 
 def inside(path: Path, folder: Path, what: str) -> Path:
@@ -321,12 +328,18 @@ def inside(path: Path, folder: Path, what: str) -> Path:
 
     Raises
     ------
-    ConfigError : it is elsewhere
+    ConfigError : it is elsewhere, or another user can put another file in its place
     """
     if folder.resolve() not in path.resolve().parents:
         raise ConfigError(
             f"{what} is {path.resolve()}, outside of the workload file's folder {folder.resolve()}: put the file beside"
             " the workload file, or name the program on the command line with --command"
+        )
+    # It is read again at each run: nobody else may have put another file, or a link, in its place by then.
+    if objection := objection_to_use(path, may_be_sudoers=True):
+        raise ConfigError(
+            f"{what} is {path}, which {objection}, so it could become another file while damoos runs: copy the workload"
+            " file and what it names into a folder of your own"
         )
     return path
 
@@ -388,8 +401,8 @@ class PatternWorkload(Workload):
 
     @property
     def identity(self) -> str:
-        """Options and the text of the pattern."""
-        return json.dumps([self._options, self._pattern.read_text()])
+        """Options and the hash of the pattern."""
+        return json.dumps([self._options, _hash_of(self._pattern)])
 
 
 @dataclass(frozen=True)

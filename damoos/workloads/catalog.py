@@ -20,6 +20,7 @@ from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, UnsupportedError, nearest
 from damoos.model.memory_limits import MemoryLimits
 from damoos.model.metric_names import BUILT_IN
+from damoos.model.package_names import PackageName
 from damoos.model.quantities import Size, SomeTime, Time, checked
 from damoos.units import parse_bytes, parse_time, show_bytes
 from damoos.workloads import base
@@ -197,7 +198,7 @@ class Real(Table):
     needs : str
         Program that must be there, by its name or its path.
     packages : list of str
-        Debian's; put into the guest's image.
+        Names of Debian's; put into the guest's image.
     process : str
         Name of the process whose memory counts, for people who look for it.
     env : table of str
@@ -221,11 +222,14 @@ class Real(Table):
         there is no such account. Without it all runs as the agent does.
     network : {"host", "own"}
         own: all of it runs in a network that has loopback only, where no other program has a port or reaches one.
+    paced : bool
+        Whether it mostly waits (for requests at a fixed rate, say) instead of computing all the time. An emulated guest
+        gets a clock that suits it.
     """
 
     command: Words = Field(min_length=1)
     needs: str = Field(min_length=1)
-    packages: Words = ()
+    packages: tuple[PackageName, ...] = ()
     process: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
     stdin: RunPath | None = None
@@ -236,6 +240,7 @@ class Real(Table):
     input: str | None = None
     user: str | None = None
     network: Literal["host", "own"] = "host"
+    paced: bool = False
 
     @field_validator("user")
     @classmethod
@@ -400,7 +405,7 @@ class Container(MemoryLimits):
     needs : str
         Program that must be there; the first word of the command where it is left out.
     packages : list of str
-        Debian's; put into the guest's image.
+        Names of Debian's; put into the guest's image.
     env : table of str
         Environment variables to set.
     memory_max, memory_high, swap_max : str, size
@@ -415,7 +420,7 @@ class Container(MemoryLimits):
     role: Literal["application", "sidecar", "tax"]
     command: Words = ()
     needs: str | None = None
-    packages: Words = ()
+    packages: tuple[PackageName, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
     memory_min: Size | None = None
     memory_low: Size | None = None
@@ -584,10 +589,14 @@ class WorkloadFile(Table):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a machine of our own should have for a workload: Debian packages, and suites if they are built."""
+    """What a machine of our own should have for a workload: Debian packages, and suites if they are built.
+
+    Its clock should suit a program that mostly waits if the workload is ``paced``.
+    """
 
     packages: Words = ()
     trees: Words = ()
+    paced: bool = False
 
 
 def names() -> list[str]:
@@ -644,7 +653,14 @@ def wanted(name: str) -> Wanted:
     file = find(name)[1]
     packages = {package for real in file.real for package in real.packages}
     packages |= {package for container in file.container for package in container.packages}
-    return Wanted(tuple(sorted(packages)), tuple(sorted({tree for real in file.real for tree in real.trees})))
+    trees = tuple(sorted({tree for real in file.real for tree in real.trees}))
+    return Wanted(tuple(sorted(packages)), trees, _paced(file))
+
+
+def _paced(file: WorkloadFile) -> bool:
+    """Whether the form of a workload that a guest runs mostly waits."""
+    there = (real for real in file.real if all(map(paths.tree, real.trees)))
+    return bool((form := file.pattern or next(there, file.model)) and form.paced)
 
 
 def workload(name: str, machine: Place, require_real: bool = False) -> Workload:

@@ -6,7 +6,6 @@ What comes out lies in the cache, in a folder named by the hash of its content: 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -20,8 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from damoos.common import paths
+from damoos.common import git, host_programs, paths
 from damoos.errors import ConfigError, UnsupportedError, WorkloadError, nearest
+from damoos.ownership import close_folder
+from damoos.workloads import suite_source
 
 Say = Callable[[str], None]
 
@@ -190,12 +191,12 @@ def install(name: str, source: str, say: Say = lambda _: None) -> dict[str, Any]
 
     Raises
     ------
-    ConfigError : no such suite or folder, or it holds something else
+    ConfigError : no such suite or folder, or it holds something else, or what cannot be copied
     UnsupportedError : a program that is needed for it is missing, or nothing of it could be built
     """
     suite_name = _suite_of(name, source)
     suite = SUITES[suite_name]
-    base = paths.cache() / "trees"
+    base = paths.program("trees")
     with paths.locked(base), tempfile.TemporaryDirectory(prefix="build-", dir=base) as work_name:
         work = Path(work_name)
         root, commit = _fetched(source, suite_name, work, say)
@@ -223,9 +224,10 @@ def install(name: str, source: str, say: Say = lambda _: None) -> dict[str, Any]
         }
         (out / "about.json").write_text(json.dumps(about, indent=2) + "\n")
         _pack(out)
-        target = base / f"{suite_name}-{_hash(out / 'tree')}"
+        target = base / f"{suite_name}-{suite_source.content_hash(out / 'tree')}"
         if target.exists():
             shutil.rmtree(target)
+        close_folder(out, base)
         out.rename(target)
         link = base / f"{suite_name}.new"
         link.unlink(missing_ok=True)
@@ -244,31 +246,33 @@ def _suite_of(name: str, source: str) -> str:
 
 
 def _fetched(source: str, name: str, work: Path, say: Say) -> tuple[Path, str]:
-    """A copy of the tree that may be built in, and what identifies it."""
+    """A copy of the tree that may be built in, and what identifies it.
+
+    A folder's files may have changed since its commit. git could tell, but is not run in a tree of another person.
+    """
     root = work / "source"
     if "://" in source or source.endswith(".git"):
         say(f"cloning {source}")
-        _do("git", "clone", "--quiet", "--depth", "1", "--", source, str(root))
+        _do(*git.clone(_absolute(source), root))
     else:
-        folder = Path(source).expanduser()
+        folder = Path(source).expanduser().absolute()
         if not folder.is_dir():
             raise ConfigError(f"--from {source}: no such folder")
         if not (folder / SUITES[name].marker).exists():
             raise ConfigError(f"--from {source}: this is not {name}, it has no {SUITES[name].marker}")
         say(f"copying {folder}")
-        shutil.copytree(folder, root, symlinks=True, ignore=shutil.ignore_patterns(".git"))
-        if (folder / ".git").exists():
-            return root, _commit(folder)
-        return root, f"content {_hash(root)}"
+        suite_source.copy(folder, root)
+        commit = git.head(folder)
+        return root, f"{f'{commit}, ' if commit else ''}content {suite_source.content_hash(root)}"
     if not (root / SUITES[name].marker).exists():
         raise ConfigError(f"--from {source}: this is not {name}, it has no {SUITES[name].marker}")
-    return root, _commit(root)
+    return root, git.head(root) or f"content {suite_source.content_hash(root)}"
 
 
-def _commit(folder: Path) -> str:
-    """The commit of a checkout, ``+`` behind it if files have changed since."""
-    git = ("git", "-C", str(folder))
-    return _do(*git, "rev-parse", "HEAD").strip() + ("+" if _do(*git, "status", "--porcelain") else "")
+def _absolute(source: str) -> str:
+    """What git clones, if it is a folder by its whole path: git does not run in the current folder."""
+    is_folder = "://" not in source and ":" not in source.partition("/")[0]
+    return str(Path(source).expanduser().absolute()) if is_folder else source
 
 
 def _built(suite: Suite, root: Path, tree: Path, log: Any, say: Say) -> tuple[list[str], dict[str, str]]:
@@ -357,23 +361,13 @@ def _pack(out: Path) -> None:
     )  # fmt: skip
 
 
-def _hash(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        digest.update(str(path.relative_to(folder)).encode() + b"\0")
-        if path.is_file() and not path.is_symlink():
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:12]
-
-
 def _first_line(*argv: str) -> str:
     return (_do(*argv).splitlines() or [""])[0]
 
 
 def _do(*argv: str) -> str:
-    env = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
     try:
-        done = subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = host_programs.run(argv)
     except FileNotFoundError:
         raise UnsupportedError(f"{argv[0]} is missing on this host") from None
     if done.returncode != 0:

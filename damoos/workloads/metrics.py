@@ -9,7 +9,7 @@ import io
 import math
 import re
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,14 @@ from damoos.workloads.run_paths import RunPath
 
 # Of an encoded histogram: a cookie and a length, then what zlib has packed.
 _HDR_HEAD_BYTES = 8
+# Five digits of all microseconds of an hour, or four of all that 64 bits hold, take less.
+_MOST_HISTOGRAM_BYTES = 16 << 20
+_MOST_DIGITS = 5
+# Of all lines together: an hour's of four operations of YCSB, one a second, have 7 GB. It bounds the time to read them.
+_MOST_HDR_BYTES = 16 << 30
+_MOST_HDR_LINES = 100_000
+# Of the totals, one for each layout: a histogram that grows has 60 of three digits, 15 MiB together.
+_MOST_KEPT_BYTES = 64 << 20
 SOURCES = ("regex", "json", "hgrm", "hdr", "values")
 
 
@@ -135,28 +143,73 @@ def _of_hdr_logs(texts: list[str], percentile: float) -> float:
     from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
     from hdrh.histogram import HdrHistogram
 
-    total: HdrHistogram | None = None
+    # By their layouts: to add a histogram to one of another layout takes a thousand times as long.
+    totals: dict[tuple[int, int, int], HdrHistogram] = {}
     unpack = Unpacker.of(sum(map(len, texts)))
+    sum_bytes = kept_bytes = 0
+    for nth, encoded in enumerate(_hdr_lines(texts)):
+        # The decoder would unpack whatever it is given, and make room for all that the header asks for.
+        sz_bytes = _histogram_bytes(unpack.zlib(base64.b64decode(encoded)[_HDR_HEAD_BYTES:]))
+        sum_bytes += sz_bytes
+        if nth >= _MOST_HDR_LINES or sum_bytes > _MOST_HDR_BYTES:
+            raise ValueError(
+                f"the HdrHistogram log has more than {_MOST_HDR_LINES} intervals, or they have more than"
+                f" {_MOST_HDR_BYTES >> 30} GiB of counters together; have the run log longer intervals, or fewer digits"
+            )
+        try:
+            interval = HdrHistogram.decode(encoded.encode())
+        except (HdrCookieException, HdrHistogramSettingsException, HdrLengthException) as error:
+            raise ValueError(f"a line of the HdrHistogram log cannot be decoded: {error!r}") from None
+        layout = interval.bucket_count, interval.sub_bucket_count, interval.unit_magnitude
+        if layout in totals:
+            totals[layout].add(interval)
+            interval.encoder = None  # they refer to each other, and so would stay until the collector runs
+            continue
+        totals[layout] = interval
+        kept_bytes += sz_bytes
+        if kept_bytes > _MOST_KEPT_BYTES:
+            raise ValueError("the intervals of the HdrHistogram log have too many different ranges or digits")
+    # A histogram can only add what it has a place for.
+    ordered = sorted(totals.values(), key=lambda part: -part.highest_trackable_value)
+    for part in ordered[1:]:
+        ordered[0].add(part)
+    if not ordered or ordered[0].get_total_count() == 0:
+        raise ValueError("the HdrHistogram log holds no value")
+    return float(ordered[0].get_value_at_percentile(percentile))
+
+
+def _hdr_lines(texts: list[str]) -> Iterator[str]:
+    """The encoded histograms of HdrHistogram logs."""
     for text in texts:
         for line in io.StringIO(text):
             encoded = line.rsplit(",", 1)[-1].strip()
-            if line.startswith(("#", '"')) or not encoded.startswith("HIST"):
-                continue
-            unpack.zlib(base64.b64decode(encoded)[_HDR_HEAD_BYTES:])  # the decoder would unpack whatever it is given
-            try:
-                interval = HdrHistogram.decode(encoded.encode())
-            except (HdrCookieException, HdrHistogramSettingsException, HdrLengthException) as error:
-                raise ValueError(f"a line of the HdrHistogram log cannot be decoded: {error!r}") from None
-            # A histogram can only add what it has a place for.
-            if total is not None and interval.highest_trackable_value > total.highest_trackable_value:
-                total, interval = interval, total
-            if total is None:
-                total = interval
-            else:
-                total.add(interval)
-    if total is None or total.get_total_count() == 0:
-        raise ValueError("the HdrHistogram log holds no value")
-    return float(total.get_value_at_percentile(percentile))
+            if not line.startswith(("#", '"')) and encoded.startswith("HIST"):
+                yield encoded
+
+
+def _histogram_bytes(unpacked: bytes) -> int:
+    """What the counters of a histogram take, by its header.
+
+    Raises
+    ------
+    ValueError : that is more than an honest one takes
+    """
+    from hdrh.codec import PayloadHeader
+    from hdrh.histogram import get_bucket_count
+
+    header = PayloadHeader.from_buffer_copy(unpacked)
+    if not 1 <= header.significant_figures <= _MOST_DIGITS or not header.lowest_trackable_value:
+        raise ValueError("a line of the HdrHistogram log has a header that cannot be")
+    nr_sub_buckets = 1 << (2 * 10**header.significant_figures - 1).bit_length()
+    unit_bits = header.lowest_trackable_value.bit_length() - 1
+    nr_buckets = get_bucket_count(header.highest_trackable_value, nr_sub_buckets, unit_bits)
+    sz_bytes = 8 * (nr_buckets + 1) * nr_sub_buckets // 2
+    if sz_bytes > _MOST_HISTOGRAM_BYTES:
+        raise ValueError(
+            f"a histogram of the HdrHistogram log has {sz_bytes >> 20} MiB of counters, and"
+            f" {_MOST_HISTOGRAM_BYTES >> 20} MiB are allowed; have the run log fewer digits, or a lower highest value"
+        )
+    return int(sz_bytes)
 
 
 def _of_values(texts: list[str], column: int, percentile: float) -> float:

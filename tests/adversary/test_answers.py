@@ -25,7 +25,7 @@ from damoos.doctor import examine_machine
 from damoos.errors import DamoosError, MachineError, MachineLost, from_wire
 from damoos.machines import answers, catalog, wire
 from damoos.machines import link as agent_link
-from damoos.machines.base import AS_IT_IS, Machine, Session, looked
+from damoos.machines.base import AS_IT_IS, Conditions, Machine, Session, looked
 from damoos.machines.link import AgentLink
 from damoos.policies.base import NonePolicy
 from damoos.testing.fake import FakeMachine
@@ -146,6 +146,69 @@ def test_any_answer(told: dict[str, Any]) -> None:
     for use in (examine_machine, run):
         with contextlib.suppress(DamoosError):
             use(HostileMachine({**HONEST, **told}))
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("run", {"samples": [[*HONEST["run"]["samples"][0][:-1], 2**64 - 1]]}),
+        ("run", {"samples": [[*HONEST["run"]["samples"][0][:-1], 1e305]]}),
+        ("run", {"counters": {"pswpin": 1e305}}),
+        ("run", {"runtime_s": 1e308}),
+        ("run", {"runtime_s": 5e-324}),
+        ("run", {"controller": {"cpu_s": 1e308}}),
+        ("run", {"accepted": {"operations": 10**1000}}),
+        ("run", {"placement": [[["x"]]]}),
+        ("state", {"boot_s": 1e308}),
+        ("steadiness", {"elapsed_s": 5e-324}),
+        ("swap_cost", {"fault_us": 1e308}),
+    ],
+)
+def test_numbers_that_no_machine_has_are_refused_when_they_arrive(call: str, told: dict[str, Any]) -> None:
+    answers.checked(call, HONEST[call])
+    with pytest.raises(MachineError, match=f"the machine's answer to '{call}' is none"):
+        answers.checked(call, HONEST[call] | told)
+
+
+def test_an_offer_of_damon_without_what_is_read_of_it_is_none() -> None:
+    for name in ("files", "modules"):
+        with pytest.raises(MachineError, match="it does not say which files and modules there are"):
+            answers.checked("probe", {key: words for key, words in HONEST["probe"].items() if key != name})
+
+
+def test_a_machine_that_says_it_has_no_swap_after_all_is_unfit() -> None:
+    machine = HostileMachine({**HONEST, "prepare": None, "state": {**HONEST["state"], "swaps": []}})
+    machine.conditions = Conditions.model_validate({"swap": {"kind": "zram", "size": "1G"}})
+    (line,) = (finding for finding in examine_machine(machine) if finding.name == "other swap")
+    assert line.state == "unfit"
+
+
+IN_SERVICE = FakeMachine().open().agent.call("status")
+
+
+@pytest.mark.parametrize("key", [key for key in IN_SERVICE if key not in ("damos", "reading")])
+def test_a_status_has_all_that_a_keeper_reads(key: str) -> None:
+    answers.checked("status", IN_SERVICE)
+    answers.checked("status", {"in_service": False, "alive": False})
+    with pytest.raises(MachineError, match="the machine's answer to 'status' is none"):
+        answers.checked("status", {name: value for name, value in IN_SERVICE.items() if name != key})
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"rule": "x"}, {"kdamond_cpu_s": "x"}, {"kdamond_cpu_s": 1e308}, {"effective_bytes": [10**30]}, {"why": {}},
+        {"more": "x" * 1000}, {"reading": {**IN_SERVICE["reading"], "more": 1}}, {"for_s": 1e308},
+    ],
+)  # fmt: skip
+def test_what_a_keeper_passes_on_has_a_type(told: dict[str, Any]) -> None:
+    with pytest.raises(MachineError, match="the machine's answer to 'status' is none"):
+        answers.checked("status", IN_SERVICE | told)
+
+
+def test_a_quota_and_a_threshold_may_have_no_end() -> None:
+    told = {"effective_bytes": [2**64 - 1], "rule": {"cpu_s": 0.1, "threshold_s": float("inf")}}
+    assert answers.checked("status", IN_SERVICE | told) == IN_SERVICE | told
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from damoos.common import paths
 from damoos.common.compiled import PROGRAM_FLAGS, compiled
+from damoos.dispatch import ray_token
 from damoos.errors import ConfigError
 from damoos.machines.bundle import agent_bundle
 from tests.adversary.conftest import ATTACKER, needs_two_users
@@ -43,6 +46,38 @@ def test_an_agent_in_another_user_s_cache_is_not_run(cache: Path) -> None:
     done = damoos("cache", "show")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"{cache} belongs to user {ATTACKER}" in done.stderr
+
+
+@needs_two_users
+@pytest.mark.parametrize("looks", [1, 2])
+def test_a_cache_that_another_user_makes_while_it_is_looked_at_is_refused(
+    home: Path, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    """After the first look there is no cache; the attacker is quicker than the folder is made, or than it is seen."""
+    home.chmod(0o1777)
+    folder, seen, look, mkdir = home / "cache", [0], paths.objection_to_use, Path.mkdir
+    monkeypatch.setenv("DAMOOS_CACHE", str(folder))
+
+    def plant() -> None:
+        if not folder.exists():
+            mkdir(folder)
+            os.chown(folder, ATTACKER, ATTACKER)
+
+    def objection(path: Path, **options: bool) -> str | None:
+        found, seen[0] = look(path, **options), seen[0] + 1
+        if looks == 1:
+            plant()
+        return found
+
+    def make(path: Path, *args: Any, **options: Any) -> None:
+        plant()
+        mkdir(path, *args, **options)
+
+    monkeypatch.setattr(paths, "objection_to_use", objection)
+    monkeypatch.setattr(Path, "mkdir", make)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=f"the cache {folder} belongs to user {ATTACKER}"):
+            paths.cache()
 
 
 @needs_two_users
@@ -114,3 +149,15 @@ def test_a_cache_is_shared_with_a_group_by_its_mode(cache: Path) -> None:
         assert agent_bundle().parent.stat().st_mode & 0o7777 == 0o2775
     finally:
         os.umask(before)
+
+
+def test_a_cache_is_made_closed_to_others_for_a_token_too(cache: Path) -> None:
+    """It was removed after it had been looked at."""
+    paths.cache()
+    shutil.rmtree(cache)
+    before = os.umask(0)
+    try:
+        folder = ray_token.folder()
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in (cache, folder)] == [0o755, 0o700]

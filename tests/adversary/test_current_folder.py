@@ -33,14 +33,14 @@ def came(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_by_a_keeper(came: Path, tmp_path: Path) -> None:
     journal = Journal.of(tmp_path, "there")
     with contextlib.suppress(MachineError):  # it has ended already: nothing is to be in service
-        keeper._started(journal)
+        keeper._start(journal)
     assert (journal.log_file.read_text(), came.exists()) == ("", False)
 
 
 @needs_two_users
-def test_by_the_processes_of_a_comparison(came: Path) -> None:
+def test_by_the_processes_of_a_comparison(came: Path, tmp_path: Path) -> None:
     words = ("bench", "searchers", "--generate", "2", "--seeds", "1", "--searchers", "random", "--trials", "2")
-    done = damoos(*words)
+    done = damoos(*words, "--results", tmp_path)
     assert (done.returncode, came.exists()) == (0, False), done.stderr
 
 

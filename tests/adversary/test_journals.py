@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,11 @@ from typer.testing import CliRunner
 
 from damoos.cli import app
 from damoos.errors import MachineError
+from damoos.service import keeper, listing
 from damoos.service.journal import Journal
 from damoos.service.patient import PatientJournal
 from damoos.testing.rollout_fleet import spec
-from tests.adversary.conftest import ATTACKER, needs_two_users
+from tests.adversary.conftest import ATTACKER, PYTHON, needs_two_users
 
 SPEC = spec(machine="there")
 
@@ -45,6 +48,40 @@ def test_it_is_named_and_nothing_is_written_through_its_links(tmp_path: Path, wo
     assert f"there belongs to user {ATTACKER}" in done.stderr
     assert "evil: " not in done.stdout
     assert (tmp_path / "precious").read_text() == "kept"
+
+
+@pytest.fixture
+def impostor(tmp_path: Path) -> Iterator[tuple[Journal, int]]:
+    """A process of the attacker's with the words of a keeper, which has got the number of one that was killed."""
+    journal = Journal.of(tmp_path, "there")
+    words = [PYTHON, "-S", "-c", "print(flush=True); input()", "damoos.service.keeper", str(journal.folder)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(words, user=ATTACKER, cwd="/", **pipes) as process:
+        assert process.stdout
+        process.stdout.readline()
+        (journal.folder / ".keeper").write_text(f"{process.pid} 1.0 1.0 0.0\n")
+        yield journal, process.pid
+        assert process.poll() is None, "it was sent a signal"
+        process.kill()
+
+
+@needs_two_users
+def test_a_process_of_another_user_passes_for_no_keeper(impostor: tuple[Journal, int], tmp_path: Path) -> None:
+    journal, _ = impostor
+    journal.want("redis", SPEC)
+    assert "lost" in listing.listed(tmp_path)["redis"]
+    keeper.wake(journal, start=False)
+    assert keeper.stop(tmp_path, "redis")[0] == "redis"
+    assert journal.take(), "its place is free"
+    journal.leave()
+
+
+@needs_two_users
+def test_a_keeper_s_file_of_another_user_names_none(impostor: tuple[Journal, int]) -> None:
+    """Root unpacks an archive with the owners that it names."""
+    journal, _ = impostor
+    os.chown(journal.folder / ".keeper", ATTACKER, ATTACKER)
+    assert journal.keeper_pid == 0
 
 
 def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:

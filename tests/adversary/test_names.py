@@ -11,6 +11,7 @@ import pytest
 
 from damoos.agent import accounts, cgroup, memory, proc
 from damoos.agent.process_sets import process_set
+from damoos.damon import files
 from tests.adversary.conftest import ATTACKER, PYTHON, needs_two_users
 from tests.conftest import until
 
@@ -93,9 +94,9 @@ def test_a_group_whose_name_is_no_text_is_found(monkeypatch: pytest.MonkeyPatch,
     group = tmp_path / os.fsdecode(name)
     group.mkdir()
     (group / "cgroup.procs").write_text(f"{os.getpid()}\n")
-    read_bytes, table = Path.read_bytes, b"1:name=x:/\n0::/" + name + b"\n"
-    of_group = Path(f"/proc/{os.getpid()}/cgroup")
-    monkeypatch.setattr(Path, "read_bytes", lambda path: table if path == of_group else read_bytes(path))
+    table = tmp_path / "table"
+    table.write_bytes(b"1:name=x:/\n0::/" + name + b"\n")
+    monkeypatch.setattr(cgroup, "kernel_lines", lambda path: files.kernel_lines(table))
     monkeypatch.setattr(cgroup, "CGROUPS", tmp_path)
     assert cgroup.own_group(os.getpid()) == group
     assert process_set({"kind": "cgroup", "path": cgroup.path_of(os.getpid())}).pids() == [os.getpid()]

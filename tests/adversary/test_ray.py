@@ -11,11 +11,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc
 import pytest
 
 from damoos.dispatch.cluster import ONLY_HERE
@@ -273,6 +276,45 @@ def test_a_head_of_another_user_is_sent_nothing(env, monkeypatch: pytest.MonkeyP
     told, got = knocked("stays")
     assert f"the cluster there belongs to user {ATTACKER}" in told
     assert got == "b''"
+
+
+class Mute(grpc.GenericRpcHandler):
+    """A head that asks for a token, takes any, and answers nothing else until it is told to."""
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+        self.asked: list[str] = []
+
+    def service(self, call):
+        is_shown = "authorization" in dict(call.invocation_metadata)
+        self.asked.append(call.method.rpartition("/")[2])
+
+        def answer(request: bytes, context: grpc.ServicerContext) -> bytes:
+            if not is_shown:
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+            if not call.method.endswith("GetClusterId"):
+                self.may_end.wait(30)
+            return b""
+
+        return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def test_a_head_that_takes_the_token_and_falls_silent_is_given_up(env, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray would wait for it for five minutes, heed no signal meanwhile, and then end the process."""
+    monkeypatch.setenv("DAMOOS_CACHE", env["DAMOOS_CACHE"])
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+    monkeypatch.setattr("damoos.dispatch.ray_address.KNOCK_S", 1.0)
+    mute = Mute()
+    server = grpc.server(ThreadPoolExecutor(4), handlers=[mute])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        with pytest.raises(ConfigError, match=f"--ray 127.0.0.1:{port}: no Ray cluster answers there: Deadline"):
+            access(RayCluster(f"127.0.0.1:{port}"))
+    finally:
+        mute.may_end.set()
+        server.stop(None)
+    assert mute.asked == ["GetClusterId", "GetClusterId", "InternalKVGet"]
 
 
 NAMES = """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -128,6 +131,88 @@ def test_a_silent_machine_is_lost(connect: Connect, monkeypatch: pytest.MonkeyPa
             link.call("run")
     finally:
         silent.set()
+
+
+BEAT = b'{"event": "beat"}\n'
+
+
+def answers_pings(then: Callable[[int, int], bytes]) -> Peer:
+    """Hello, a beat for each ping, and after a call what a function says, by the number of pings since.
+
+    The function is given the call's number and that of the pings.
+    """
+
+    def peer(calls: int, answers: int) -> None:
+        os.write(answers, HELLO)
+        call_id = nr_pings = 0
+        with os.fdopen(os.dup(calls), "rb", buffering=0) as read, contextlib.suppress(BrokenPipeError):
+            while line := read.readline():
+                if b'"ping"' not in line:
+                    call_id, nr_pings = json.loads(line)["id"], 0
+                    continue
+                nr_pings += 1
+                os.write(answers, BEAT + (then(call_id, nr_pings) if call_id else b""))
+
+    return peer
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_link, "_LOOK_S", 0.05)
+    monkeypatch.setattr(agent_link, "PING_S", 0.05)
+    for name in ("CALL_S", "MOVING_S"):
+        monkeypatch.setattr(f"damoos.machines.patience.{name}", 0.5)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(("name", "args"), [("facts", {}), ("bye", {}), ("run", {"limit_s": 0.2})])
+def test_signs_of_life_alone_hold_no_call(connect: Connect, impatient: None, name: str, args: dict[str, float]) -> None:
+    link = connect(answers_pings(lambda call_id, nr_pings: b""))
+    limit_s = 0.5 + sum(args.values())
+    with pytest.raises(
+        MachineLost, match=f"the machine shows that it lives, and has not answered '{name}' for {limit_s:g} s"
+    ):
+        link.call(name, **args)
+    link.close()  # which says no bye to it
+
+
+@pytest.mark.timeout(20)
+def test_a_machine_that_never_begins_is_lost_as_well(impatient: None) -> None:
+    """It shows that it lives before it has said hello."""
+    read, write = os.pipe()
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(0.02):
+            os.write(write, BEAT)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    try:
+        with pytest.raises(MachineLost, match="has not answered 'hello'"):
+            AgentLink(io.BytesIO(), os.fdopen(read, "rb"), "token")
+    finally:
+        ended.set()
+        thread.join()
+        os.close(write)
+
+
+@pytest.mark.timeout(20)
+def test_a_run_may_last_as_long_as_its_limit(connect: Connect, impatient: None) -> None:
+    link = connect(answers_pings(lambda call_id, nr: b'{"id": %d, "result": "1"}\n' % call_id if nr == 24 else b""))
+    assert link.call("which", for_s=9.0) == "1"
+
+
+@pytest.mark.timeout(20)
+def test_a_recording_may_take_as_long_as_parts_of_it_come(connect: Connect, impatient: None) -> None:
+    def says(call_id: int, nr_pings: int) -> bytes:
+        if nr_pings == 24:
+            return b'{"id": %d, "result": "end"}\n' % call_id
+        return b'{"event": "record", "data": ""}\n' if nr_pings % 4 == 0 else b""
+
+    parts: list[object] = []
+    assert connect(answers_pings(says)).stream(parts.append, "which") == "end"
+    assert len(parts) == 5
 
 
 def test_an_error_of_an_unknown_kind_is_the_machine_s(connect: Connect) -> None:

@@ -24,7 +24,7 @@ from damoos.policies.catalog import parse
 from damoos.workloads import catalog
 from damoos.workloads.base import Load, Program, ProgramWorkload
 from damoos.workloads.tools import PROTECT, tool
-from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, hot_cold, open_guest, prcl, shell, until
+from tests.conftest import COLD_BYTES, HOT_BYTES, MIB, agent_pid, hot_cold, open_guest, prcl, shell, until
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 
@@ -108,7 +108,7 @@ def test_memory_is_told_by_kind(guest: GuestSession) -> None:
     raw = run(guest, ["python3", "-c", read])
     last = dict(zip(raw["sample_columns"], raw["samples"][-1], strict=True))
     assert last["anon_bytes"] > 24 * MIB
-    assert last["file_bytes"] > 4 * MIB  # Python itself
+    assert last["file_bytes"] > 3 * MIB  # Python itself, but for what the agent holds of it
     assert last["kernel_bytes"] >= last["slab_bytes"] + last["pagetables_bytes"] > 0
     parts = last["anon_bytes"] + last["file_bytes"] + last["kernel_bytes"] + last["sock_bytes"]
     assert abs(parts - last["cgroup_bytes"]) < MIB
@@ -322,7 +322,7 @@ def test_the_real_damo_starts_what_we_write(fresh_guest: GuestSession, tmp_path:
 
 
 def test_a_killed_agent_is_cleaned_up_after(fresh_guest: GuestSession) -> None:
-    pid = shell(fresh_guest, "pgrep -of damoos-agent")
+    pid = agent_pid(fresh_guest)
     fresh_guest.agent.call("apply", argv=["sleep", "1000"], env={}, context=prcl("1s"))
     assert shell(fresh_guest, f"cat {KDAMONDS}/0/state") == "on"
     shell(fresh_guest, f"kill -9 {pid}")
@@ -338,14 +338,8 @@ def test_a_vanished_controller_is_cleaned_up_after(fresh_guest: GuestSession) ->
 
 
 def assert_restored(session: GuestSession) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        left = shell(session, f"cat {KDAMONDS}/nr_kdamonds; grep -c zram /proc/swaps; ls -d /dev/zram* | wc -l; true")
-        if left.split() == ["0", "0", "0"]:
-            break
-        time.sleep(0.5)
-    assert left.split() == ["0", "0", "0"]
-    assert shell(session, "pgrep -x sleep | wc -l") == "0"
+    look = f"cat {KDAMONDS}/nr_kdamonds; grep -c zram /proc/swaps; ls -d /dev/zram* | wc -l; pgrep -x sleep | wc -l"
+    until(lambda: shell(session, look).split() == ["0"] * 4, lambda: shell(session, look))
 
 
 def test_a_program_for_which_memory_runs_out_is_known_by_the_kernels_count(fresh_guest: GuestSession) -> None:

@@ -19,7 +19,7 @@ from damoos.machines.catalog import KERNEL
 from damoos.machines.guest import GuestSession, kernels
 from damoos.service.listing import listed
 from damoos.testing.hosts import host_file
-from tests.conftest import DAMOOS, damoos, proven_study, shell, short_workload, until
+from tests.conftest import DAMOOS, damoos, nr_agents, proven_study, shell, short_workload, until
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds"
 HOST_KDAMONDS = Path("/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds")
@@ -170,7 +170,8 @@ def check_apply_and_stop(result: dict, results: Path) -> None:
 def test_a_scheme_is_kept_on_running_processes_under_a_guard(guest: GuestSession, tmp_path: Path) -> None:
     """``damoos apply --on`` on an SSH host: the guest of another lease, reached as any host is."""
     results = tmp_path / "results"
-    study = proven_study(results, scheme="4K max  min min  MIN_AGE max  pageout", tune=["min_age=1s:2s"])
+    scheme = "attrs  sample=20ms aggr=200ms\n4K max  min min  MIN_AGE max  pageout"
+    study = proven_study(results, scheme=scheme, tune=["min_age=1s:2s"])
 
     guest.agent.close()  # its place is needed by the agent of the SSH machine
     host = host_file(tmp_path, "there", guest)
@@ -226,7 +227,7 @@ def assert_stays_without_its_keeper(guest: GuestSession, pid: str, results: Path
     """Also when its agent and that one's guardian have ended; whoever stops it takes it off all the same."""
     kdamond = in_force(guest)
     os.kill(listed(results)["sleeper"]["keeper_pid"], signum)
-    until(lambda: not shell(guest, "pgrep -f damoos-agen[t] || true"))
+    until(lambda: not nr_agents(guest))
     assert in_force(guest) == kdamond
     told = damoos("status", "sleeper", "--results", results).stdout
     assert "no keeper runs, so it has no guard" in told

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,12 @@ def test_a_second_has_as_many_instructions_as_its_file_says(lease: Lease) -> Non
     assert lease.call("instruction_rate") == pytest.approx(4e9, rel=0.01)
 
 
-def test_an_hour_of_its_time_passes_in_one_call(lease: Lease) -> None:
-    measured = lease.call("run", argv=["sleep", "3600"], sample_s=600, **SPEC)
+def test_an_hour_of_its_time_passes_in_one_call_and_has_a_few_hundred_samples(lease: Lease) -> None:
+    measured = lease.call("run", argv=["sleep", "3600"], sample_s=0.5, **SPEC)
     assert 3600 <= measured["runtime_s"] < 3601
+    at_s = [row[0] for row in measured["samples"]]
+    assert 200 < len(at_s) < 400
+    assert max(after - before for before, after in pairwise(at_s)) < 0.02 * 3600 + 1
 
 
 def test_what_damon_records_is_streamed_while_its_time_races(lease: Lease) -> None:

@@ -17,7 +17,7 @@ from damoos.machines.base import Conditions, Swap
 from damoos.machines.guest import GuestSession
 from damoos.machines.login import log_out
 from damoos.machines.ssh import SshSession
-from tests.conftest import open_guest, prcl, shell, until
+from tests.conftest import nr_agents, open_guest, prcl, shell, until
 
 CONDITIONS = Conditions(swap=Swap(size="64M"), thp="always", swappiness=7, aslr=False)
 RUN = {"argv": ["sleep", "300"], "env": {}, "limit_s": 200, "sample_s": 0.5, "drop_caches": True}
@@ -60,14 +60,9 @@ def host(request: pytest.FixtureRequest, guest_image: None) -> Iterator[GuestSes
     session = open_guest(request.param)
     session.agent.close()
     shell(session, "nohup sleep 3000 >/dev/null 2>&1 &")
-    until(lambda: not agents(session))
+    until(lambda: not nr_agents(session))
     yield session
     session.close()
-
-
-def agents(host: GuestSession) -> int:
-    """Agents and their guardians."""
-    return int(shell(host, "pgrep -f '[d]amoos-agent-.*pyz' | wc -l"))
 
 
 def test_whenever_the_connection_is_cut_the_machine_is_as_before(host: GuestSession) -> None:
@@ -86,7 +81,7 @@ def test_whenever_the_connection_is_cut_the_machine_is_as_before(host: GuestSess
         time.sleep(0.15 * (number % 4))  # at different points of what it does
         log_out(session.connection)
         call.join()
-        until(lambda: not agents(host))
+        until(lambda: not nr_agents(host))
         after = shell(host, LOOK)
         assert after == before, json.dumps({"after": name, "before": before, "now": after}, indent=1)
 

@@ -12,15 +12,19 @@ from pathlib import Path
 import pytest
 
 from damoos.agent.listeners import held_by, tcp_listeners
+from damoos.damon.scheme import Context
+from damoos.dispatch.lease import Lease
 from damoos.doctor import examine, fit, why_unfit
 from damoos.errors import MachineLost
 from damoos.machines.base import Machine
 from damoos.machines.catalog import machine as named
 from damoos.machines.guest import GuestSession
 from damoos.machines.ssh import SshMachine
+from damoos.policies.base import DamosPolicy, NonePolicy
 from damoos.testing.contracts import MachineContract
+from damoos.workloads import catalog
 from tests.adversary.conftest import ATTACKER, PYTHON, needs_two_users
-from tests.conftest import open_guest, shell
+from tests.conftest import open_guest, shell, short_workload
 
 KDAMONDS = "/sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
 
@@ -56,6 +60,27 @@ class TestPaperGuest(MachineContract):
         assert 0.9 * (2 << 30) < session.facts["mem_bytes"] <= 2 << 30
 
 
+def test_one_workload_has_another_curve_on_a_faster_cpu(guest_image: None, tmp_path: Path) -> None:
+    """Monitoring and paging take the same instructions, so they slow a program down less."""
+    file = short_workload(tmp_path, manual_min_age="500ms", work_ms=1000, rate=20_000, paced=False)
+    scheme = "attrs  sample=5ms aggr=50ms\n4K max  min min  {} max  pageout"
+    runtimes, shares = {}, {}
+    for name in ("i3", "z1d"):
+        host = named(name)
+        host.suit(paced=False)
+        with Lease(host) as lease:
+            program = catalog.workload(str(file), lease.place)
+            policies = [
+                NonePolicy(),
+                *(DamosPolicy(Context.parse(scheme.format(age))) for age in ("0s", "100ms", "1h")),
+            ]
+            runs = [lease.run(program, policy, 120)[0] for policy in policies]
+        runtimes[name] = [run.metric("runtime_s") for run in runs]
+        shares[name] = [run.metric("kdamond_cpu_s") / run.metric("runtime_s") for run in runs[1:]]
+    assert runtimes["z1d"][0] / runtimes["i3"][0] == pytest.approx(3 / 4, rel=0.05)
+    assert shares["z1d"][-1] < 0.9 * shares["i3"][-1]
+
+
 class TestSsh(MachineContract):
     """Any host by SSH; here it is a guest."""
 
@@ -77,9 +102,10 @@ class Running(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        spec = {"env": {}, "limit_s": 60.0, "sample_s": 0.5, "drop_caches": False, "context": None}
+        # Longer than any host takes to start the others.
+        spec = {"env": {}, "limit_s": 3600.0, "sample_s": 0.5, "drop_caches": False, "context": None}
         with contextlib.suppress(MachineLost):  # which is what the agent calls a run that was cancelled
-            self.session.agent.call("run", argv=["sleep", "60"], **spec)
+            self.session.agent.call("run", argv=["sleep", "3600"], **spec)
 
     def cpus(self) -> frozenset[int]:
         """Those that it has reserved, once it has and runs on no other."""

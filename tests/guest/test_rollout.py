@@ -12,7 +12,7 @@ import pytest
 from damoos.api.service import load_rollout
 from damoos.machines.guest import GuestSession
 from damoos.testing.hosts import guest_hosts
-from tests.conftest import DAMOOS, damoos, hot_cold, proven_study, shell, until
+from tests.conftest import DAMOOS, HOT_COLD_RATE, damoos, hot_cold, proven_study, shell, until
 
 GROUP = "/sys/fs/cgroup/servers/redis"
 IN_FORCE = "cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
@@ -22,8 +22,9 @@ WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "1s", "-
 
 @pytest.fixture
 def study(tmp_path: Path) -> str:
-    """Its policy is what goes on the hosts."""
-    return proven_study(tmp_path / "results", scheme="4K max  min min  MIN_AGE max  pageout", tune=["min_age=1s:2s"])
+    """Its policy is what goes on the hosts; monitored seldom, which costs less."""
+    scheme = "attrs  sample=20ms aggr=200ms\n4K max  min min  MIN_AGE max  pageout"
+    return proven_study(tmp_path / "results", scheme=scheme, tune=["min_age=1s:2s"])
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def hosts(guest_image: None, tmp_path: Path) -> Iterator[dict[str, GuestSession]
     """Two guests with the same server, reached as any host is."""
     with guest_hosts(["web1", "web2"], tmp_path) as opened:
         for guest in opened.values():
-            argv = " ".join(hot_cold(guest, repeats=1000))
+            argv = " ".join(hot_cold(guest, repeats=1000, rate=HOT_COLD_RATE // 4))  # as seldom as it is looked at
             made = f"mkdir -p {GROUP}; echo +memory > /sys/fs/cgroup/servers/cgroup.subtree_control"
             shell(guest, f"echo +memory > /sys/fs/cgroup/cgroup.subtree_control; {made}")
             shell(guest, f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec {argv}' > /dev/null 2>&1 &")

@@ -10,7 +10,7 @@ import pytest
 
 from damoos.common import paths
 from damoos.machines.guest import GuestMachine, GuestSession
-from tests.conftest import shell
+from tests.conftest import agent_pid, shell, until
 
 MEM_BYTES = 288 << 20
 PROOF = "/root/was-here"
@@ -39,7 +39,7 @@ def states(snapshots: Path) -> list[Path]:
 
 
 def test_the_third_guest_of_a_kind_goes_on_from_the_second_and_shares_nothing_with_it(snapshots: Path) -> None:
-    ids, random = set(), set()
+    ids, random, logins = set(), set(), set()
     for number in range(4):
         before_s = time.time()
         session, said = opened()
@@ -51,10 +51,30 @@ def test_the_third_guest_of_a_kind_goes_on_from_the_second_and_shares_nothing_wi
             random.add(shell(session, "head -c 16 /dev/urandom | od -An -tx1"))
             assert session.agent.call("state")["wall_s"] >= before_s
             assert not any("snapshot" in line for line in said)
+            logins.add(shell(session, "cat /proc/[0-9]*/comm | grep -c sshd"))
         finally:
             session.close()
     assert len(ids) == len(random) == 4
+    assert len(logins) == 1  # nothing is left of a login in a snapshot
     assert (states(snapshots)[0].stat().st_mode & 0o777) == 0o600
+
+
+def test_the_agent_is_a_copy_of_the_one_that_waits_and_ends_alone(snapshots: Path) -> None:
+    session, _ = opened()
+    try:
+
+        def processes(word: str) -> set[str]:
+            return set(shell(session, f"pgrep -f 'damoos-agent-.*pyz [{word[0]}]{word[1:]}' || true").split())
+
+        before, pid = processes("standby"), str(agent_pid(session))
+        assert len(before) == 3  # the one that waits, the one that serves us, and its guardian
+        assert pid in before
+        session.agent.close()
+        until(lambda: len(processes("standby")) == 1)
+        assert not processes("attach")
+        assert processes("standby") < before
+    finally:
+        session.close()
 
 
 def test_a_snapshot_that_cannot_be_read_is_told_and_the_guest_is_booted(snapshots: Path) -> None:

@@ -30,7 +30,7 @@ from damoos.machines.guest import GuestSession
 from damoos.machines.ssh import SshEndpoint, SshMachine, SshSession
 from damoos.policies.base import NonePolicy
 from damoos.workloads.base import Program, ProgramWorkload, Tuning
-from tests.conftest import open_guest, shell
+from tests.conftest import agent_pid, open_guest, shell
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_one_agent_at_a_time(place: SshMachine, session: SshSession) -> None:
 
 def test_a_killed_agent_is_a_lost_machine_and_its_workload_ends(place: SshMachine, host: GuestSession) -> None:
     session = place.open()
-    pid = shell(host, "pgrep -of damoos-agent")
+    pid = agent_pid(host)
     threading.Timer(2.0, shell, (host, f"kill -9 {pid}")).start()
     with pytest.raises(MachineLost):
         run_once(session, place, program("sleep", "31.4159"), NonePolicy(), 60)

@@ -112,6 +112,7 @@ def until(holds: Callable[[], Any], why: Callable[[], str]) -> Any:
 
 
 def test_a_unit_is_followed_through_restarts_and_a_reboot(lease: Lease, tmp_path: Path) -> None:
+    until(lambda: lease.call("state"), str)  # its console may be ready before its sshd
     with pytest.raises(MachineError, match=r"systemd has no unit 'regis\.service' on this machine \(not-found\)"):
         lease.call("apply", service="regis", on={"kind": "unit", "name": "regis.service"}, context=None)
 

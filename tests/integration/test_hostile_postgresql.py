@@ -94,3 +94,11 @@ def test_a_database_that_computes_is_refused(store: str, tmp_path: Path, what: s
 def test_no_statement_takes_for_ever(store: str, tmp_path: Path) -> None:
     with Store(tmp_path, store)._storage.engine.connect() as connection:
         assert connection.exec_driver_sql("show statement_timeout").scalar() == "1min"
+
+
+def test_a_server_of_the_account_postgres_is_reached_by_its_unix_socket(store: str, tmp_path: Path) -> None:
+    with psycopg.connect(store.replace("+psycopg", "")) as connection:
+        asked = "select current_setting('unix_socket_directories'), current_setting('port')"
+        folder, port = connection.execute(asked).fetchone() or ("", "")
+    by_socket = Store(tmp_path, f"postgresql+psycopg://damoos@/postgres?host={folder}&port={port}")
+    assert "good-1" in [study.name for study in by_socket.listed()[0]]

@@ -35,7 +35,7 @@ from damoos.machines.nodes import equal
 from damoos.policies.base import DamosPolicy
 from damoos.testing.contracts import until
 from damoos.workloads.catalog import NO_PROGRAMS, workload
-from tests.conftest import KERNELS, hot_cold_workload, open_guest, prcl, shell
+from tests.conftest import KERNELS, agent_pid, hot_cold_workload, open_guest, prcl, shell
 
 MIB = 1 << 20
 COLD_MIB, HOT_MIB = 60, 4  # of synthetic/idle
@@ -248,15 +248,13 @@ def test_the_doctor_sees_that_accessed_bits_lie(guest_image: None, monkeypatch: 
     assert unfit == ["accessed bits"]
 
 
-@pytest.mark.parametrize("operations", ["vaddr", "paddr"])
-def test_pageout_without_swap_is_refused(guest_image: None, operations: str) -> None:
+def test_pageout_without_swap_is_refused(guest_image: None) -> None:
     session = open_with("damoos", swap=None)
     try:
-        context = Context((Scheme("pageout"),), operations)
-        with pytest.raises(
-            UnsupportedError, match=f"'pageout' on {operations} and applies it to nothing; it has no swap"
-        ):
-            check_schemes(session.agent.call, "test", [context])
+        for operations in ("vaddr", "paddr"):
+            refusal = f"'pageout' on {operations} and applies it to nothing; it has no swap"
+            with pytest.raises(UnsupportedError, match=refusal):
+                check_schemes(session.agent.call, "test", [Context((Scheme("pageout"),), operations)])
     finally:
         session.close()
 
@@ -348,13 +346,13 @@ def test_a_goal_that_nothing_feeds_is_told(sysfs_guest: GuestSession) -> None:
 def test_a_filter_of_the_workloads_own_group(sysfs_guest: GuestSession) -> None:
     """Its name is known only once the run has made it."""
     machine = GuestMachine("test", "", 1, 512 * MIB, Conditions(), kernel="debian")
-    program = hot_cold_workload(repeats=2)  # in one, DAMON may find no more than some hundred pages
+    program = hot_cold_workload(repeats=2)
     text = "filters[0].type=memcg filters[0].memcg_path=@workload filters[0].matching=N"
     policy = DamosPolicy(Context.parse(f"attrs operations=paddr\n4K max  min min  500ms max  pageout  {text}"))
     measured, _ = run_once(sysfs_guest, machine, program, policy, 120)
     paths = [value for name, value in measured.provenance["accepted"].items() if name.endswith("memcg_path")]
     assert [path.startswith("/damoos-") for path in paths] == [True]
-    assert measured.metric("pswpout") > 256
+    assert measured.metric("pswpout") > 0  # with memory to spare, nobody else swaps
 
 
 def test_intervals_that_the_kernel_tunes_are_in_the_provenance(guest_image: None) -> None:
@@ -410,7 +408,7 @@ def test_a_killed_agent_is_cleaned_up_after_in_debugfs(guest_image: None) -> Non
         attrs = shell(session, f"cat {DEBUGFS}/attrs")
         start(session, Context((Scheme("stat"),)), ["sleep", "1000"])
         assert shell(session, f"cat {DEBUGFS}/monitor_on") == "on"
-        shell(session, "kill -9 $(pgrep -of damoos-agent)")
+        shell(session, f"kill -9 {agent_pid(session)}")
         with pytest.raises(MachineLost):
             session.agent.call("status")
         look = f"cat {DEBUGFS}/monitor_on; wc -c < {DEBUGFS}/schemes; cat {DEBUGFS}/attrs; pgrep -x sleep | wc -l"

@@ -46,12 +46,12 @@ def copied_stores(empty_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import optuna
 
     class CopiedStorage(optuna.storages.RDBStorage):
-        def __init__(self, url: str, **words: Any) -> None:
+        def __init__(self, url: str, engine_kwargs: dict[str, Any] | None = None, **words: Any) -> None:
             file = Path(url.removeprefix("sqlite:///"))
-            is_new = url.startswith("sqlite:///") and not file.exists() and file.parent.is_dir()
-            if is_new:
+            # Made empty, so that nobody else may read it.
+            if url.startswith("sqlite:///") and file.is_file() and not file.stat().st_size:
                 shutil.copyfile(empty_store, file)
-            super().__init__(url, **{"skip_compatibility_check": is_new, **words})
+            super().__init__(url, engine_kwargs, **words)
 
     monkeypatch.setattr(optuna.storages, "RDBStorage", CopiedStorage)
 

@@ -46,3 +46,21 @@ def test_agent_and_controller_have_one_reader() -> None:
     for module in (metric_source, settings):
         assert module.regular_file is regular_file
         assert not hasattr(module, "_FLAGS")
+
+
+def test_a_file_of_a_folder_is_not_read_where_a_link_leads_out_of_it(tmp_path: Path) -> None:
+    for file in ("theirs/in/file", "secret"):
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text("7")
+    theirs = tmp_path / "theirs"
+    (theirs / "link").symlink_to("in/file")
+    (theirs / "out").symlink_to(tmp_path / "secret")
+    (theirs / "up").symlink_to(tmp_path)
+    os.mkfifo(theirs / "pipe")
+    for name in ("in/file", "link", "in/../link"):
+        assert regular_file.whole_below(theirs, theirs / name, 10) == b"7"
+    for name in ("out", "up/secret", "../secret", "/etc/passwd"):
+        with pytest.raises(regular_file.OutsideError, match=f"leads out of {theirs}"):
+            regular_file.whole_below(theirs, theirs / name, 10)
+    with pytest.raises(regular_file.NotRegularError):
+        regular_file.whole_below(theirs, theirs / "pipe", 10)

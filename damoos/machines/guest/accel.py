@@ -8,7 +8,10 @@ import platform
 from collections.abc import Callable
 from pathlib import Path
 
+from pydantic import RootModel
+
 from damoos.common import atomic_file, paths
+from damoos.common.json_file import JsonForm
 from damoos.errors import ConfigError, MachineLost, UnsupportedError, nearest
 from damoos.machines.guest.architecture import Architecture, host
 from damoos.machines.guest.image import Image
@@ -22,6 +25,8 @@ DEVICE, CPUINFO = Path("/dev/kvm"), Path("/proc/cpuinfo")
 
 KVM = Accelerator("kvm", emulated=False)
 TCG = Accelerator("tcg", emulated=True)
+
+_ANSWERS = JsonForm(RootModel[dict[str, bool]], 1 << 20)
 
 ACCELERATORS = {"kvm": KVM, "tcg": TCG}
 
@@ -70,21 +75,14 @@ def _access(device: Path) -> str:
 
 def kvm_boots(image: Image, say: Callable[[str], None]) -> bool:
     """Whether Debian's kernel boots under KVM here; tried once per guest kernel and host kernel, then remembered."""
-    memory = paths.cache() / "guest/kvm.json"
+    memory = paths.program("guest", "kvm.json")
     boots = kernel(DEBIAN, say)
     key = f"{boots.identity} {platform.release()} {platform.node()}"
-    answers = _remembered(memory)
+    answers: dict[str, bool] = _ANSWERS.read_if_good(memory) or {}
     if key not in answers:
         answers = {**answers, key: _boots(image, boots, say)}
         atomic_file.fill(memory, [json.dumps(answers).encode()], mode=0o644)
     return answers[key]
-
-
-def _remembered(memory: Path) -> dict[str, bool]:
-    try:
-        return dict(json.loads(memory.read_text()))
-    except (OSError, ValueError):
-        return {}
 
 
 def _boots(image: Image, boots: Kernel, say: Callable[[str], None]) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from damoos.common import host_programs
 from damoos.common.compiled import LIBRARY_FLAGS, compiled
 from damoos.errors import UnsupportedError
+from damoos.machines.guest import qemu_options
 from damoos.machines.guest.architecture import AMD64, Architecture
 from damoos.machines.nodes import MemoryNode
 from damoos.model.metric_names import TIER_METRICS
@@ -63,7 +64,7 @@ class AccessCounter:
         """
         if architecture != AMD64:
             raise UnsupportedError(f"accesses are counted in guests of amd64 only, and this is {architecture.name}")
-        told = subprocess.run([architecture.qemu, "--version"], capture_output=True, text=True, check=False).stdout
+        told = host_programs.run([architecture.qemu, "--version"]).stdout
         version = re.search(r"version (\d+)\.", told)
         if version is None or int(version[1]) != QEMU:
             raise UnsupportedError(
@@ -78,15 +79,16 @@ class AccessCounter:
         ------
         UnsupportedError : there is no C compiler
         """
-        counts = place / "access-counts"
+        counts, plugin = place / "access-counts", compiled(SOURCE, LIBRARY_FLAGS)
+        shared = qemu_options.value(counts)
         with open(counts, "wb") as file:
             file.truncate(self.sz_bytes)
-        words = [f"shm={counts}", f"bytes={self.sz_bytes}", f"cache={self.cache_bytes}", *self._ranges()]
+        words = [f"shm={shared}", f"bytes={self.sz_bytes}", f"cache={self.cache_bytes}", *self._ranges()]
         return (
             *self._memory_first(),
-            "-object", f"memory-backend-file,id=counts,size={self.sz_bytes},share=on,mem-path={counts}",
+            "-object", f"memory-backend-file,id=counts,size={self.sz_bytes},share=on,mem-path={shared}",
             "-device", "ivshmem-plain,memdev=counts",
-            "-plugin", ",".join([str(compiled(SOURCE, LIBRARY_FLAGS)), *words]),
+            "-plugin", ",".join([f"file={qemu_options.value(plugin)}", *words]),
         )  # fmt: skip
 
     def _memory_first(self) -> tuple[str, ...]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from damoos.common import paths
+from damoos.common import host_programs, paths
 from damoos.errors import ConfigError, MachineError, UnsupportedError
 from damoos.machines.guest.architecture import Architecture, host
 
@@ -92,7 +90,7 @@ class Archive:
         """Names of the archive's packages that begin so."""
         return self.apt("apt-cache", "pkgnames", prefix).split()
 
-    def apt(self, *argv: str, cwd: Path | None = None) -> str:
+    def apt(self, *argv: str, cwd: Path = host_programs.FOLDER) -> str:
         """What one of apt's programs prints of this archive."""
         folder, name = self.folder, self.architecture.name
         program, *words = argv
@@ -111,10 +109,7 @@ class Archive:
         }
         options = [part for key, value in settings.items() for part in ("-o", f"{key}={value}")]
         try:
-            done = subprocess.run(
-                [program, *options, *words], cwd=cwd, env={**os.environ, "LC_ALL": "C"},
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-            )  # fmt: skip
+            done = host_programs.run([program, *options, *words], cwd, {"LC_ALL": "C"})
         except FileNotFoundError:
             raise UnsupportedError(f"{program} is missing: Debian's packages are fetched with apt") from None
         if done.returncode != 0:
@@ -140,7 +135,7 @@ def archive(sources: str, architecture: Architecture | None = None) -> Iterator[
     architecture : Architecture or None
         This host's where it is None.
     """
-    opened = Archive(paths.cache() / "apt", architecture or host())
+    opened = Archive(paths.program("apt"), architecture or host())
     for part in ("state/lists/partial", "cache/archives/partial"):
         (opened.folder / part).mkdir(parents=True, exist_ok=True)
     with paths.locked(opened.folder):  # apt works for one at a time

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
+from pydantic import BaseModel
+
+from damoos.common import atomic_file
+from damoos.common.json_file import JsonForm
 from damoos.errors import MachineError
 from damoos.machines.base import Conditions, Swap
 from damoos.machines.bundle import agent_bundle
@@ -14,6 +18,16 @@ from damoos.machines.nodes import equal
 
 MEM_BYTES = 512 << 20
 Table = dict[str, dict[str, str]]
+
+
+class _Kept(BaseModel):
+    """What one agent has found of a kernel."""
+
+    agent: str
+    features: dict[str, str]
+
+
+_KEPT = JsonForm(_Kept, 1 << 20)
 
 
 def features(names: Sequence[str], say: Callable[[str], None]) -> Table:
@@ -33,12 +47,9 @@ def features(names: Sequence[str], say: Callable[[str], None]) -> Table:
 
 def _features(one: Kernel, say: Callable[[str], None]) -> dict[str, str]:
     memory, agent = one.path / "features.json", agent_bundle().stem
-    try:
-        kept = json.loads(memory.read_text())
-        if kept["agent"] == agent:
-            return dict(kept["features"])
-    except (OSError, ValueError, KeyError):
-        pass
+    kept = _KEPT.read_if_good(memory)
+    if kept and kept["agent"] == agent:
+        return dict(kept["features"])
     say(f"probing kernel '{one.name}' ({one.release})")
     swap = Swap(kind="zram", size="64M", algorithm="lz4")
     guest = GuestMachine(
@@ -50,5 +61,5 @@ def _features(one: Kernel, say: Callable[[str], None]) -> dict[str, str]:
         states: dict[str, str] = session.agent.call("features")
     finally:
         session.close()
-    memory.write_text(json.dumps({"agent": agent, "features": states}, indent=2) + "\n")
+    atomic_file.fill(memory, [json.dumps({"agent": agent, "features": states}, indent=2).encode()], mode=0o644)
     return states

@@ -11,16 +11,17 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from damoos.common import paths
+from damoos.common import host_programs, paths
 from damoos.common.cache import mark_used
-from damoos.errors import MachineError, UnsupportedError
+from damoos.errors import ConfigError, MachineError, UnsupportedError
 from damoos.machines.guest.architecture import Architecture, host
+from damoos.model import package_names
+from damoos.ownership import close_folder
 
 ROOTFS = Path(__file__).parent / "rootfs"
 SUITE = "bookworm"
@@ -37,6 +38,8 @@ TOOLS = {
     "newuidmap": "uidmap",
 }
 _FREE_BYTES = 2 << 30
+# What QEMU, the guest or SSH takes of an image.
+_TRUSTED = ("root.ext4", "busybox", "sources.list", "user_key", "host_key.pub")
 _IN_IMAGE = ("rc", "inittab", "sshd_config")
 _NAMESPACE = ("unshare", "--map-root-user")
 # Lays the tree out and packs it; runs as root, be it of a user namespace, so that all files belong to root.
@@ -118,8 +121,7 @@ def check_tools(architecture: Architecture | None = None) -> None:
     ------
     UnsupportedError : names all that is missing and how to install it
     """
-    search = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    chosen = architecture or host()
+    chosen, search = architecture or host(), host_programs.search_path()
     tools = {**TOOLS, chosen.qemu: chosen.qemu_package}
     missing = sorted({package for tool, package in tools.items() if not shutil.which(tool, path=search)})
     if missing:
@@ -137,9 +139,14 @@ def image(
     ----------
     architecture : Architecture or None
         This host's where it is None.
+
+    Raises
+    ------
+    ConfigError : a word is not the name of a package, or another user can have changed the image
+    MachineError, UnsupportedError : it cannot be built
     """
-    base = paths.cache() / "guest"
-    more, chosen = tuple(sorted(packages)), architecture or host()
+    base = paths.program("guest")
+    more, chosen = _checked(packages), architecture or host()
     foreign = "" if chosen == host() else f"-{chosen.name}"
     target = base / f"{SUITE}{foreign}-{_recipe_hash(more, chosen)}"
     if not (target / "done").exists():
@@ -149,8 +156,18 @@ def image(
                 having += f" for {chosen.name}" if foreign else ""
                 say(f"building the guest image, a small Debian{having}: once, about a minute")
                 _build(target, more, chosen)
+    for part in _TRUSTED:
+        paths.file("guest", target.name, part)
     mark_used(target)
     return Image(target)
+
+
+def _checked(packages: Collection[str]) -> tuple[str, ...]:
+    """Names of packages, sorted. Files check theirs; a package of Python's can provide others."""
+    try:
+        return tuple(sorted(map(package_names.check, packages)))
+    except ValueError as error:
+        raise ConfigError(f"the guest image: {error}") from None
 
 
 def _recipe_hash(more: tuple[str, ...], architecture: Architecture) -> str:
@@ -178,6 +195,7 @@ def _build(target: Path, more: tuple[str, ...], architecture: Architecture) -> N
         _do(*as_root, "sh", "-c", _PACK, "pack", str(tree), str(draft), str(ROOTFS))
         (draft / "done").touch()
         _do(*as_root, "rm", "-rf", str(tree))
+        close_folder(draft, target.parent)
         draft.replace(target)
 
 
@@ -188,7 +206,7 @@ def _as_root() -> tuple[str, ...]:
     ------
     UnsupportedError : this host forbids user namespaces, and this user is not root
     """
-    tried = subprocess.run([*_NAMESPACE, "true"], capture_output=True, text=True, check=False)
+    tried = host_programs.run([*_NAMESPACE, "true"])
     if tried.returncode == 0:
         return _NAMESPACE
     if os.geteuid() != 0:
@@ -229,8 +247,7 @@ def _debootstrap(tar: Path, more: tuple[str, ...], mode: str, architecture: Arch
 
 
 def _do(*argv: str) -> None:
-    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
-    done = subprocess.run(argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = host_programs.run(argv)
     if done.returncode != 0:
         last = " | ".join(done.stderr.strip().splitlines()[-3:])
         raise MachineError(f"building the guest image: {argv[0]} ended with {done.returncode}: {last}")

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
-import lzma
 import os
 import shutil
 import subprocess
 import tempfile
-import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from damoos.errors import ConfigError, MachineError
+from damoos import regular_file
+from damoos.common import host_programs
+from damoos.common.unpack import Unpacker
+from damoos.errors import ConfigError, MachineError, UnsupportedError
 
 INIT = Path(__file__).parent / "rootfs/initrd-init"
 WANTED = ("virtio_pci", "virtio_blk", "virtio_net", "nfit", "nd_pmem", "ext4", "zram", "null_blk")
+# All of a guest's modules together, unpacked: they have 10 MiB, and ten times as much with what debuggers want.
+_MODULES_BYTES = 256 << 20
+# Debian's largest kernel has 4,500; depmod takes seconds for them.
+_MOST_MODULES, _DEPMOD_S = 20_000, 300.0
+_LISTS = ("modules.order", "modules.builtin", "modules.builtin.modinfo")
 # The agent adds the device that a study wants.
 _OPTIONS = {"zram": "num_devices=0", "null_blk": "nr_devices=0"}
 
@@ -27,27 +33,57 @@ def identity() -> str:
     return hashlib.sha256(json.dumps([WANTED, _OPTIONS]).encode() + INIT.read_bytes()).hexdigest()[:12]
 
 
-def modules_of(folder: Path, release: str) -> Path:
-    """The folder of one release's modules, given it or one above it, as ``make modules_install`` lays them out.
+@dataclass(frozen=True)
+class Modules:
+    """Modules of one kernel, as ``make modules_install`` lays them out; no link leads out of what was given.
 
-    Raises
-    ------
-    ConfigError : there is none for this release
+    Parameters
+    ----------
+    folder : Path
+        The one that is named by the release.
+    root : Path
+        The folder that was given, with all its links followed.
     """
-    for path in (folder, folder / release, folder / "lib/modules" / release, folder / "usr/lib/modules" / release):
-        if path.name == release and path.is_dir():
-            return path
-    raise ConfigError(f"{folder}: holds no modules of {release}; give the folder that 'make modules_install' filled")
+
+    folder: Path
+    root: Path
+
+    @classmethod
+    def of(cls, root: Path, release: str) -> Modules | None:
+        """The modules of a release, given their folder or one above it; None if there are none."""
+        below = ("", release, f"usr/lib/modules/{release}", f"lib/modules/{release}")
+        for folder in (root / part for part in below):
+            if folder.name == release and any(folder.rglob("*.ko*")):
+                return cls(folder, root.resolve())
+        return None
+
+    def read(self, file: str) -> bytes:
+        """The content of a file in their folder.
+
+        Raises
+        ------
+        ConfigError : it cannot be read, or a link leads elsewhere
+        """
+        try:
+            return regular_file.whole_below(self.root, self.folder / file, _MODULES_BYTES)
+        except OSError as error:
+            raise ConfigError(f"{self.folder / file}: {error.strerror}") from None
 
 
-def build(modules: Path, busybox: Path, target: Path) -> None:
+def build(modules: Modules, busybox: Path, target: Path) -> None:
     """Write an initial RAM disk with the modules that a guest needs, in load order.
 
     A module that depmod does not name is built in, or not there; the guest's console tells which.
+
+    Raises
+    ------
+    ConfigError : a module cannot be read or unpacked, or is in another folder
+    MachineError : depmod or cpio fails
     """
     depends = _dependencies(modules)
     by_name = {Path(file).name.split(".")[0].replace("-", "_"): file for file in depends}
     loaded: dict[str, bytes] = {}
+    unpack = Unpacker(_MODULES_BYTES)
     for module in WANTED:
         if module not in by_name:
             continue
@@ -55,10 +91,20 @@ def build(modules: Path, busybox: Path, target: Path) -> None:
         for file in [*reversed(depends[by_name[module]].split()), by_name[module]]:
             plain = Path(file).name.split(".ko")[0]
             if plain not in loaded:
-                loaded[plain] = unpacked((modules / file).read_bytes())
+                loaded[plain] = _plain(modules, file, unpack)
     order = "".join(f"{stem}.ko {_OPTIONS.get(stem, '')}\n" for stem in loaded)
     files = {f"modules/{stem}.ko": content for stem, content in loaded.items()}
     pack({"init": INIT.read_bytes(), "modules/order": order.encode(), **files}, busybox, target)
+
+
+def _plain(modules: Modules, file: str, unpack: Unpacker) -> bytes:
+    """A module as the kernel takes it."""
+    try:
+        return unpack.packed_or_plain(modules.read(file))
+    except ValueError as error:
+        raise ConfigError(f"{modules.folder / file}: {error}") from None
+    except FileNotFoundError:
+        raise UnsupportedError(f"{modules.folder / file}: zstd is missing: apt-get install zstd") from None
 
 
 def pack(files: Mapping[str, bytes], busybox: Path, target: Path) -> None:
@@ -89,40 +135,40 @@ def pack(files: Mapping[str, bytes], busybox: Path, target: Path) -> None:
             raise MachineError(f"cpio: {done.stderr.decode(errors='replace').strip()}")
 
 
-def unpacked(content: bytes) -> bytes:
-    """Plain bytes of what may be packed by gzip, xz or zstd; anything else comes back as it is.
-
-    Raises
-    ------
-    MachineError : it is packed so, and broken
-    """
-    try:
-        if content.startswith(b"\x1f\x8b"):
-            return gzip.decompress(content)
-        if content.startswith(b"\xfd7zXZ\0"):
-            return lzma.decompress(content)
-    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-        raise MachineError(f"cannot be unpacked: {error}") from None
-    if content.startswith(b"\x28\xb5\x2f\xfd"):
-        done = subprocess.run(["zstd", "-dcq"], input=content, capture_output=True, check=False)
-        if done.returncode != 0:
-            raise MachineError(f"zstd: {done.stderr.decode(errors='replace').strip()}")
-        return done.stdout
-    return content
-
-
-def _dependencies(modules: Path) -> dict[str, str]:
+def _dependencies(modules: Modules) -> dict[str, str]:
     """What each module needs, by its path: what ``modules.dep`` says if it knows all of them, else depmod."""
-    written = modules / "modules.dep"
-    if written.exists():
-        depends = _parsed(written.read_text())
-        if all(str(path.relative_to(modules)) in depends for path in modules.rglob("*.ko*")):
+    folder = modules.folder
+    if (folder / "modules.dep").exists():
+        depends = _parsed(modules.read("modules.dep").decode(errors="replace"))
+        if all(str(path.relative_to(folder)) in depends for path in folder.rglob("*.ko*")):
             return depends
-    return _parsed(_depmod(modules))
+    return _parsed(_depmod(folder))
 
 
 def _parsed(text: str) -> dict[str, str]:
-    return dict(line.split(":", 1) for line in text.splitlines())  # type: ignore[arg-type]
+    lines = (line.partition(":") for line in text.splitlines())
+    return {file: needed for file, colon, needed in lines if colon}
+
+
+def _link_modules(folder: Path, own: Path) -> None:
+    """Lay out a folder's modules in one of our own: of folders that are links, depmod would find them without end.
+
+    Raises
+    ------
+    ConfigError : there are more than a kernel has
+    """
+    nr_modules = 0
+    for place, _, names in os.walk(folder):
+        there = own / Path(place).relative_to(folder)
+        for name in names:
+            is_list = Path(place) == folder and name in _LISTS
+            if not (is_list or ".ko" in name) or not (Path(place) / name).is_file():
+                continue
+            nr_modules += 1
+            if nr_modules > _MOST_MODULES:
+                raise ConfigError(f"{folder}: it has more than {_MOST_MODULES} modules; name the folder of one kernel")
+            there.mkdir(parents=True, exist_ok=True)
+            (there / name).symlink_to(Path(place) / name)
 
 
 def _depmod(modules: Path) -> str:
@@ -134,11 +180,9 @@ def _depmod(modules: Path) -> str:
         own = Path(name) / "usr/lib/modules" / modules.name
         own.mkdir(parents=True)
         (Path(name) / "lib").symlink_to("usr/lib")  # whichever of the two this depmod looks at
-        for entry in modules.resolve().iterdir():
-            if entry.is_dir() or entry.name in ("modules.order", "modules.builtin", "modules.builtin.modinfo"):
-                (own / entry.name).symlink_to(entry)
+        _link_modules(modules.resolve(), own)
         argv = ["/sbin/depmod", "-b", name, modules.name]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = host_programs.run(argv, limit_s=_DEPMOD_S)
         if done.returncode != 0:
-            raise MachineError(f"depmod {modules}: {done.stderr.strip()}")
+            raise MachineError(f"depmod {modules}: {' '.join(done.stderr.splitlines()[-3:])}")
         return (own / "modules.dep").read_text()

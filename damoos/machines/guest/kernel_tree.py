@@ -6,19 +6,21 @@ Fedora's and Arch's do.
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from damoos import regular_file
+from damoos.common import host_programs
 from damoos.errors import ConfigError, MachineError
-from damoos.machines.guest.kernel_image import release_of
+from damoos.machines.guest.initrd import Modules
+from damoos.machines.guest.kernel_image import KernelImage
 
 _IMAGES = ("boot/vmlinuz-*", "usr/lib/modules/*/vmlinuz", "lib/modules/*/vmlinuz")
-_MODULES = ("usr/lib/modules", "lib/modules")
 _CONFIGS = ("boot/config-{}", "usr/lib/modules/{}/config", "lib/modules/{}/config")
+_CONFIG_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -27,15 +29,16 @@ class KernelTree:
 
     Parameters
     ----------
-    image : Path
-    modules : Path or None
-        The folder of its release; None where all is built in.
-    config : Path or None
+    image : KernelImage
+    modules : Modules or None
+        None where all is built in.
+    config : bytes or None
+        How it was configured.
     """
 
-    image: Path
-    modules: Path | None
-    config: Path | None
+    image: KernelImage
+    modules: Modules | None
+    config: bytes | None
 
     @classmethod
     def of(cls, folder: Path) -> KernelTree:
@@ -43,20 +46,28 @@ class KernelTree:
 
         Raises
         ------
-        ConfigError : there is none, or there are several
+        ConfigError : there is none, or there are several, or a link leads out of the folder
         """
-        images = {release_of(path): path for pattern in _IMAGES for path in folder.glob(pattern)}
+        root = folder.resolve()
+        images = {
+            image.release: image
+            for pattern in _IMAGES
+            for image in (KernelImage.read(path, root) for path in folder.glob(pattern))
+        }
         if len(images) != 1:
             found = ", ".join(sorted(images)) or "none"
             raise ConfigError(f"{folder}: one kernel is wanted ({', '.join(_IMAGES)}), found: {found}")
         ((release, image),) = images.items()
-        modules = [folder / place / release for place in _MODULES]
-        configs = [folder / pattern.format(release) for pattern in _CONFIGS]
-        return cls(
-            image,
-            next((path for path in modules if any(path.rglob("*.ko*"))), None),
-            next((path for path in configs if path.is_file()), None),
-        )
+        configs = (folder / pattern.format(release) for pattern in _CONFIGS)
+        config = next((path for path in configs if path.is_file()), None)
+        return cls(image, Modules.of(folder, release), None if config is None else _config(root, config))
+
+
+def _config(root: Path, path: Path) -> bytes:
+    try:
+        return regular_file.whole_below(root, path, _CONFIG_BYTES)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
 
 
 @contextmanager
@@ -85,7 +96,7 @@ def _unpack(package: Path, folder: str) -> None:
     if not package.is_file():
         raise ConfigError(f"{package}: no such package file, or a folder beside other packages")
     try:
-        done = subprocess.run(["dpkg-deb", "-x", package, folder], capture_output=True, text=True, check=False)
+        done = host_programs.run(["dpkg-deb", "-x", str(package.absolute()), folder])
     except FileNotFoundError:
         raise MachineError(
             "dpkg-deb is missing: apt-get install dpkg, or unpack the packages and give the folder"

@@ -12,16 +12,22 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from damoos.common import paths
+from pydantic import BaseModel, Field, JsonValue, field_validator
+
+from damoos.common import atomic_file, own_file, paths
+from damoos.common.json_file import Damage, JsonForm
 from damoos.errors import ConfigError, MachineError, nearest
-from damoos.machines.guest import debian, initrd, kernel_image, kernel_tree
-from damoos.machines.guest.architecture import AMD64, ARM64, host, split
+from damoos.machines.guest import debian, initrd, kernel_tree
+from damoos.machines.guest.architecture import ALL, AMD64, ARM64, host, split
 from damoos.machines.guest.image import image
+from damoos.machines.guest.initrd import Modules
+from damoos.machines.guest.kernel_image import KernelImage
 from damoos.machines.guest.kernel_tree import KernelTree
+from damoos.ownership import close_folder, make_folders
 
 DEBIAN, DEBIAN_NEWEST = "debian", "debian-newest"
 SERIES = {DEBIAN: "6.12", DEBIAN_NEWEST: ""}
@@ -29,6 +35,7 @@ SERIES = {DEBIAN: "6.12", DEBIAN_NEWEST: ""}
 OURS = {"damoos": "7.3", "damoos-6.12": "6.12", "damoos-6.1": "6.1"}
 """Names that ``make kernel`` gives, and the version that each is built from."""
 _OF_DEBIAN = re.compile(r"debian-(\d+(?:\.\d+)*)")
+_FILES = ("kernel.json", "bzImage", "vmlinux", "initrd")
 # How the parameter of kernel/patches is spelled in a kernel that has it.
 _FLUSH_TLB = b"damon.flush_tlb\0"
 # Names of drivers, in an image or among the modules of an initial RAM disk.
@@ -83,6 +90,27 @@ class Kernel:
     def identity(self) -> str:
         """Name of this kernel's content."""
         return self.path.name
+
+
+class _Record(BaseModel):
+    """What ``kernel.json`` has of a kernel; a newer damoos may have told more."""
+
+    release: str
+    flush_tlb: bool
+    pmem: bool = False
+    vmgenid: bool = False
+    architecture: str = AMD64.name
+    about: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @field_validator("architecture")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in ALL:
+            raise ValueError(f"'{name}' is none of {', '.join(ALL)}")
+        return name
+
+
+_RECORD = JsonForm(_Record, 1 << 20)
 
 
 def kernel(name: str, say: Callable[[str], None] = lambda _: None) -> Kernel:
@@ -180,9 +208,9 @@ def check(name: str) -> None:
     ConfigError : no such kernel
     """
     if "/" in name:
-        kernel_image.release_of(Path(name))
+        KernelImage.read(Path(name))
         return
-    if series_of(name) is not None or (_names() / name).exists():
+    if series_of(name) is not None or (own_file.is_file_name(name) and (_names() / name).exists()):
         return
     if name in OURS:
         target = "make kernel" + ("" if name == "damoos" else f" VERSION={OURS[name]}")
@@ -241,7 +269,7 @@ def remove(name: str) -> str:
     ConfigError : no such kernel
     """
     link = _names() / name
-    if not link.is_symlink():
+    if not own_file.is_file_name(name) or not link.is_symlink():
         raise ConfigError(f"unknown kernel '{name}'{nearest(name, names())}")
     target = link.resolve()
     link.unlink()
@@ -254,41 +282,56 @@ def remove(name: str) -> str:
 
 
 def store(bzimage: Path, modules: Path | None, about: dict[str, Any], name: str | None) -> Kernel:
-    """Lay a kernel into the cache, unpacked, with an initial RAM disk if it has modules."""
-    release = kernel_image.release_of(bzimage)
-    content = bzimage.read_bytes()
-    architecture = ARM64 if kernel_image.is_arm64(content) else AMD64
-    digest = hashlib.sha256(content)
+    """Lay a kernel into the cache, unpacked, with an initial RAM disk if it has modules.
+
+    Raises
+    ------
+    ConfigError : a file is not what it should be
+    """
+    read = KernelImage.read(bzimage)
+    return _store(read, None if modules is None else _modules_of(modules, read.release), about, name)
+
+
+def _modules_of(folder: Path, release: str) -> Modules:
+    if (modules := Modules.of(folder, release)) is None:
+        raise ConfigError(
+            f"{folder}: holds no modules of {release}; give the folder that 'make modules_install' filled"
+        )
+    return modules
+
+
+def _store(bzimage: KernelImage, modules: Modules | None, about: dict[str, Any], name: str | None) -> Kernel:
+    architecture = ARM64 if bzimage.is_arm64 else AMD64
+    digest = hashlib.sha256(bzimage.content)
+    plain, ramdisk = bzimage.unpacked() or b"", b""
     with tempfile.TemporaryDirectory(prefix="kernel-", dir=_made(_place())) as folder:
         draft = Path(folder) / "draft"
         draft.mkdir()
-        (draft / "bzImage").write_bytes(content)
-        plain = kernel_image.unpack(content)
+        (draft / "bzImage").write_bytes(bzimage.content)
         if plain:
             (draft / "vmlinux").write_bytes(plain)
         if modules:
-            initrd.build(
-                initrd.modules_of(modules, release), image(architecture=architecture).busybox, draft / "initrd"
-            )
-            digest.update((draft / "initrd").read_bytes())
-        parts = (plain or b"") + ((draft / "initrd").read_bytes() if modules else b"")
-        target = _place() / f"{release}-{digest.hexdigest()[:12]}"
+            initrd.build(modules, image(architecture=architecture).busybox, draft / "initrd")
+            ramdisk = (draft / "initrd").read_bytes()
+            digest.update(ramdisk)
+        target = _place() / f"{bzimage.release}-{digest.hexdigest()[:12]}"
         shown = {
-            "release": release,
-            "flush_tlb": _FLUSH_TLB in (plain or b""),
-            "pmem": any(name in parts for name in _PMEM),
-            "vmgenid": any(name in parts for name in _VMGENID),
+            "release": bzimage.release,
+            "flush_tlb": _FLUSH_TLB in plain,
+            "pmem": any(name in part for name in _PMEM for part in (plain, ramdisk)),
+            "vmgenid": any(name in part for name in _VMGENID for part in (plain, ramdisk)),
             "architecture": architecture.name,
             "about": about,
         }
         (draft / "kernel.json").write_text(json.dumps(shown, indent=2) + "\n")
+        close_folder(draft, _place())
         if not target.exists():
             draft.replace(target)
         elif about["origin"] != "added":  # one that was built or fetched keeps the record of it under any name
             (draft / "kernel.json").replace(target / "kernel.json")
     if name is not None:
         _link(name, target)
-    return _load(name or str(bzimage), target)
+    return _load(name or str(bzimage.path), target.resolve())
 
 
 def _fetch(name: str, say: Callable[[str], None]) -> None:
@@ -313,22 +356,35 @@ def _fetch(name: str, say: Callable[[str], None]) -> None:
 
 
 def _store_tree(tree: KernelTree, about: dict[str, Any], name: str) -> Kernel:
-    stored = store(tree.image, tree.modules, about, name)
+    stored = _store(tree.image, tree.modules, about, name)
     if tree.config:
-        shutil.copy(tree.config, stored.path / "config")
+        atomic_file.fill(stored.path / "config", [tree.config], mode=0o644)
     return stored
 
 
-def _load(name: str, path: Path) -> Kernel:
-    file = path / "kernel.json"
-    try:
-        told = dict(json.loads(file.read_text()))
-        known = {one.name for one in fields(Kernel)}  # a newer damoos may have told more
-        return Kernel(name, path, **{key: value for key, value in told.items() if key in known})
-    except (OSError, ValueError, TypeError) as error:
+def _check_files(name: str, path: Path) -> None:
+    """Refuse a kernel that lies elsewhere, or whose files others can have made or changed: QEMU gets them."""
+    if path.parent != _place().resolve():
         raise ConfigError(
-            f"kernel '{name}' is broken in the cache ({file}: {error}); remove it with 'damoos kernel remove {name}'"
-        ) from None
+            f"kernel '{name}' leads out of the cache, to {path}; remove it with 'damoos kernel remove {name}', and add"
+            " it again"
+        )
+    for part in _FILES:
+        paths.file("kernels", path.name, part)
+
+
+def _load(name: str, path: Path) -> Kernel:
+    _check_files(name, path)
+    told: dict[str, Any] | Damage | str
+    try:
+        told = _RECORD.read(path / "kernel.json")
+    except OSError as error:
+        told = f"{path / 'kernel.json'}: {error.strerror}"
+    if not isinstance(told, dict):
+        raise ConfigError(
+            f"kernel '{name}' is broken in the cache ({told}); remove it with 'damoos kernel remove {name}'"
+        )
+    return Kernel(name, path, **{key: value for key, value in told.items() if key in _Record.model_fields})
 
 
 def _link(name: str, target: Path) -> None:
@@ -339,13 +395,13 @@ def _link(name: str, target: Path) -> None:
 
 
 def _place() -> Path:
-    return paths.cache() / "kernels"
+    return paths.program("kernels")
 
 
 def _names() -> Path:
-    return _place() / "names"
+    return paths.program("kernels", "names")
 
 
 def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     return folder

@@ -7,11 +7,9 @@ along. The thread that opens a guest must therefore live as long as the guest do
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import fcntl
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -23,9 +21,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from damoos.agent.access_counts import COUNTED
+from damoos.agent.standby import WAITS
+from damoos.common import host_programs
 from damoos.errors import MachineLost
 from damoos.machines.clock import KEEPS_STEP, Clock
-from damoos.machines.guest import forward, lapic_timer, locks
+from damoos.machines.guest import forward, lapic_timer, locks, qemu_options
 from damoos.machines.guest.access_counter import AccessCounter
 from damoos.machines.guest.architecture import ALL, Architecture
 from damoos.machines.guest.console import Console
@@ -41,7 +41,6 @@ BOOT_S = 300.0
 # Seen on the console when sshd has its socket; knocking earlier would only meet slow retries of QEMU's user network.
 READY = "Server listening on"
 USER_SPACE = "damoos: user space"
-_PR_SET_PDEATHSIG = 1
 _KVM_STOPPED = "KVM internal error"
 _ENDED_S = 2.0
 # Of QEMU's own messages: what is kept, which has room for all registers of CPUs, and what an error quotes at most.
@@ -126,6 +125,8 @@ class QemuProcess:
         What time is to it, if it is emulated.
     addresses : mapping of str to int
         Of `damoos.machines.guest.lapic_timer.SYMBOLS` in the kernel; needed where the clock skips idle time.
+    standby : str
+        Names the agent that waits in it, if one shall (`damoos.agent.standby`) and the guest can have snapshots.
 
     Raises
     ------
@@ -147,6 +148,7 @@ class QemuProcess:
         say: Callable[[str], None] = lambda _: None,
         clock: Clock = KEEPS_STEP,
         addresses: Mapping[str, int] = MappingProxyType({}),
+        standby: str = "",
     ) -> None:
         sweep()
         # Where idle time is skipped, all that the guest does between calls would be to run far ahead.
@@ -182,11 +184,10 @@ class QemuProcess:
                 *("-device", f"virtio-net-pci,netdev={forward.NET},romfile="),
             ]
             # What a counter has counted is no part of a guest's state, and random numbers must not be those of others.
-            # A kernel without an initial RAM disk boots as fast as it is brought back.
-            has_snapshot = in_memory and kernel.vmgenid and kernel.initrd is not None and counter is None
-            if has_snapshot:
+            self.has_standby = bool(standby) and in_memory and kernel.vmgenid and counter is None
+            if self.has_standby:
                 self._argv += ["-device", "vmgenid,guid=auto"]
-            self._snapshot = Snapshot(self._argv) if has_snapshot else None
+            self._snapshot = Snapshot([*self._argv, standby]) if self.has_standby else None
             self._start()
         except BaseException:
             self._clear_up()
@@ -196,7 +197,7 @@ class QemuProcess:
         """Start QEMU on CPUs of its own."""
         self.reserved.take()
         incoming = self._snapshot.options() if self._snapshot else ()
-        self._goes_on = bool(incoming)
+        self.goes_on = bool(incoming)
         self._console = Console(self._snapshot.console() if self._snapshot and incoming else "")
         self._said = Console(kept_bytes=_SAID_BYTES)
         serial = ("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
@@ -204,7 +205,7 @@ class QemuProcess:
         argv = [*self._argv, *serial, *net, *self._monitor.options(), *incoming]
         fds = [self.reserved.fd, self._monitor.theirs.fileno()]
         with Debugger() as debugger:
-            has_debugger = self.stands_still and not self._goes_on
+            has_debugger = self.stands_still and not self.goes_on
             if has_debugger:
                 argv += debugger.options()
                 fds.append(debugger.theirs.fileno())
@@ -242,23 +243,22 @@ class QemuProcess:
         self._start()
 
     def _started(self, argv: list[str], fds: Sequence[int]) -> subprocess.Popen[bytes]:
-        parent, cpus = os.getpid(), self.reserved.cpus
+        die_with_this_process, cpus = host_programs.dies_with_this_process(), self.reserved.cpus
 
-        def die_with_parent() -> None:
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:
-                os._exit(1)
+        def enter() -> None:
+            die_with_this_process()
             os.sched_setaffinity(0, cpus)
 
         return subprocess.Popen(
             argv,
+            cwd=self.place,  # QEMU takes firmware from the current folder first, where other users may have put some
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**os.environ, "TMPDIR": str(self.place)},
             start_new_session=True,
             pass_fds=fds,
-            preexec_fn=die_with_parent,
+            preexec_fn=enter,
         )
 
     @property
@@ -273,7 +273,7 @@ class QemuProcess:
         ------
         MachineLost : as `wait_for`
         """
-        if self._goes_on:
+        if self.goes_on:
             with contextlib.suppress(MachineLost):
                 self._monitor.greet()
                 return self._monitor.go_on()
@@ -285,6 +285,15 @@ class QemuProcess:
             return self.wait_until_up()
         self.wait_for(READY, BOOT_S)
         self._monitor.greet()
+
+    def stands_by(self) -> None:
+        """Wait until the agent in it waits, and make a snapshot of it if the time has come.
+
+        Raises
+        ------
+        MachineLost : as `wait_for`
+        """
+        self.wait_for(WAITS, BOOT_S)
         if self._snapshot:
             self._snapshot.consider(self._monitor.save, self.console())
 
@@ -353,16 +362,16 @@ class QemuProcess:
 
 def _in_memory(disk: Path) -> tuple[str, ...]:
     """A disk that is memory, so that reading it takes the guest the time of a copy; what it writes is thrown away."""
-    backend = f"memory-backend-file,id=root,share=off,mem-path={disk},size={disk.stat().st_size}"
+    backend = f"memory-backend-file,id=root,share=off,mem-path={qemu_options.value(disk)},size={disk.stat().st_size}"
     return ("-machine", "nvdimm=on", "-object", backend, "-device", "nvdimm,memdev=root,id=nvdimm0")
 
 
 def _throw_away(disk: Path) -> tuple[str, ...]:
-    return ("-drive", f"file={disk},if=virtio,format=raw,snapshot=on")
+    return ("-drive", f"file={qemu_options.value(disk)},if=virtio,format=raw,snapshot=on")
 
 
 def _readonly(disk: Path) -> tuple[str, str]:
-    return "-drive", f"file={disk},if=virtio,format=raw,readonly=on"
+    return "-drive", f"file={qemu_options.value(disk)},if=virtio,format=raw,readonly=on"
 
 
 def sweep() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from damoos.errors import ConfigError
 from damoos.report.charts import page, picture
 from damoos.report.charts.content import Content
+from damoos.report.tables import frame_to_csv
 from damoos.store.artifacts import Artifacts
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def save(content: Content, path: Path) -> Path:
 
 def _fill(content: Content, out: BinaryIO, ending: str) -> None:
     if ending == ".csv":
-        content.table.to_csv(out, index=False)
+        out.write(frame_to_csv(content.table).encode())
     elif ending == ".html":
         page.save(content, out)
     else:

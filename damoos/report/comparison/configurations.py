@@ -17,8 +17,9 @@ from damoos.report.charts.chart import save
 from damoos.report.charts.style import nth
 from damoos.report.comparison import tiers
 from damoos.report.names import short
-from damoos.report.tables import change, ratio, to_csv
+from damoos.report.tables import IDLE_SCHEME, change, cpu_key, ratio, to_csv
 from damoos.store.artifacts import Artifacts
+from damoos.store.forms import Configuration
 from damoos.store.studies import slug
 from damoos.units import show_bytes
 
@@ -64,7 +65,10 @@ def text(found: Result, results: Sequence[Result]) -> str:
 
 def to_html(found: Result, results: Sequence[Result]) -> str:
     """The same for a notebook, without the averages."""
-    columns = ("machine", "workload", "config", "runtime", "RSS", "performance", "memory efficiency", "AnonHuge", "CPU")
+    columns = (
+        "machine", "workload", "config", "runtime", "RSS", "performance", "memory efficiency", "AnonHuge", "policy CPU",
+        "spare core",
+    )  # fmt: skip
     cells = [
         (result["machine"]["name"], _name(result), name, *_words(config))
         for result in results
@@ -88,11 +92,16 @@ def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[
     )
     names = max(len(_name(result)) for result in results)
     width = max(len(name) for name in machine["configs"])
-    columns = f"{'runtime':>9} {'RSS':>9}  {'performance':<21}  {'memory efficiency':<21}  {'AnonHuge':>9}  DAMON CPU"
+    columns = f"{'runtime':>9} {'RSS':>9}  {'performance':<21}  {'memory efficiency':<21}  {'AnonHuge':>9}"
+    columns += f"  {'policy CPU':>10}  spare core"
     yield f"  {'workload':<{names}}  {'config':<{width}}  {columns}"
     for result in results:
         for name, config in result["configs"].items():
             yield f"  {_name(result):<{names}}  {name:<{width}}  {_cells(config)}"
+    for result in results:
+        for name, config in result["configs"].items():
+            if _had_nothing_to_do(config):
+                yield f"  {name} on {short(result['workload'])}: {IDLE_SCHEME}"
     if any(result["variant"] == "model" for result in results):
         yield "  a model has the accesses of a program that is not installed; ages of schemes are scaled with its time"
     if len(results) > 1:
@@ -160,15 +169,21 @@ def _name(result: Result) -> str:
     return f"{result['workload']}{scaled}"
 
 
+def _had_nothing_to_do(config: Configuration) -> bool:
+    """Whether a scheme was in force and applied nothing; ``stat`` never does."""
+    acts = "stat" not in (config["scheme"] or "stat").split()
+    return acts and not config["error"] and not config["damos"]["sz_applied_bytes"]
+
+
 def _cells(config: Mapping[str, Any]) -> str:
     if config["error"]:
         return _words(config)[0]
-    runtime, rss, performance, efficiency, huge, cpu = _words(config)
-    return f"{runtime:>9} {rss:>9}  {performance:<21}  {efficiency:<21}  {huge:>9}  {cpu}"
+    runtime, rss, performance, efficiency, huge, cpu, spare = _words(config)
+    return f"{runtime:>9} {rss:>9}  {performance:<21}  {efficiency:<21}  {huge:>9}  {cpu:>10}  {spare:>10}"
 
 
 def _words(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Runtime, RSS, both ratios, huge pages, DAMON's CPU share; only the reason of one that failed."""
+    """What each column shows; only the reason where the configuration failed."""
     if config["error"]:
         return (f"failed: {config['error']}",)
     quantities = config["quantities"]
@@ -178,7 +193,8 @@ def _words(config: Mapping[str, Any]) -> tuple[str, ...]:
         ratio(quantities["performance"]),
         ratio(quantities["memory_efficiency"]),
         show_bytes(quantities["anon_huge_avg_bytes"]["mean"]),
-        f"{quantities['kdamond_cpu']['mean']:.2%}",
+        f"{quantities[cpu_key(quantities)]['mean']:.2%}",
+        f"{quantities['spare_core_slowdown']['mean']:+.2%}" if "spare_core_slowdown" in quantities else "-",
     )
 
 
@@ -199,8 +215,12 @@ def _averages(machine: Mapping[str, Any], width: int) -> Iterator[str]:
             )  # fmt: skip
             yield f"  {name:<{width}}  {word:<17}  {ratio(average)}  {ends}{of}".rstrip()
         if name != BASELINE:
-            cpu = f", DAMON CPU {config['kdamond_cpu']['mean']:.2%}" if config["kdamond_cpu"]["mean"] else ""
-            yield f"  {name:<{width}}  slowdown {change(config['slowdown'])}, RSS {change(config['bloat'])}{cpu}"
+            share = config[cpu_key(config)]["mean"]
+            cpu = f", policy CPU {share:.2%}" if share else ""
+            lost = change(config["slowdown"])
+            if "spare_core_slowdown" in config:
+                lost += f" (with a spare core {change(config['spare_core_slowdown'])})"
+            yield f"  {name:<{width}}  slowdown {lost}, RSS {change(config['bloat'])}{cpu}"
 
 
 def _share(share: Mapping[str, Any]) -> str:

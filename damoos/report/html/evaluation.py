@@ -12,6 +12,7 @@ from damoos.report.charts.page import Figure
 from damoos.report.comparison import configurations
 from damoos.report.html import document, fleet, shown
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table
+from damoos.report.tables import cpu_key
 from damoos.store.studies import slug
 from damoos.sweeps.sweep import Sweep
 from damoos.units import show_count
@@ -121,8 +122,8 @@ def _failed(result: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _averages(machines: Sequence[Machine]) -> Table:
     columns = {"machine": WORDS, "configuration": WORDS, "performance": NUMBERS}
-    columns |= {"memory efficiency": NUMBERS, "slowdown": NUMBERS, "RSS": NUMBERS}
-    columns |= {"DAMON": NUMBERS, "workloads": NUMBERS}
+    columns |= {"memory efficiency": NUMBERS, "slowdown": NUMBERS, "with a spare core": NUMBERS, "RSS": NUMBERS}
+    columns |= {"policy's CPU": NUMBERS, "workloads": NUMBERS}
     rows = [
         _average(machine["machine"], name, config)
         for machine in machines
@@ -137,8 +138,9 @@ def _average(machine: str, name: str, config: Mapping[str, Any]) -> list[Cell]:
 
     return [
         shown.word(machine), shown.word(name), shown.ratio(config.get("performance")),
-        shown.ratio(config.get("memory_efficiency")), shown.change(mean("slowdown")), shown.change(mean("bloat")),
-        shown.share(mean("kdamond_cpu")), shown.count(len(config["workloads"])),
+        shown.ratio(config.get("memory_efficiency")), shown.change(mean("slowdown")),
+        shown.change(mean("spare_core_slowdown")), shown.change(mean("bloat")),
+        shown.share(mean(cpu_key(config))), shown.count(len(config["workloads"])),
     ]  # fmt: skip
 
 
@@ -161,7 +163,7 @@ def _shares(machines: Sequence[Machine]) -> Iterator[str]:
 def _numbers(results: Sequence[Mapping[str, Any]]) -> Table:
     columns = {"workload": WORDS, "machine": WORDS, "configuration": WORDS, "runtime": NUMBERS, "RSS": NUMBERS}
     columns |= {"performance": NUMBERS, "memory efficiency": NUMBERS}
-    columns |= {"huge pages": NUMBERS, "DAMON": NUMBERS, "error": WORDS}
+    columns |= {"huge pages": NUMBERS, "policy's CPU": NUMBERS, "with a spare core": NUMBERS, "error": WORDS}
     rows = [_number(result, name, config) for result in results for name, config in result["configs"].items()]
     return Table(columns, rows, "Every workload under every configuration")
 
@@ -177,7 +179,8 @@ def _number(result: Mapping[str, Any], name: str, config: Mapping[str, Any]) -> 
         shown.word(f"{result['workload']}{model}"), shown.word(result["machine"]["name"]), shown.word(name),
         shown.seconds(mean("runtime_s")), shown.size(mean("rss_avg_bytes")), shown.ratio(quantities.get("performance")),
         shown.ratio(quantities.get("memory_efficiency")), shown.size(mean("anon_huge_avg_bytes")),
-        shown.share(mean("kdamond_cpu")), shown.word(config["error"], "bad"),
+        shown.share(mean(cpu_key(quantities))), shown.change(mean("spare_core_slowdown")),
+        shown.word(config["error"], "bad"),
     ]  # fmt: skip
 
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from damoos import scorers
 from damoos.errors import ConfigError
 from damoos.prediction.forecast import forecast
 from damoos.recordings import files
@@ -17,7 +16,10 @@ from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.report.recording import charts, forecasts
 from damoos.report.study import frontier as curve
 from damoos.report.study import memory, tuning
+from damoos.report.tables import cpu_key
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
+from damoos.store.forms import Arm
+from damoos.study.damage import names_damage
 from damoos.study.frontier import Prospect, frontier
 from damoos.study.study import Study
 from damoos.units import show_bytes, show_score
@@ -26,6 +28,7 @@ Result = Mapping[str, Any]
 ARMS = {BASELINE: "no scheme", MANUAL: "manual", TUNED: "tuned"}
 
 
+@names_damage
 def write(study: Study, path: Path) -> list[Path]:
     """Write a study's page, and its figures beside it; of one that is under way, what there is so far.
 
@@ -49,7 +52,7 @@ def _figures(study: Study, found: Mapping[float, Prospect | None]) -> list[Figur
         figures.append(Figure("memory", "Memory over time", _MEMORY, memory_chart))
     predicted = study.record.artifacts.path / "recording.damo"
     is_predicted = (study.record.result or {}).get("prediction") and predicted.exists()
-    if is_predicted and not scorers.is_foreign(study.config.scorer):  # a user's file is not run to look at a study
+    if is_predicted and not study.config.scores_by_file:  # a user's file is not read to look at a study
         with suppress(ConfigError):  # a recording of another version may say too little
             recording = files.read(predicted)
             rows = forecast(recording, study.config.scorer, study.config.scorer_options)
@@ -130,8 +133,13 @@ def _tiles(result: Result) -> list[Tile]:
         Tile("Score, tuned", shown.score(tuned["score"]).text, ends),
         Tile("Slowdown", f"{tuned['runtime_s'] / base['runtime_s'] - 1:+.1%}", f"of {base['runtime_s']:.2f} s"),
         Tile("RSS saved", f"{saved / base_rss:.1%}", f"{show_bytes(saved)} of {show_bytes(base_rss)}"),
-        Tile("DAMON's own time", f"{tuned['kdamond_cpu']:.1%}", "of a CPU"),
+        Tile("The policy's own time", f"{tuned[cpu_key(tuned)]:.1%}", _with_a_spare_core(tuned)),
     ]
+
+
+def _with_a_spare_core(arm: Arm) -> str:
+    spare = arm.get("spare_core_slowdown")
+    return "of a CPU" if spare is None else f"of a CPU; slowdown with a spare core {spare:+.1%}"
 
 
 def _schemes(study: Study, result: Result) -> Iterator[dict[str, str]]:
@@ -156,8 +164,8 @@ def _validation(study: Study, result: Result) -> dict[str, Any]:
     if not arms:
         return {"validation": None}
     columns = {"scheme": WORDS, "parameters": WORDS, "score ± 95 %": NUMBERS, "runtime": NUMBERS}
-    columns |= {"slowdown": NUMBERS, "RSS": NUMBERS, "RSS saved": NUMBERS, "with swap": NUMBERS, "DAMON": NUMBERS}
-    columns |= {"runs": NUMBERS, "limits": WORDS}
+    columns |= {"slowdown": NUMBERS, "with a spare core": NUMBERS, "RSS": NUMBERS, "RSS saved": NUMBERS}
+    columns |= {"with swap": NUMBERS, "policy's CPU": NUMBERS, "runs": NUMBERS, "limits": WORDS}
     table = Table(columns, [_arm(study, result, name, arm) for name, arm in arms.items()])
     section = {"validation": table, "shrinkage": "", "validation_says": _VALIDATION}
     if lost := result["shrinkage"]:
@@ -206,7 +214,8 @@ def _arm(study: Study, result: Result, name: str, arm: Mapping[str, Any]) -> lis
     return [
         shown.word(ARMS.get(name, name), won), shown.word(arm.get("scheme") or trials.point_text(study, point)),
         shown.score(arm["score"], arm["score_ci95"], won), shown.seconds(arm["runtime_s"]),
-        shown.change(slower), shown.size(arm["rss_avg_bytes"]), shown.share(saved), shown.size(arm["net_avg_bytes"]),
-        shown.share(arm["kdamond_cpu"]), shown.count(arm["repeats"]),
+        shown.change(slower), shown.change(arm.get("spare_core_slowdown")), shown.size(arm["rss_avg_bytes"]),
+        shown.share(saved), shown.size(arm["net_avg_bytes"]),
+        shown.share(arm[cpu_key(arm)]), shown.count(arm["repeats"]),
         shown.word(arm["limits"], "" if arm["feasible"] else "bad"),
     ]  # fmt: skip

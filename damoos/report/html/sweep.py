@@ -18,6 +18,7 @@ from damoos.report.sweep import spread
 from damoos.scorers.cost import Prices
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.store.studies import slug
+from damoos.study.damage import names_sweep_damage
 from damoos.sweeps.sweep import Sweep
 from damoos.units import show_bytes, show_count
 
@@ -27,6 +28,7 @@ VERDICTS = {TUNED: "tuned is best", MANUAL: "manual is best", BASELINE: "leave i
 MOST_MACHINES, MOST_GROUPS = 6, 24
 
 
+@names_sweep_damage
 def write(sweep: Sweep, path: Path, prices: Prices | None = None) -> list[Path]:
     """Write a sweep's page, and its figures beside it; of one that is under way, what there is so far.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from damoos.common.terminal import printable
 from damoos.recordings.aggregations import Moments
+from damoos.recordings.damage import names_damage
 from damoos.recordings.heatmap import heatmap as heat_of
 from damoos.recordings.idle import idle_time as idle_time_of
 from damoos.recordings.idle import recency as recency_of
@@ -36,6 +37,7 @@ def title(recording: Recording | KernelObjects) -> str:
     return words + (": " + ", ".join(ran) if ran else "")
 
 
+@names_damage
 def heatmap(
     recording: Recording,
     target: int | None = None,
@@ -69,6 +71,7 @@ def heatmap(
     )
 
 
+@names_damage
 def wss(recording: Recording, min_accesses: int = 1) -> Chart:
     """The working set over time."""
     series = working_set(recording, min_accesses)
@@ -95,6 +98,7 @@ def wss(recording: Recording, min_accesses: int = 1) -> Chart:
     )
 
 
+@names_damage
 def regions(recording: Recording) -> Chart:
     """The number of regions over time, and its bound."""
     series = region_count(recording)
@@ -120,6 +124,7 @@ def regions(recording: Recording) -> Chart:
     )
 
 
+@names_damage
 def recency(recording: Recording) -> Chart:
     """Memory by the time since its last access, over time."""
     series = recency_of(recording)
@@ -134,6 +139,7 @@ def recency(recording: Recording) -> Chart:
     )
 
 
+@names_damage
 def idle_time(recording: Recording) -> Chart:
     """Memory by how long it has been idle."""
     idle_times = idle_time_of(recording)

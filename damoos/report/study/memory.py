@@ -12,6 +12,7 @@ from damoos.report.charts import Axis, Chart, Layer, Line, Panel, Stack, Steps
 from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, SKY
 from damoos.report.study.tuning import title
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
+from damoos.study.damage import names_damage
 from damoos.study.study import Study
 from damoos.units import MIB
 
@@ -22,6 +23,7 @@ _TIME = Axis("time since the run began [s]", "t_s")
 _STYLES = {BASELINE: (GREY, "solid"), MANUAL: (ORANGE, "dash"), TUNED: (BLUE, "solid")}
 
 
+@names_damage
 def chart(study: Study, number: int | None = None) -> Chart:
     """RSS, pressure and memory by kind of a round of the validation; of the first baseline where there was none.
 

@@ -46,7 +46,7 @@ class LineWatcher(Watcher):
 
     def say(self, text: str) -> None:
         """Print the news."""
-        self._console.print(f"damoos: {text}", highlight=False, soft_wrap=True, markup=False, emoji=False)
+        self._console.print(f"damoos: {text}", soft_wrap=True)
 
     def begin(self, study: Study | EvaluationStudy, total: int, done: int) -> None:
         """Say what is going to happen, models and scales first."""
@@ -103,6 +103,7 @@ class TableWatcher(Watcher):
         self._lines.begin(study, total, done)
         self._rows = {run.key: (run, score) for run, score in scored(study)}
         self._live.start()
+        terminal.guard_redirected()
 
     def skipped(self, nr_runs: int) -> None:
         """Count fewer."""
@@ -129,7 +130,7 @@ class TableWatcher(Watcher):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
         table.add_column("score")
         values = [s.value for _, s in self._rows.values() if s and s.feasible and s.value is not None]
-        best = best_of(values, self.study.config.direction if self.study else "maximize")
+        best = best_of(values, self.study.direction if self.study else "maximize")
         for run, score in self._rows.values():
             is_best = score is not None and score.feasible and score.value == best
             style = "bold green" if is_best else "red" if score and not score.feasible else ""

@@ -7,12 +7,14 @@ import math
 from damoos.model.conditional import ConditionalSpace
 from damoos.model.trial import Run, Score
 from damoos.report.tables import margin_text
+from damoos.study.damage import names_damage
 from damoos.study.study import EvaluationStudy, Study
 from damoos.units import format_us, show_bytes, show_score
 
 HEAD = ("run", "parameter", "runtime", "RSS", "score")
 
 
+@names_damage
 def table(study: Study | EvaluationStudy) -> str:
     """All finished runs of a study, a line each; empty where there is none."""
     rows = [(run.key, point(run, study), *outcome(run, score)) for run, score in scored(study)]
@@ -30,6 +32,7 @@ def table(study: Study | EvaluationStudy) -> str:
     return "\n".join(map(line, (HEAD, *rows)))
 
 
+@names_damage
 def scored(study: Study | EvaluationStudy) -> list[tuple[Run, Score | None]]:
     """Finished runs in order; trials with their scores."""
     runs = study.runs()

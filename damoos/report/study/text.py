@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from damoos.common import html
-from damoos.report.tables import STANDINGS
+from damoos.report.tables import IDLE_SCHEME, STANDINGS
 from damoos.units import show_bytes, show_count, show_number, show_score
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from damoos.store.forms import Arm
 
 
 def _prediction(found: dict[str, Any] | None) -> list[str]:
@@ -75,6 +77,8 @@ def summary(result: dict[str, Any]) -> str:
             f"  {name:<10} score {score}  runtime {arm['runtime_s']:.2f} s  RSS {show_bytes(arm['rss_avg_bytes'])}"
             f"  net {show_bytes(arm['net_avg_bytes'])}  ({show_count(arm['repeats'], 'run')})  {limit}".rstrip()
         )
+        if "slowdown" in arm:
+            lines.append(f"{'':<12}{_lost(arm)}")
         reported = arm.get("reports", {})
         if set(reported) - {"ops", "ops_per_s"}:  # a fixed number of operations says no more than the runtime
             lines.append(
@@ -116,6 +120,14 @@ def _arm(name: str, arm: dict[str, Any]) -> tuple[str, ...]:
         score, interval = show_score(arm["score"]), _ends(arm, "{} to {}")
     rss = show_bytes(arm["rss_avg_bytes"])
     return name, score, interval, f"{arm['runtime_s']:.2f} s", rss, str(arm["repeats"]), STANDINGS[arm["limits"]]
+
+
+def _lost(arm: Arm) -> str:
+    """By how much an arm is slower than the baseline, and what of it is the policy's own work."""
+    spare = arm["spare_core_slowdown"]
+    words = "" if spare is None else f", with a spare core {spare:+.1%}"
+    nothing = f"; {IDLE_SCHEME}" if arm.get("sz_applied_bytes") == 0 else ""
+    return f"slowdown {arm['slowdown']:+.1%}{words}  (the policy took {arm['policy_cpu_share']:.1%} of a CPU{nothing})"
 
 
 def _ends(arm: dict[str, Any], form: str) -> str:

@@ -18,6 +18,7 @@ from damoos.report.charts.layers import NONE
 from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, RED
 from damoos.report.tables import STANDINGS
 from damoos.searchers.base import feasible, value
+from damoos.study.damage import names_damage
 from damoos.study.study import Study
 from damoos.units import MIB, show_count
 
@@ -29,6 +30,7 @@ NR_PLACES = 200
 REACH = 1.96
 
 
+@names_damage
 def chart(study: Study) -> Chart:
     """A panel for each tuned parameter; what a study has not come to yet is not there.
 

@@ -15,6 +15,7 @@ from damoos.report.names import short
 from damoos.report.study.tuning import axis, estimate, measured
 from damoos.statistics.arms import MANUAL, TUNED
 from damoos.statistics.limits import Standing
+from damoos.study.damage import names_damage
 from damoos.study.study import Study
 
 Machine = Mapping[str, Any]
@@ -84,6 +85,7 @@ def curves(title: str, studies: Sequence[Study]) -> Chart:
     return Chart(f"{title}; score: {units}", panels, columns=min(3, len(panels)), panel_name="workload")
 
 
+@names_damage
 def _curve(study: Study, number: int) -> list[Layer]:
     param, name = study.space.params[0], study.config.machine
     colour, marker, dash = nth(number)

@@ -57,7 +57,7 @@ class Lines:
     def __call__(self, kind: str, said: dict[str, Any]) -> None:
         """Print one, if there is anything to print."""
         if text := _line(kind, said):
-            self._console.print(f"damoos: {text}", highlight=False, soft_wrap=True, markup=False, emoji=False)
+            self._console.print(f"damoos: {text}", soft_wrap=True)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -73,6 +73,7 @@ class LiveTable(Lines):
         self._rows: dict[str, Row] = {}
         self._live = Live(console=console, refresh_per_second=1, get_renderable=self._render, transient=True)
         self._live.start()
+        terminal.guard_redirected()
 
     def __call__(self, kind: str, said: dict[str, Any]) -> None:
         """Print only what the table does not show."""

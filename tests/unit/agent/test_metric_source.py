@@ -12,6 +12,7 @@ import pytest
 from damoos.agent import metric_source, regex
 from damoos.agent.metric_source import number_in, reading
 from damoos.errors import MeasurementError
+from tests.conftest import until
 
 PROMETHEUS = """# HELP latency of requests, 99 of 100 below
 # TYPE latency summary
@@ -140,7 +141,7 @@ def test_a_command_without_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None
     for words in ("sleep 31.41", "sleep 31.42 & exec >&- 2>&-; wait", "sleep 31.43 & echo 1"):
         with pytest.raises(MeasurementError, match=r"it took longer than 0\.5 s$"):
             reading("cmd", ["sh", "-c", words])
-    assert subprocess.run(["pgrep", "-f", r"^sleep 31\.4"], capture_output=True, check=False).stdout == b""
+    until(lambda: subprocess.run(["pgrep", "-f", r"^sleep 31\.4"], capture_output=True, check=False).stdout == b"")
 
 
 def test_the_error_output_of_a_command_is_told_by_its_end() -> None:
@@ -156,11 +157,12 @@ def test_the_error_output_of_a_command_is_told_by_its_end() -> None:
         (b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * (5 << 20), "the page is larger than 4 MiB"),
         (b"HTTP/1.0 200 OK\r\n\r\n\xff", "can't decode byte"),
         (b"junk\r\n\r\n", "junk"),
+        (b"HTTP/1.0 302 Found\r\nLocation: ftp://127.0.0.1:9/\r\n\r\n", "unknown url type: ftp"),
         (b"HTTP/1.0 200 OK\r\n" + b"x: y\r\n" * 1000, "got more than 100 headers"),
         (b"HTTP/1.0 200 OK\r\nContent-Length: 100\r\n\r\nx", "no number"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "IncompleteRead|invalid literal|no number"),
     ],
-    ids=["large", "no text", "no HTTP", "headers", "short", "chunks"],
+    ids=["large", "no text", "no HTTP", "to FTP", "headers", "short", "chunks"],
 )
 def test_a_page_that_is_none_is_told(answer: bytes, message: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -176,3 +178,30 @@ def test_a_page_that_is_none_is_told(answer: bytes, message: str) -> None:
         with pytest.raises(MeasurementError, match=message):
             reading("url", [f"http://127.0.0.1:{listening.getsockname()[1]}/"])
         thread.join()
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [b"", b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1", b"\x16\x03\x03"],
+    ids=["status", "header", "size of a chunk", "TLS"],
+)  # fmt: skip
+def test_a_page_of_which_a_byte_comes_now_and_then_is_cut(begin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metric_source, "READING_S", 0.5)
+    cut = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            taken, _ = listening.accept()
+            with taken, contextlib.suppress(OSError):
+                taken.sendall(begin)
+                while not cut.wait(0.02):
+                    taken.sendall(b"1")
+            cut.set()
+
+        thread = threading.Thread(target=drip, daemon=True)
+        thread.start()
+        scheme = "https" if begin.startswith(b"\x16") else "http"
+        with pytest.raises(MeasurementError, match=r"took longer than 0\.5 s"):
+            reading("url", [f"{scheme}://127.0.0.1:{listening.getsockname()[1]}/"])
+        thread.join()
+    assert cut.is_set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -66,3 +68,44 @@ def test_names_behind_commas(context: SimpleNamespace) -> None:
     assert several(context, "guest-ss") == ["guest-ssd-fast", "guest-ssd-slow"]
     assert several(context, "guest,m5d") == ["guest,m5d", "guest,m5d.metal"]
     assert several(context, "m5d,m5d") == ["m5d,m5d.metal"]
+
+
+# What zsh runs at the Tab key, what bash runs at the Enter key, and what a command would take for an option.
+HOSTILE = (
+    r"\$(id)", "$(id)", "`id`", "a;id", "a id", "a&id", "a|id", "a>id", "a\nid", "~root", "*", "a'", 'a"', "-x", "=ls",
+    "a{b,c}", "#a", "!1", "\u202ea", "a\x1b[2J",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_name_is_offered_that_a_shell_would_run_or_expand(context: SimpleNamespace, name: str) -> None:
+    for file in (".lock", "sweep.json", "rollout.json", "recording.damo"):
+        folder = context.params["results"] / f"{name}{file}"
+        folder.mkdir()
+        (folder / file).touch()
+    for file in ("service/here/{}.json", "service/here/{}.state"):
+        path = context.params["results"] / file.format(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    offered = [*complete.resumable(context, ""), *complete.watchable(context, ""), *complete.recordings(context, "")]
+    assert "stairs-guest-1" in offered
+    assert [one for one in offered if not re.fullmatch(r"[a-z0-9-]+", one)] == []
+
+
+def test_names_of_every_kind_that_damoos_has_are_offered() -> None:
+    for name in ("unit:", "cgroup:/", "match:exe=", "redis@1.service", "./web1.toml", "r5.24xlarge", "guest,m5d+x"):
+        assert complete.is_offered(name)
+
+
+def test_a_results_folder_that_others_can_fill_is_not_looked_at(context: SimpleNamespace) -> None:
+    """It is ``./results`` of a folder such as /tmp."""
+    assert complete.studies(context, "")
+    context.params["results"].chmod(0o777)
+    assert complete.studies(context, "") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_a_results_folder_of_another_user_is_not_looked_at(context: SimpleNamespace) -> None:
+    os.chown(context.params["results"], 61235, 61235)
+    assert complete.studies(context, "") == []
+    assert complete.recordings(context, "") == []

@@ -24,7 +24,8 @@ from tests.unit.cli.test_corpus import run
 
 MEASURED = Measurement({"runtime_s": 45_700_000.0, "rss_avg_bytes": 3 << 20})
 MIN_AGE = Param("min_age", "us", 0, 60_000_000, 100_000)
-SETTING = Setting("id", "command", "", (MIN_AGE,), 5_000_000, {"kernel": "6.12"}, None).to_json()
+FACTS = {"kernel": "6.12", "accel": "none", "clock": "host", "vcpus": 1, "mem_bytes": 1 << 30}
+SETTING = Setting("id", "command", "", (MIN_AGE,), 5_000_000, FACTS, None).to_json()
 
 
 def make(store: Store, label: str = "mine", result: dict[str, Any] | None = None, runs: int = 2) -> StudyRecord:

@@ -33,6 +33,11 @@ def test_one_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
     _await_end(int((tmp_path / "child").read_text()))
 
 
+def test_one_that_closes_its_output_and_goes_on_is_killed() -> None:
+    with pytest.raises(NoAnswer, match=r"no answer within 0\.3 s"):
+        answer(["sh", "-c", "exec >&- 2>&-; exec sleep 600"], "", 0.3, 1000)
+
+
 def test_a_child_that_is_left_behind_holds_nothing_up(tmp_path: Path) -> None:
     told = answer(["sh", "-c", f"sleep 1000 & echo $! > {tmp_path}/child; echo 0.5"], "", 60, 1000)
     assert (told.exit_status, told.stdout) == (0, "0.5\n")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +118,46 @@ def test_from_the_studies_of_a_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     assert line["measured_on"] == 1
     with pytest.raises(ConfigError, match="unknown study"):
         comparisons.fleet_plan("nothing", tmp_path / "fleet.csv", results=tmp_path)
+
+
+def fleet_file(folder: Path, lines: Sequence[str]) -> Path:
+    file = folder / "fleet.csv"
+    file.write_text("workload,hosts,memory_gib\n" + "\n".join(lines) + "\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([f"w{nth},1,1" for nth in range(1001)], "more than 1000 lines"),
+        (["same,1,1"] * 1001, "more than 1000 lines"),
+        ([f"w{nth},1,1" for nth in range(300_000)], "larger than 262144 bytes"),
+        (["w,1e300,1"], "line 2: hosts '1e300' is not above 0 and at most 1000000000"),
+        ([f"w,{'9' * 5000},1"], r"\(5000 characters\) is not above 0"),
+        ([",1,1"], "line 2: there is no workload"),
+        (["w"], "line 2: hosts 'None' is not a number"),
+    ],
+    ids=["names", "lines", "bytes", "hosts", "digits", "no name", "short"],
+)
+def test_a_fleet_is_bounded_before_anything_is_computed(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read(fleet_file(tmp_path, lines))
+
+
+def test_a_fleet_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fleet.csv")
+    with pytest.raises(ConfigError, match=r"fleet\.csv: not a regular file"):
+        read(tmp_path / "fleet.csv")
+
+
+def test_matrices_are_as_large_as_there_are_studies() -> None:
+    """A thousand workloads that nobody has studied have their draws and no matrix."""
+    fleet = [Hosts(f"w{nth}", 1, 1.0) for nth in range(1000)]
+    tracemalloc.start()
+    said = plan(fleet, [Measured("w1", "m", 0.1, 0.05), Measured("w2", "m", 0.1, 0.05)])
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(said["workloads"]) == 1000
+    assert peak_bytes < 256 << 20
+    with pytest.raises(ConfigError, match="at most 1000 lines"):
+        plan([*fleet, Hosts("x", 1, 1.0)], [Measured("w1", "m", 0.1, 0.05)])

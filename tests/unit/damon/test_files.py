@@ -17,8 +17,8 @@ class Busy:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
         self.left = times
-        read_bytes, write_bytes = Path.read_bytes, Path.write_bytes
-        monkeypatch.setattr(Path, "read_bytes", lambda path: self._tried() or read_bytes(path))
+        kernel_text, write_bytes = files.kernel_text, Path.write_bytes
+        monkeypatch.setattr(files, "kernel_text", lambda path: self._tried() or kernel_text(path))
         monkeypatch.setattr(Path, "write_bytes", lambda path, data: self._tried() or write_bytes(path, data))
 
     def _tried(self) -> None:

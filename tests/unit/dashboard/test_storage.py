@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from optuna.artifacts.exceptions import ArtifactNotFound
 
-from damoos.dashboard.storage import Files
+from damoos.dashboard.storage import Files, _note
 
 
 @pytest.fixture
@@ -67,3 +67,7 @@ def test_what_takes_the_place_of_a_listed_file_is_not_served(results: Path, what
         (results.parent / "private" / "key").rename(results.parent / "private" / "figure.png")
     with pytest.raises(ArtifactNotFound):
         files.open_reader(found["artifact_id"])
+
+
+def test_a_note_of_a_result_of_another_form_says_so() -> None:
+    assert _note("evil-1", {"verdict_text": ["x"]}).startswith("study 'evil-1' cannot be read: its result is none")

@@ -5,23 +5,25 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from damoos.agent.meter import SAMPLE_COLUMNS
 from damoos.damon.scheme import Context, Scheme
 from damoos.dispatch.run import check_schemes, run_once
-from damoos.errors import UnsupportedError, WorkloadError
+from damoos.errors import MachineError, MeasurementError, UnsupportedError, WorkloadError
 from damoos.machines.base import Conditions
+from damoos.model.trial import Measurement
 from damoos.policies.base import DamosPolicy, LimitedPolicy, NonePolicy
-from damoos.testing.fake import FakeMachine
+from damoos.testing.fake import RSS_BYTES, RUNTIME_S, FakeMachine
 from damoos.workloads.base import Container, Program, ProgramWorkload, Tuning
 
 PROGRAM = ProgramWorkload("redis", Program(("redis-server",)), Tuning())
 
 
-def run(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+def run(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Measurement:
     """A run whose agent answers with some things changed."""
     session = FakeMachine().open()
     answer = session.agent.call
     monkeypatch.setattr(session.agent, "call", lambda name, **args: answer(name, **args) | changes)
-    run_once(session, FakeMachine(), PROGRAM, NonePolicy(), 10)
+    return run_once(session, FakeMachine(), PROGRAM, NonePolicy(), 10)[0]
 
 
 def test_a_program_that_the_kernel_killed_for_memory_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,6 +38,40 @@ def test_a_program_that_the_kernel_killed_for_memory_is_told_so(monkeypatch: pyt
 def test_a_program_that_was_killed_otherwise_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WorkloadError, match=r"^redis ended with signal 9: why$"):
         run(monkeypatch, exit_status=-9, stderr="why\n")
+
+
+def samples(**changes: Any) -> list[list[Any]]:
+    """One sample, with some of its columns changed."""
+    return [list({**dict.fromkeys(SAMPLE_COLUMNS, 1.0), **changes}.values())]
+
+
+def test_what_a_machine_answers_and_nobody_can_compute_with_names_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MachineError, match=r"^machine 'fake': its answers cannot be computed with: could not convert"):
+        run(monkeypatch, samples=samples(rss_bytes="x"))
+
+
+def test_a_metric_that_no_study_takes_back_fails_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProgramWorkload, "metrics", lambda self, raw: {"p99_ms": 1e305})
+    with pytest.raises(MeasurementError, match=r"^redis: metric 'p99_ms' is 1e\+305, which cannot be computed with$"):
+        run(monkeypatch)
+
+
+@pytest.mark.parametrize("rss_bytes", [0, -1.0, 1e-320])
+def test_a_run_that_ended_before_a_sample_has_no_rss(monkeypatch: pytest.MonkeyPatch, rss_bytes: float) -> None:
+    """No score divides by it."""
+    with pytest.raises(MeasurementError, match="the run has no finite metric 'rss_avg_bytes'"):
+        run(monkeypatch, samples=samples(rss_bytes=rss_bytes)).metric("rss_avg_bytes")
+
+
+def test_no_counter_takes_the_place_of_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = FakeMachine().open()
+    answer = session.agent.call
+    counters = {"counters": {"runtime_s": 0, "rss_avg_bytes": 0, "pswpin": 3}}
+    monkeypatch.setattr(session.agent, "call", lambda name, **args: answer(name, **args) | counters)
+    measurement, _ = run_once(session, FakeMachine(), PROGRAM, NonePolicy(), 10)
+    assert measurement.metric("runtime_s") == RUNTIME_S
+    assert measurement.metric("rss_avg_bytes") == RSS_BYTES
+    assert measurement.metric("pswpin") == 3
 
 
 def test_a_run_has_the_limit_of_its_policy_else_that_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:

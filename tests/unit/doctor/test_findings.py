@@ -70,6 +70,19 @@ def of(findings: list[Finding], name: str) -> Finding:
     return found
 
 
+def test_a_machine_without_the_swap_that_its_file_asks_for_is_unfit() -> None:
+    found = of(
+        examine(Answers(state={"swaps": []}), "mine", Conditions(swap=Swap(kind="zram", size="1G"))), "other swap"
+    )
+    assert (found.state, found.found) == ("unfit", "no swap is on, although [swap] of its machine file asks for one")
+
+
+def test_a_machine_whose_numbers_cannot_be_computed_with_is_named() -> None:
+    answers = Answers(steadiness={**steadiness(), "a_s": [1e308, 1e300], "b_s": [1.0, 1.0]})
+    with pytest.raises(MachineError, match=r"^machine 'mine': its answers cannot be computed with: math range error"):
+        examine(answers, "mine", AS_IT_IS)
+
+
 def test_a_fit_machine() -> None:
     answers = Answers()
     findings = examine(answers, "mine", Conditions(cpus="0-1"))
@@ -213,7 +226,7 @@ def test_a_wall_clock_that_is_set_meanwhile() -> None:
     assert (clock.state, "by -3.0 s" in clock.found) == ("warn", True)
 
 
-@pytest.mark.parametrize(("rate", "steady_s"), [(4e9, 1.25), (5e8, 10.0), (None, 10.0)])
+@pytest.mark.parametrize(("rate", "steady_s"), [(4e9, 0.25), (5e8, 2.0), (None, 10.0)])
 def test_an_emulators_time_is_virtual_and_no_fault(rate: float | None, steady_s: float) -> None:
     answers = Answers(state={"emulated": True, "wall_s": 3600.0}, instruction_rate=rate)
     answers.clock_jumps = {"boot_s": 10.0, "wall_s": 10.0}
@@ -222,6 +235,12 @@ def test_an_emulators_time_is_virtual_and_no_fault(rate: float | None, steady_s:
     assert "virtual" in clock.found
     assert ("4,000 MIPS" in clock.found) == (rate == 4e9)
     assert ("steadiness", {"for_s": steady_s, "cpus": []}) in answers.asked
+
+
+def test_an_emulated_cpu_that_seems_not_to_be_steady_is_looked_at_for_longer() -> None:
+    answers = Answers(state={"emulated": True}, instruction_rate=4e9, steadiness=steadiness(a_slower=0.06))
+    assert of(examine(answers, "mine", AS_IT_IS), "neighbours").state == "unfit"
+    assert [args["for_s"] for name, args in answers.asked if name == "steadiness"] == [0.25, 1.25]
 
 
 def test_a_machine_that_is_lost_is_no_finding() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
 import paramiko
 import pytest
+from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA
 
 from damoos.errors import ConfigError, MachineError, MachineTransientError
 from damoos.machines import login, packets
@@ -254,6 +257,87 @@ def test_nor_may_one_be_too_large_after_the_login(endpoint: SshEndpoint, monkeyp
         transport.open_session(timeout=10)
     assert "the host sent an SSH packet of" in packets.refusal(transport)
     log_out(connection)
+
+
+def flood(channel: paramiko.Channel, kind: int, begin: threading.Event) -> None:
+    """Send 8 MiB at once, whatever the client's window is."""
+    begin.wait(10)
+    for _ in range(256):
+        message = paramiko.Message()
+        message.add_byte(bytes([kind]))
+        message.add_int(channel.remote_chanid)
+        if kind == MSG_CHANNEL_EXTENDED_DATA:
+            message.add_int(1)
+        message.add_string(b"{" * (32 << 10))
+        with contextlib.suppress(EOFError, OSError):  # the client has ended the connection
+            channel.get_transport()._send_user_message(message)
+
+
+@pytest.mark.parametrize("kind", [MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA])
+@pytest.mark.parametrize("opened_for", ["a command", "sftp"])
+@pytest.mark.parametrize("endpoint", [("ed25519", VERSION)], indirect=True)
+def test_a_channel_holds_no_more_than_its_window(
+    endpoint: SshEndpoint, monkeypatch: pytest.MonkeyPatch, opened_for: str, kind: int
+) -> None:
+    """Paramiko keeps whatever comes, and nobody reads the error output of an agent."""
+    begin = threading.Event()
+
+    def answer(self: Server, channel: paramiko.Channel, *_: object) -> bool:
+        if opened_for == "sftp":
+            channel.sendall(VERSION)
+        threading.Thread(target=flood, args=(channel, kind, begin), daemon=True).start()
+        return True
+
+    monkeypatch.setattr(Server, "check_channel_subsystem_request", answer)
+    monkeypatch.setattr(Server, "check_channel_exec_request", answer)
+    connection = log_in(endpoint)
+    transport = connection.client.get_transport()
+    if opened_for == "sftp":
+        channel = connection.sftp().get_channel()
+    else:
+        channel = transport.open_session(timeout=10)
+        channel.exec_command("true")
+    begin.set()
+    transport.join(10)
+    assert not transport.is_active()
+    most_bytes = (2 << 20) + (32 << 10)
+    assert f"bytes over an SSH channel that nobody has read, and {most_bytes} are" in packets.refusal(transport)
+    assert len(channel.in_buffer) + len(channel.in_stderr_buffer) <= most_bytes + (32 << 10)
+    log_out(connection)
+
+
+@pytest.mark.parametrize("endpoint", [("ed25519", VERSION)], indirect=True)
+def test_a_host_that_keeps_to_the_window_may_send_as_much_as_is_read(
+    endpoint: SshEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(self: Server, channel: paramiko.Channel, command: bytes) -> bool:
+        threading.Thread(target=channel.sendall, args=(bytes(8 << 20),), daemon=True).start()
+        return True
+
+    monkeypatch.setattr(Server, "check_channel_exec_request", answer)
+    connection = log_in(endpoint)
+    transport = connection.client.get_transport()
+    channel = transport.open_session(timeout=10)
+    channel.exec_command("true")
+    channel.in_stderr_buffer.feed(b"x")  # both share a window
+    time.sleep(0.3)  # the host has filled the window by then
+    left_bytes = 8 << 20
+    while left_bytes:
+        left_bytes -= len(channel.recv(1 << 16))
+    assert (transport.is_active(), packets.refusal(transport)) == (True, "")
+    log_out(connection)
+
+
+@pytest.mark.parametrize("error", [EOFError(), paramiko.SSHException("Key-exchange timed out")])
+def test_a_connection_that_ends_while_more_is_allowed_ends_the_stream(error: Exception) -> None:
+    """Paramiko tells the host that there is room as soon as something is read, and its reader died of that."""
+
+    class Ended:
+        def recv(self, most_bytes: int) -> bytes:
+            raise error
+
+    with pytest.raises(OSError, match="the connection has ended"):
+        ChannelOutput(Ended()).readline(100)  # type: ignore[arg-type]
 
 
 def test_an_error_without_words_is_told_in_some(tmp_path: Path) -> None:

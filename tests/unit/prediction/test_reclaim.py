@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from damoos.errors import MeasurementError
 from damoos.prediction.reclaim import Bounds, Cost, Reclaim, reclaim
 from damoos.recordings.recording import Recording
 from tests.records import MIB, Row, recording
@@ -160,6 +161,15 @@ def test_more_regions_than_cells_are_the_same_in_sum() -> None:
     snapshots = [(n * AGGR_S, (n + 1) * AGGR_S, [(*row[:3], n) for row in rows]) for n in range(20)]
     found = reclaim(recording(*snapshots), [1 * S], FREE)
     assert found.saving[0] == pytest.approx(0.25, abs=0.002)
+
+
+def test_a_long_recording_has_fewer_cells_and_one_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = watched(ALWAYS, NEVER)
+    monkeypatch.setattr("damoos.prediction.reclaim.MOST_VALUES", 100 * 64)
+    assert reclaim(half, [5 * S], FREE).saving[0] == pytest.approx(0.25, abs=1e-9)
+    monkeypatch.setattr("damoos.prediction.reclaim.MOST_VALUES", 100 * 64 - 1)
+    with pytest.raises(MeasurementError, match="the recording has 100 snapshots, too many to predict from"):
+        reclaim(half, [5 * S], FREE)
 
 
 def test_enough_is_what_is_not_exceeded_for_95_percent_of_the_time() -> None:

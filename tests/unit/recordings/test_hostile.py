@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +25,19 @@ from hypothesis import strategies as st
 
 from damoos.common.unpack import LEAST_BYTES, objects_bytes
 from damoos.errors import ConfigError, MachineError, MeasurementError
-from damoos.recordings import damo_json, files, kernel_objects, trace
+from damoos.prediction import forecast
+from damoos.prediction.reclaim import Cost, reclaim
+from damoos.recordings import crop, damo_json, files, kernel_objects, trace
+from damoos.recordings import snapshots as record_snapshots
 from damoos.recordings.aggregations import moments
-from damoos.recordings.journal import Journal
+from damoos.recordings.heatmap import heatmap
+from damoos.recordings.hot import hot_ranges
+from damoos.recordings.idle import idle_time, recency
+from damoos.recordings.journal import _COST_OF_LINE, Journal
+from damoos.recordings.region_count import region_count
+from damoos.recordings.targets import MOST_TARGETS
+from damoos.recordings.working_set import working_set
+from damoos.report.recording import charts
 from tests import hostile_json
 from tests.records import ATTRS, TWO_TARGETS
 from tests.trace_pages import FORM, PAGE_FORM, Region, pages
@@ -60,6 +74,9 @@ PARTS: list[dict[str, Any]] = [
     told("lives", {"damoos_page_cache": "{ order: 0, life: ~ 2^10 } hitcount: 3  life: 40\n"}),
 ]
 LINES: list[dict[str, Any]] = [{"begin": BEGIN, **WORDS}, *PARTS]
+
+COST = {"pageout_us": 1.0, "fault_us": 1.0}
+MORE = {"kdamond_cpu_s": 0.1, "rss_max_bytes": 6.0}
 
 values = hostile_json.values([10**400, -1, 0, 1 << 40, 1e308, "x" * 200, "\x1b[2J", packed(b""), packed(bytes(99))])
 changed = hostile_json.changed_by(values)
@@ -218,6 +235,37 @@ def test_nor_do_its_kernel_objects(tmp_path: Path) -> None:
     assert "not a file of kernel objects" in in_bounds(path, "objects")
 
 
+LIFE = {"kind": "slab a", "count": 1.0, "sz_bytes": 1.0, "mean_s": 1.0, "histogram": [[3, 1]]}
+OBJECTS = {
+    "about": {}, "share": 1.0, "lost": 0, "time_s": [1.0, 2.0], "memory_bytes": {"a": [1.0, 2.0]},
+    "cache_bytes": {"a": 1.0}, "lives": [LIFE], "accesses": {}, "merged": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"memory_bytes": {"a": [1.0]}}, {"lives": [{**LIFE, "histogram": []}]}, {"time_s": [math.nan, math.inf]},
+        {"lives": [{**LIFE, "histogram": [[5000, 1]]}]}, {"lives": [{**LIFE, "histogram": [[3, 10**400]]}]},
+    ],
+    ids=["sizes", "no life", "no time", "a long life", "many lives"],
+)  # fmt: skip
+def test_kernel_objects_of_another_form_are_told(tmp_path: Path, change: dict[str, Any]) -> None:
+    (tmp_path / kernel_objects.FILE_NAME).write_text(json.dumps(OBJECTS))
+    assert kernel_objects.read(tmp_path).lives[0].count == 1
+    (tmp_path / kernel_objects.FILE_NAME).write_text(json.dumps(OBJECTS | change))
+    with pytest.raises(ConfigError, match="not a file of kernel objects"):
+        kernel_objects.read(tmp_path)
+
+
+def test_a_long_number_is_no_event(tmp_path: Path) -> None:
+    """To look for an event at each of its digits took hours."""
+    path = tmp_path / "x.txt"
+    path.write_text("damon_aggregated: " + "1" * (1 << 20))
+    with pytest.raises(ConfigError):
+        files.read(path, ATTRS)
+
+
 def test_nor_does_a_file_of_damo_s_form(tmp_path: Path) -> None:
     path = tmp_path / "x.damo"
     path.write_bytes(zlib.compress(b"[" + b"[]," * (50 << 20) + b"[]]", 9))
@@ -260,9 +308,122 @@ def test_a_line_of_a_journal_has_an_end(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_machine_that_sends_a_recording_without_end_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("damoos.common.user_file.MADE_BYTES", 10_000)
+    monkeypatch.setattr("damoos.common.user_file.MADE_BYTES", 100 * (100 + _COST_OF_LINE))
     journal = Journal("vaddr", ATTRS)
     for _ in range(100):
         journal({"event": "record", "data": "x" * 100})
     with pytest.raises(MachineError, match="a recording of more than"):
         journal({"event": "record", "data": "x"})
+
+
+def snapshot(start_ns: int, end_ns: int, *regions: tuple[int, int, int, int]) -> dict[str, Any]:
+    shown = [
+        {"start": start, "end": end, "nr_accesses": {"samples": samples}, "age": {"aggr_intervals": age}}
+        for start, end, samples, age in regions
+    ]
+    return {"start_time": start_ns, "end_time": end_ns, "regions": shown, "total_bytes": 0}
+
+
+def file_of(folder: Path, targets: list[list[dict[str, Any]]], **about: Any) -> Path:
+    """A recording of damo's form."""
+    head = {"operations": "vaddr", "nr_regions": {"min": 10, "max": 1000}, "about": {"aslr": False, **about}}
+    intervals = {"sample_us": 5000, "aggr_us": 100000, "ops_update_us": 1000000}
+    records = [{"target_id": nth, "intervals": intervals, "snapshots": shots} for nth, shots in enumerate(targets)]
+    path = folder / "small.json"
+    path.write_text(json.dumps([{"damoos": head, **records[0]}, *records[1:]]))
+    return path
+
+
+TENTH = 10**8
+REGION = (4096, 8192, 3, 1)
+STEADY = [snapshot(nth * TENTH, (nth + 1) * TENTH, REGION) for nth in range(5)]
+RUN = {"runtime_s": 10.0, "rss_avg_bytes": 5.0}
+
+
+def test_times_go_up_after_they_have_become_floats(folder: Path) -> None:
+    """A float of 1e9 s has no place for the nanosecond that a span lasts; a median of 0 was divided by."""
+    late = [snapshot(10**18 + nth, 10**18 + nth + 1, REGION) for nth in range(4)]
+    with pytest.raises(ConfigError, match=r"small\.json: cannot be read .* a time that cannot be"):
+        files.read(file_of(folder, [[STEADY[0], *late]]))
+
+
+@pytest.mark.parametrize(
+    "about", [{"assumed": 3}, {"assumed": None}, {"cost": {"pageout_us": 1.0}}, {"cost": {**COST, "more": 1.0}}]
+)
+def test_what_is_computed_with_has_a_form(folder: Path, about: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"small\.json: cannot be read as a recording: (assumed|cost)"):
+        files.read(file_of(folder, [STEADY], **about))
+
+
+@pytest.mark.parametrize("about", [{"metrics": RUN, "cost": COST}, {"metrics": RUN | MORE, "cost": COST}])
+def test_a_prediction_needs_the_measurement_of_the_run(folder: Path, about: dict[str, Any]) -> None:
+    """All of it, and the bounds of the search."""
+    recording = files.read(file_of(folder, [STEADY], **about))
+    with pytest.raises(ConfigError, match="lacks the measurement of its run"):
+        forecast.forecast(recording)
+
+
+def test_nothing_is_hot_where_there_is_no_region(folder: Path) -> None:
+    assert hot_ranges(files.read(file_of(folder, [[snapshot(0, TENTH)]]))) == []
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        heatmap, region_count, working_set, idle_time, recency, hot_ranges, charts.heatmap, charts.wss, charts.regions,
+        charts.recency, charts.idle_time, forecast.forecast, forecast.basis,
+        partial(forecast.rightsize, slowdown=0.05), partial(crop.by_time, from_s=0, to_s=1),
+        partial(crop.by_address, low=0, high=1 << 20),
+        partial(reclaim, min_age_us=[1e6], cost=Cost(**COST)),
+    ],
+    ids=lambda compute: getattr(compute, "func", compute).__module__ + "." + getattr(compute, "func", compute).__name__,
+)  # fmt: skip
+def test_what_cannot_be_computed_with_is_told_with_its_file(compute: Callable[..., Any], folder: Path) -> None:
+    """Whatever a check of the form has not thought of."""
+    about = {"metrics": RUN | MORE, "cost": COST, "low_us": 1e5, "high_us": 1e7}
+    recording = replace(files.read(file_of(folder, [STEADY], **about)), target=[[]], end_s=None, first=None, end="")
+    with pytest.raises(ConfigError, match=r"small\.json: cannot be computed with: "):
+        compute(recording)
+    with pytest.raises(MeasurementError, match="the recording cannot be computed with: "):
+        compute(replace(recording, path=None))
+
+
+MANY = 6
+
+
+def many_of_damo(folder: Path) -> Any:
+    return files.read(file_of(folder, [[STEADY[0]] for _ in range(MANY)]))
+
+
+def many_of_a_trace(folder: Path) -> Any:
+    line = "kdamond.0 4452 [000] 7.{0}: damon:damon_aggregated: target_id={0} nr_regions=1 4096-8192: 0 3"
+    (folder / "trace.txt").write_text("\n".join(map(line.format, range(1, MANY + 1))))
+    return files.read(folder / "trace.txt", ATTRS)
+
+
+def many_of_a_machine(folder: Path) -> Any:
+    journal = Journal("vaddr", ATTRS)
+    journal({"begin": BEGIN})
+    regions: list[Region] = [(nth, 1, 4096, 8192, 3, 1) for nth in range(MANY)]
+    journal({"data": packed(pages([(10**9 + nth, region) for nth, region in enumerate(regions)]))})
+    return journal.recording({})
+
+
+@pytest.mark.parametrize("recorded", [many_of_damo, many_of_a_trace, many_of_a_machine])
+def test_a_recording_has_so_many_targets(
+    folder: Path, recorded: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_snapshots, "MOST_TARGETS", MANY)
+    assert len(set(recorded(folder).target.tolist())) == MANY
+    monkeypatch.setattr(record_snapshots, "MOST_TARGETS", MANY - 1)
+    with pytest.raises((ConfigError, MeasurementError), match=f"it has {MANY} targets, and at most {MANY - 1} are"):
+        recorded(folder)
+
+
+def test_targets_take_the_time_of_their_snapshots(folder: Path) -> None:
+    """Each was looked for among all snapshots, more than once: 6000 took 9 s, and 64 MiB of them hours."""
+    recording = files.read(file_of(folder, [[STEADY[0]] for _ in range(MOST_TARGETS)]))
+    begun = time.process_time()
+    assert heatmap(recording).subspace.low == 4096
+    assert sum(map(len, damo_json.pieces(recording))) > MOST_TARGETS
+    assert time.process_time() - begun < 8.0  # 2 s; 20 s before

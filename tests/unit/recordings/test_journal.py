@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from damoos.common import user_file
 from damoos.damon.attrs import Attrs, IntervalsGoal
-from damoos.errors import ConfigError, MeasurementError, StoreError
+from damoos.errors import ConfigError, MachineError, MeasurementError, StoreError
 from damoos.recordings import files, journal
 from damoos.recordings.journal import Journal, ages_in_first_intervals
 from tests.records import ATTRS, MIB, Row, assert_same, recording
@@ -235,3 +236,13 @@ def test_ages_are_told_in_the_intervals_of_then() -> None:
     }  # fmt: skip
     ages = ages_in_first_intervals(columns, Attrs(aggr_us=100_000, goal=IntervalsGoal()))
     assert ages.tolist() == [1, 2, 3, 4, 8, 16, 20]
+
+
+def test_messages_without_content_are_bounded_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes memory, though it brings nothing."""
+    monkeypatch.setattr(user_file, "MADE_BYTES", 1 << 20)
+    kept = Journal("vaddr", ATTRS)
+    for _ in range(1 << 10):
+        kept({"event": "record", "data": ""})
+    with pytest.raises(MachineError, match="sent a recording of more than 1 MiB"):
+        kept({"event": "record", "data": ""})

@@ -52,6 +52,15 @@ def test_the_format_says_where_fields_lie() -> None:
     }
 
 
+@pytest.mark.timeout(60)
+def test_a_form_without_end_is_refused() -> None:
+    """To look for the end of each field took the square of its length."""
+    with pytest.raises(MeasurementError, match="no field"):
+        dtype_of("field:" * (1 << 18))
+    with pytest.raises(MeasurementError, match="header_page"):
+        events([page(T0)], FORM, "field: " + "char " * (1 << 18), PAGE)
+
+
 def test_a_form_that_lacks_something_is_refused() -> None:
     raw = page(T0, event(payload(ONE)))
     for form, page_form, said in (

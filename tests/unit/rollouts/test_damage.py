@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from damoos.cli import app
 from damoos.errors import StoreError
 from damoos.rollouts.driver import Driver
+from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.rollouts.rollout import Rollout, State
 from damoos.service.journal import Journal
 from damoos.testing.rollout_fleet import FakeFleet, fake_plan, spec
@@ -36,8 +37,17 @@ def test_what_is_in_service_is_told_all_the_same(tmp_path: Path, file: str, cont
 
 @pytest.mark.parametrize(
     "plan",
-    [{"spec": {}}, {"spec": {**spec(), "guards": 3}}, {"steps": []}, {"steps": [2, 1]}, {"machines": []}],
-    ids=["no study", "guards", "no steps", "fewer", "no machines"],
+    [
+        {"spec": {}},
+        {"spec": {**spec(), "guards": 3}},
+        {"spec": {**spec(), "window_s": 0.0}},
+        {"spec": {**spec(), "metrics": [[]]}},
+        {"spec": {**spec(), "metrics": [["a", "command"]]}},
+        {"steps": []},
+        {"steps": [2, 1]},
+        {"machines": []},
+    ],
+    ids=["no study", "guards", "window", "empty metric", "short metric", "no steps", "fewer", "no machines"],
 )
 def test_a_plan_of_other_types_is_named_by_the_status(tmp_path: Path, plan: dict[str, Any]) -> None:
     file = Rollout.create(tmp_path, fake_plan(2, [1, 2])).artifacts.path / "rollout.json"
@@ -55,6 +65,45 @@ def test_a_step_that_the_plan_does_not_have_is_damage(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["status", "--results", str(tmp_path)])
     assert done.exception is None
     assert "progress.json: key 'step': there is no step 7" in done.stdout
+
+
+FINDING = {
+    "metric": "p99_ms",
+    "standing": "shown",
+    "nr_windows": 9,
+    "mean": 1.0,
+    "lower": 0.5,
+    "upper": 1.5,
+    "bound": 2,
+}
+
+
+@pytest.mark.parametrize(
+    "findings",
+    [[[], [], []], [[{**FINDING, "standing": ["shown"]}]], [[{**FINDING, "mean": "x"}]], [[{"metric": "p99_ms"}]]],
+    ids=["more than steps", "a list", "a word", "half of one"],
+)
+def test_findings_of_another_form_are_damage(tmp_path: Path, findings: list[Any]) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2]))
+    rollout.progress.findings = [[FINDING]]
+    rollout.save()
+    assert Rollout(tmp_path, "rollout-1").progress.state is not State.HELD
+    rollout.progress.findings = findings
+    rollout.save()
+    found = Rollout(tmp_path, "rollout-1").progress
+    assert (found.state, "progress.json: key 'findings" in found.why) == (State.HELD, True)
+
+
+def test_the_file_leads_to_no_other_folder_of_results(tmp_path: Path) -> None:
+    results, elsewhere = tmp_path / "results", tmp_path / "elsewhere"
+    file = Rollout.create(results, fake_plan(2, [1, 2])).artifacts.path / "rollout.json"
+    content = json.loads(file.read_text())
+    content["plan"]["spec"]["results"] = str(elsewhere)
+    file.write_text(json.dumps(content))
+    KeptFleet(Rollout(results, "rollout-1").plan)
+    for words in (["status"], ["report", "html", "rollout-1"]):
+        assert CliRunner().invoke(app, [*words, "--results", str(results)]).exception is None
+    assert not elsewhere.exists()
 
 
 def test_one_whose_plan_is_damaged_is_refused_in_a_line(tmp_path: Path) -> None:

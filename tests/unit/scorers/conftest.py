@@ -17,6 +17,7 @@ BASELINE = Measurement(
         "kdamond_cpu_s": 0.0,
         "psi_some_us": 0.0,
         "psi_io_some_us": 0.0,
+        "psi_cpu_some_us": 1e6,
         "p99_ms": 10.0,
         "swap_written_bytes_per_s": 0.0,
     }

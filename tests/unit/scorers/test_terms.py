@@ -40,6 +40,31 @@ def test_a_term_of_one_role_reads_what_is_told_of_it() -> None:
         parse_limit("slowdown.tax<=5%")
 
 
+# A baseline of 100 s waits 1 s for a CPU.
+@pytest.mark.parametrize(
+    ("runtime_s", "waited_s", "spare"),
+    [
+        (110, 9, 0.02),  # 8 s of the 10 were spent waiting for the policy
+        (110, 1, 0.1),
+        (110, 30, 0.0),  # a program that sleeps has lost no more than it has
+        (100, 5, 0.0),
+        (95, 5, -0.05),
+    ],
+)
+def test_the_slowdown_with_a_spare_core_is_without_what_a_program_waited_for_the_policy(
+    runtime_s: float, waited_s: float, spare: float
+) -> None:
+    measured = run(runtime_s=runtime_s, psi_cpu_some_us=1e6 * waited_s)
+    assert term("spare_core_slowdown").of(measured, BASELINE) == pytest.approx(spare)
+
+
+def test_the_cpu_time_of_a_policy_is_that_of_the_kernel_and_of_the_agent() -> None:
+    measured = run(runtime_s=200.0, kdamond_cpu_s=6.0)
+    assert term("policy_cpu_share").of(measured, BASELINE) == pytest.approx(0.03)
+    assert term("policy_cpu_share").of(run(controller_cpu_s=1.0), BASELINE) == pytest.approx(0.01)
+    assert parse_limit("policy_cpu_share<=2%").margin(measured, BASELINE) == pytest.approx(-0.5)
+
+
 @pytest.mark.parametrize(
     ("limits", "slowdown"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from damoos.cli import app
 from damoos.service import keeper, listing
 from damoos.service.journal import Journal
+from damoos.service.patient import PatientJournal
 from damoos.service.windows import Windows
 from damoos.testing.rollout_fleet import spec
 from tests.conftest import until
@@ -36,9 +38,17 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "no keys": text('{"in_force": "perhaps"}'),
     "wrong types": text(json.dumps({**SPEC, **STATE, "wanted_s": 1.0, "study": 3})),
     "an unknown option": text(json.dumps({**SPEC, "wanted_s": 1.0, "run": {"machien": "x"}, "in_force": 3})),
+    "an endless number": text(json.dumps({**SPEC, **STATE, "wanted_s": float("inf"), "for_s": float("inf")})),
+    "a number beyond floats": text(
+        json.dumps({**SPEC, **STATE, "wanted_s": 1.0, "for_s": 1.0}).replace("1.0", "1e999")
+    ),
+    "a number of 400 digits": text(json.dumps({**SPEC, **STATE, "wanted_s": 1.0, "for_s": 10**400})),
     "no target": text(json.dumps({**SPEC, "wanted_s": 1.0, "run": {"machine": "x"}, "watched": 3})),
     "a folder": lambda path: path.mkdir(),
     "a pipe": lambda path: os.mkfifo(path),
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link through a file": lambda path: path.symlink_to("/etc/passwd/x"),
+    "a link to a long name": lambda path: path.symlink_to("x" * 300),
 }
 
 
@@ -77,12 +87,62 @@ def test_what_lost_its_file_is_told_as_failed(tmp_path: Path) -> None:
     assert listing.describe("redis", keeper.stop(tmp_path)[1]).startswith("redis: senpai is no longer on")
 
 
+def test_a_link_to_itself_blinds_no_keeper_to_what_a_person_stops(tmp_path: Path) -> None:
+    journal = PatientJournal(tmp_path)
+    Journal(tmp_path).want("redis", SPEC)
+    assert set(journal.wanted()) == {"redis"}
+    (tmp_path / "bad.json").symlink_to("bad.json")
+    Journal(tmp_path).forget("redis")
+    Journal(tmp_path).want("nginx", SPEC)
+    assert set(journal.wanted()) == {"nginx"}
+    assert not journal.is_failing
+
+
+def test_a_file_that_its_folder_does_not_give_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path)
+    for name in ("nginx", "redis"):
+        journal.want(name, SPEC)
+
+    def lstat(path: Path) -> os.stat_result:
+        if path.name == "nginx.json":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return os.lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    assert set(journal.wanted()) == {"redis"}
+    monkeypatch.undo()
+    assert set(journal.wanted()) == {"nginx", "redis"}, "a disk that fails once damages no file"
+
+
 def test_a_second_damaged_file_does_not_take_the_place_of_the_first(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     for content in ("one", "two"):
         (tmp_path / "redis.json").write_text(content)
         assert journal.wanted() == {}
     assert [(tmp_path / name).read_text() for name in ("redis.json.bad", "redis.json.bad-2")] == ["one", "two"]
+
+
+def test_of_a_state_that_is_damaged_again_and_again_the_last_is_kept(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for content in ("one", "two", "three"):
+        (tmp_path / "redis.state").write_text(content)
+        assert journal.states() == {}
+    assert [file.read_text() for file in tmp_path.glob("redis.state*")] == ["three"]
+
+
+def test_a_file_that_only_seems_to_be_one_keeps_no_keeper_from_the_others(kept_by: tuple[Journal, Host, dict]) -> None:
+    journal, host, wanted = kept_by
+    journal.want("nginx", {**wanted, "name": "nginx", "metrics": [[]]})
+    journal.want("redis", {**wanted, "name": "redis"})
+    thread = run(journal)
+    until(lambda: journal.wanted().get("redis", {}).get("confirmed"))
+    assert set(host.applied) == {"redis"}
+    assert "it cannot be put into force: " in journal.states()["nginx"]["error"]["message"]
+    journal.forget("redis")
+    thread.join(60)
+    assert host.applied == {}
 
 
 def test_a_keeper_goes_on_with_the_others(kept_by: tuple[Journal, Host, dict]) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from damoos.service import liveness, patient
+from damoos.dispatch import own_process
+from damoos.service import patient
 from damoos.service.journal import Journal
 from damoos.service.patient import PatientJournal
 from damoos.testing.rollout_fleet import spec
@@ -164,7 +165,7 @@ def test_a_clock_that_jumps_changes_no_order(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_mark_of_an_older_keeper_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(liveness.KeeperFile, "_is_keeper", lambda self, pid: pid == 4711)
+    monkeypatch.setattr(own_process.OwnProcess, "is_running", property(lambda process: process.pid == 4711))
     (tmp_path / ".keeper").write_text("4711")
     keeper = Journal(tmp_path).keeper
     assert (keeper.pid, keeper.is_late) == (4711, False)

@@ -105,6 +105,45 @@ def test_a_unit_has_the_journal_of_its_machine(tmp_path: Path) -> None:
     assert words == str(journal.folder)
 
 
+# A name as a colleague's folder has it, who means to have a program run at each boot.
+SECTION = "redis\n[Service]\nExecStartPre=sh -c id"
+
+
+@pytest.mark.parametrize("name", [SECTION, "a\x1b[2J", "%h", "$HOME", "a b", "a'", "-x"])
+@pytest.mark.parametrize("ending", ["json", "state"])
+def test_a_file_with_no_name_of_a_service_is_named_in_one_line_and_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, ending: str
+) -> None:
+    journal = Journal.of(tmp_path, "there")
+    journal.want("nginx", SPEC)
+    journal.tell("nginx", STATE)
+    (journal.folder / f"nginx.{ending}").rename(journal.folder / f"{name}.{ending}")
+    assert name not in listing.listed(tmp_path)
+    assert name not in {**journal.wanted(), **journal.states()}
+    (line,) = {*capsys.readouterr().err.splitlines()}
+    assert line.isprintable()
+    assert line.endswith("this is no name of anything in service, so it is left out; remove it")
+    assert len(systemd.unit(journal, journal.wanted()).splitlines()) == 12
+
+
+def test_a_unit_has_the_lines_that_damoos_writes_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=r"'redis.*cannot be a name in service: use letters, digits"):
+        systemd.unit(Journal(tmp_path), {SECTION: SPEC})
+    with pytest.raises(ConfigError, match=r"a line feed or another sign that is not to be seen .*; rename the folder"):
+        systemd.unit(Journal(tmp_path / SECTION.replace("\n", "\r")), {"redis": SPEC})
+    with pytest.raises(ConfigError, match=r"a line feed or another sign that is not to be seen .*; rename the folder"):
+        systemd.unit(Journal(tmp_path / SECTION), {"redis": SPEC})
+    for program in ('/usr/bin/"x', "/usr/bin/a b", "/usr/bin/$x", "/usr/bin/%h", "/a\n[Service]", "python"):
+        monkeypatch.setattr(sys, "executable", program)
+        with pytest.raises(ConfigError, match="cannot start a program with such a path"):
+            systemd.unit(Journal(tmp_path), {"redis": SPEC})
+
+
+def test_what_a_state_says_is_one_line(tmp_path: Path) -> None:
+    line = listing.describe("redis", {**STATE, "scheme": "a\nnginx: b", "machine": "\x1b[2J"})
+    assert line.isprintable()
+
+
 def test_a_unit_for_a_process_id_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'redis' is on process 7, which does not outlive a reboot; use --on unit:"):
         systemd.unit(Journal(tmp_path), {"redis": {**SPEC, "on": {"kind": "pid", "pid": 7}}})
@@ -200,3 +239,20 @@ def test_a_keeper_needs_no_store() -> None:
     script = f"import sys, damoos.service.keeper; print(*({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("order", [("evil", "redis"), ("redis", "evil")])
+def test_what_leads_to_another_machine_is_refused_and_the_others_are_kept(
+    kept_by: tuple[Journal, Host, dict], order: tuple[str, str]
+) -> None:
+    """It comes from another person."""
+    journal, host, spec = kept_by
+    evil = {**spec, "name": "evil", "confirmed": True, "run": {**spec["run"], "machine": "/evil.toml"}}
+    for name in order:
+        journal.want(name, {"evil": evil, "redis": spec}[name])
+    thread = run(journal)
+    until(lambda: journal.states().get("redis", {}).get("in_force") and "failed" in journal.states().get("evil", {}))
+    assert set(host.applied) == {"redis"}
+    assert "'evil' is for machine '/evil.toml', and" in journal.states()["evil"]["failed"]
+    journal.forget("redis")
+    thread.join(60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,7 @@ def test_processes_that_come_in_the_place_of_others_begin_a_new_window(tmp_path:
     assert machine.look() == [True] * 4
     assert machine.names == []
     assert machine.state["watched"] == {"memory_pressure": 0.0}
+    assert machine.state["pid"] == 9
     assert "put on the processes that have come, process 9 first" in machine.audit
 
 
@@ -228,6 +230,57 @@ def test_an_error_of_the_machine_s_ends_it(tmp_path: Path, name: str) -> None:
     machine.refuses = {"apply": UnsupportedError("no PSI")} if name == "apply" else {}
     assert machine.look() == [False]
     assert machine.state["failed"] == "no PSI"
+
+
+@pytest.mark.parametrize("key", ["in_force", "paused", "rss_bytes", "psi_us", "damos"])
+def test_a_status_that_cannot_be_computed_with_ends_it(tmp_path: Path, key: str) -> None:
+    looks = under_load(*[0.0] * 3)
+    hostile = [{name: value for name, value in status.items() if name != key} for status in looks]
+    if key == "psi_us":
+        hostile = [{**status, "reading": {**status["reading"], "psi_us": {"some": "x"}}} for status in looks]
+    machine = Machine(tmp_path, *hostile, adapts=True)
+    while machine.kept.look():
+        pass
+    assert machine.names == ["stop"]
+    assert machine.state["failed"].startswith("what its machine answers cannot be computed with: ")
+    assert machine.journal.wanted() == {}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"kdamond_cpu_s": 1e308}, {"kdamond_cpu_s": math.nan}, {"for_s": 1e20}, {"rule": {"x" * (1 << 20): 1.0}},
+        {"reading": {**READING, "at_s": 1.0, "missing": {"p99_ms": "A" * (2 << 20)}}},
+        {"damos": [{"sz_applied_bytes": "x"}]},
+    ],
+    ids=lambda told: next(iter(told)),
+)  # fmt: skip
+def test_a_machine_whose_words_no_state_takes_does_not_fill_the_disk(
+    tmp_path: Path, told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = Machine(tmp_path, *[{**ON, **told}] * 5)
+    for _ in range(5):
+        machine.kept.look()
+        assert machine.state["in_force"]
+    assert not list(tmp_path.glob("*.bad*"))
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 10_000
+    assert capsys.readouterr().err == ""
+
+
+def test_what_a_rule_has_not_decided_yet_is_left_out(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, {**ON, "rule": {"cpu_s": 0.5, "threshold_s": math.inf}})
+    assert machine.look() == [True]
+    assert machine.state["rule"] == {"cpu_s": 0.5}
+    assert machine.state["rss_bytes"] == 90
+
+
+def test_a_reason_of_the_machine_s_is_cut(tmp_path: Path) -> None:
+    for name, status in (("changed", {**ON, "changed": ["x" * 50_000] * 50}), ("why", KDAMOND_ENDED)):
+        folder = tmp_path / name
+        machine = Machine(folder, *[{**status, "why": "y" * (2 << 20)}] * 4)
+        machine.look()
+        assert machine.state["failed"]
+        assert sum(file.stat().st_size for file in folder.iterdir()) < 50_000
 
 
 def under_load(*waits_us: float, begin_s: float = 0.0, paused: bool = False) -> list[dict[str, Any]]:

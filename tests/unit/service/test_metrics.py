@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import re
@@ -16,10 +17,10 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from damoos.dispatch.own_process import OwnProcess
 from damoos.errors import MachineError
 from damoos.service import listing, liveness, metrics
 from damoos.service.journal import Journal
-from damoos.service.liveness import KeeperFile
 from damoos.testing.rollout_fleet import spec
 
 STATE = {
@@ -38,7 +39,7 @@ def asked(port: int, accept: str) -> tuple[str, str]:
 def keepers(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """Processes that count as keepers of any journal."""
     alive = {os.getpid()}
-    monkeypatch.setattr(KeeperFile, "_is_keeper", lambda self, pid: pid in alive)
+    monkeypatch.setattr(OwnProcess, "is_running", property(lambda process: process.pid in alive))
     return alive
 
 
@@ -117,6 +118,37 @@ def test_all_machines_of_a_folder_are_told_in_openmetrics(tmp_path: Path, keeper
         server.server_close()
 
 
+@pytest.mark.parametrize(
+    ("headers", "is_told"),
+    [
+        ({"Host": "127.0.0.1:{port}"}, True),
+        ({"Host": "localhost"}, True),
+        ({"Host": "evil.example:{port}"}, False),
+        ({"Host": "localhost.evil.example"}, False),
+        ({"Host": "localhost", "Origin": "http://evil.example"}, False),
+        ({"Host": "localhost", "Origin": "http://[evil"}, False),
+        ({"Host": ""}, False),
+    ],
+)
+def test_a_page_of_another_computer_is_told_nothing(
+    tmp_path: Path, keepers: set[int], headers: dict[str, str], is_told: bool
+) -> None:
+    """Its name has been made to lead here, so that a browser takes this server for the page's own."""
+    journal = Journal.of(tmp_path, "web1")
+    journal.tell("redis", STATE)
+    server = metrics.serve(tmp_path, 0)
+    port = server.server_address[1]
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request("GET", "/metrics", headers={name: word.format(port=port) for name, word in headers.items()})
+        answer = connection.getresponse()
+        assert (answer.status, b"damoos_in_force" in answer.read()) == ((200, True) if is_told else (403, False))
+        connection.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
 def known(value: Any) -> Any:
     """Without what says nothing: the form of Grafana's own library leaves it out, or fills it in."""
     if isinstance(value, dict):
@@ -150,3 +182,12 @@ def test_the_dashboard_shows_numbers_that_there_are(tmp_path: Path) -> None:
     shown = set(re.findall(r"damoos_\w+", metrics.GRAFANA.read_text()))
     assert shown <= told
     assert {"damoos_saved_bytes", "damoos_watched", "damoos_failed"} <= shown
+
+
+def test_what_nobody_knows_is_no_sample(tmp_path: Path) -> None:
+    file, nan = tmp_path / "metrics.prom", float("nan")
+    state = {**STATE, "watched": {"memory_pressure": nan}, "kdamond_cpu_s": float("inf")}
+    metrics.write(file, "there", metrics.Machine({"redis": state}, True, 1e9, False))
+    samples = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    assert [line for line in samples if line.startswith(("damoos_watched", "damoos_policy_cpu_seconds"))] == []
+    assert any(line.startswith("damoos_processes") for line in samples)

@@ -27,6 +27,22 @@ def test_runs_under_a_limit_of_writes_have_files_of_their_own(tmp_path: Path) ->
     assert len(list((tmp_path / "study").iterdir())) == len(keys)
 
 
+def test_whole_and_other_numbers_of_a_column_are_of_one_type(tmp_path: Path) -> None:
+    artifacts = Artifacts(tmp_path)
+    artifacts.write_samples("run", RawSamples(("t_s", "rss_bytes"), ((0, 2**63 - 1), (1, 0.5), (2, float("nan")))))
+    samples = artifacts.read_samples("run")
+    assert samples is not None
+    assert samples["rss_bytes"].tolist()[:2] == [2.0**63, 0.5]
+
+
+def test_a_run_that_was_stopped_before_its_first_sample_has_columns(tmp_path: Path) -> None:
+    artifacts = Artifacts(tmp_path)
+    artifacts.write_samples("run", RawSamples(("t_s", "rss_bytes"), ()))
+    samples = artifacts.read_samples("run")
+    assert samples is not None
+    assert (list(samples), len(samples)) == (["t_s", "rss_bytes"], 0)
+
+
 def _rows(file: Path) -> None:
     """A few KiB that stand for many rows."""
     pq.write_table(pa.table({"t_s": pa.array([0.0]).take(pa.array([0] * 200_000))}), file)

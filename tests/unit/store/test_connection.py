@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 from pathlib import Path
 
+import optuna
 import pytest
 
 from damoos.errors import ConfigError, StoreError
@@ -86,3 +88,29 @@ def test_a_password_in_the_url_is_refused_and_not_shown() -> None:
     with pytest.raises(ConfigError, match=r"u:\*\*\*@h/db: leave the password out .*~/.pgpass") as raised:
         connection.connect("postgresql+psycopg://u:secret@h/db")
     assert "secret" not in str(raised.value)
+
+
+def test_the_tables_that_are_known_are_optunas(tmp_path: Path) -> None:
+    """The version is pinned; with another one Optuna compares the tables itself."""
+    storage = optuna.storages.RDBStorage(f"sqlite:///{tmp_path}/new.sqlite")
+    assert (optuna.__version__, storage.get_head_version()) == connection.TABLES
+
+
+def test_tables_of_another_version_are_told(tmp_path: Path) -> None:
+    begun(tmp_path)
+    with sqlite3.connect(tmp_path / "damoos.sqlite") as store:
+        store.execute("UPDATE alembic_version SET version_num = 'v9.9.9.a'")
+    with pytest.raises(StoreError, match=r"no longer compatible with the table schema"):
+        Store(tmp_path)
+
+
+def test_words_are_read_once_by_who_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = begun(tmp_path)
+    with record.writing():
+        record.set("note", {"a": (1, 2)})
+        monkeypatch.setattr(type(record._study), "user_attrs", None)
+        assert record.get("note") == {"a": [1, 2]}
+        record.get("note")["a"].append(3)
+        assert record.get("note") == {"a": [1, 2]}
+    monkeypatch.undo()
+    assert record.get("note") == Store(tmp_path).load("mine-1").get("note") == {"a": [1, 2]}

@@ -85,9 +85,13 @@ def test_a_study_s_own_folder_goes_with_it(results: Path, damoos: Any) -> None:
     assert not (results / "mine-1").exists()
 
 
-@pytest.mark.parametrize("name", ["../there", "/tmp/there", "", ".keeper"])
+@pytest.mark.parametrize(
+    "name",
+    ["../there", "/tmp/there", "", ".keeper", "a b", "a\n", "-x", "a%h", "a$b", "a'", "x" * 201, "\u202ea"],
+    ids=ascii,
+)
 def test_a_name_of_a_service_is_no_path(tmp_path: Path, name: str) -> None:
     journal = Journal.of(tmp_path, "here")
     for act in (lambda: journal.want(name, spec(machine="here")), lambda: journal.tell(name, None)):
-        with pytest.raises(MachineError, match="cannot be the name of a file"):
+        with pytest.raises(MachineError, match="cannot be a name in service: use letters, digits"):
             act()

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from damoos.errors import StoreError
-from damoos.model.trial import Measurement, Run
+from damoos.model.trial import MOST_TRIALS, Measurement, Run
 from damoos.store import sqlite_file
 from damoos.store.connection import connect
+from damoos.store.sizes import MOST_ROWS
 from damoos.store.studies import FILE, Store
 from damoos.study.config import StudyConfig
 from damoos.study.run_config import plain
@@ -31,13 +32,20 @@ ENDLESS = """with recursive n(i) as (select 1 union all select i + 1 from n)
     select i as study_user_attribute_id, 1 as study_id, 'damoos' as key, '4' as value_json from n where i < 0"""
 RENAME = "alter table study_user_attributes rename to t;"
 COLUMNS = "study_user_attribute_id integer primary key, study_id integer, key text"
+NEW_TABLE = f"{RENAME} create table study_user_attributes ({COLUMNS}"
 PROGRAMS = {
+    "table 'trials'": "pragma writable_schema = on;"
+    "update sqlite_master set sql = cast(sql as blob) where name = 'trials'",
     "view 'study_user_attributes'": f"{RENAME} create view study_user_attributes as {LONG}",
     "view 'endless'": f"create view endless as {ENDLESS}",
     "trigger 'x'": "create trigger x after insert on trials begin delete from trials; end",
     "table 'f'": "create virtual table f using fts5(a)",
-    "column 'value_json'": f"{RENAME} create table study_user_attributes ({COLUMNS}, value_json as (hex(zeroblob(9))))",
-    "column 'value_json' ": f"{RENAME} create table study_user_attributes ({COLUMNS}, value_json default 'long')",
+    "table 'study_user_attributes'": f"{NEW_TABLE}, value_json as (hex(zeroblob(9))))",
+    "index 'slow'": "create index slow on study_user_attributes (hex(zeroblob(9)))",
+    "index 'some'": "create index some on study_user_attributes (study_id) where study_id > 1",
+    "table 'trial_heartbeats'": "drop table trial_heartbeats;"
+    "create table trial_heartbeats (trial_id integer, check (length(hex(zeroblob(9))) > trial_id))",
+    "table 'study_user_attributes' ": f"{NEW_TABLE}, value_json default 'long')",
 }
 # What a command may take beyond its imports; the values below take 400 MiB of themselves.
 DAMOOS = """
@@ -122,6 +130,14 @@ def test_only_short_values_are_read(store: Path) -> None:
     assert connection.execute("pragma trusted_schema").fetchone() == (0,)
 
 
+def test_a_statement_does_not_run_for_ever(store: Path) -> None:
+    """A small file has rows without end where its pages are shared."""
+    connection = connect(f"sqlite:///{store}/{FILE}").engine.raw_connection()
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        connection.execute("with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n")
+    assert connection.execute("select count(*) from studies").fetchone() == (2,)
+
+
 MANY = '{"a": [' + "[]," * (4 << 20) + "0]}"
 HOSTILE = {
     "a key that is none": ("config", '{"a": 1}'),
@@ -182,6 +198,24 @@ def test_a_value_does_not_fill_memory(store: Path, key: str) -> None:
     assert "internal error" not in err
     code, out, err = in_bounds(store, "studies")
     assert (code, out.split()[0]) == (0, "good-1"), err
+
+
+@pytest.mark.parametrize(
+    ("table", "columns", "most"),
+    [("trials", "study_id, number, state) select 2, i, 'FAIL'", MOST_TRIALS),
+     ("study_user_attributes", "study_id, key, value_json) select 2, 'k' || i, '1'", MOST_ROWS)],
+)  # fmt: skip
+def test_a_study_of_many_rows_does_not_fill_memory(store: Path, table: str, columns: str, most: int) -> None:
+    numbers = "with recursive n(i) as (select 100 union all select i + 1 from n where i < ?)"
+    change(store, f"{numbers} insert into {table} ({columns} from n", 100 + most)
+    code, _, err = in_bounds(store, "show", "evil-1")
+    assert (code, err.count("\n")) == (3, 1), err
+    said = f"study 'evil-1' cannot be read: it has more than {most} rows of {table}"
+    assert said in err
+    from damoos.dashboard.storage import SharedStorage
+
+    with pytest.raises(StoreError, match=said):
+        SharedStorage(store, None, allow_writes=False).get_all_trials(2)
 
 
 def test_a_row_for_a_study_that_is_not_there_is_named(store: Path) -> None:

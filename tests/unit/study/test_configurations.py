@@ -108,6 +108,17 @@ def test_the_six_configurations_do_what_they_are_for(fleet, tmp_path: Path) -> N
     assert configs["prcl"]["scheme"] == "4K max  min min  5s max  pageout"
 
 
+def test_a_scheme_that_applied_nothing_is_told(fleet, tmp_path: Path) -> None:
+    one = make(tmp_path, configs=("rec", "prcl"))
+    go(one)
+    result = only(one)
+    for name in ("rec", "prcl"):
+        result["configs"][name]["damos"]["sz_applied_bytes"] = 0
+    shown = text({"machines": evaluation([result]), "failures": []}, [result])
+    told = [line.split() for line in shown.splitlines() if "it applied nothing, so this is what watching costs" in line]
+    assert [words[0] for words in told] == ["prcl"]
+
+
 def test_a_run_is_set_against_the_baseline_of_its_own_block() -> None:
     def run(arm: str, block: int, runtime_s: float, host: str = "h") -> Run:
         metrics = {"runtime_s": runtime_s, "rss_avg_bytes": 1.0, "kdamond_cpu_s": 0.0, "anon_huge_avg_bytes": 0.0}

@@ -10,6 +10,9 @@ import pytest
 
 from damoos import api
 from damoos.errors import ConfigError, WorkloadError
+from damoos.store.studies import Store
+from damoos.study.config import StudyConfig
+from damoos.study.experience import experiences
 from damoos.testing.fake import FakeMachine
 from tests.unit.study.test_frontier import smooth
 
@@ -105,3 +108,28 @@ def test_an_unfinished_study_is_not_learned_from(fake: Use, tmp_path: Path) -> N
     with pytest.raises(ConfigError, match=r"--like true-fake-1: the study is not finished"):
         tune(tmp_path, like=["true-fake-1"])
     assert tune(tmp_path, trials=3).result["transfer"] is None
+
+
+def _change(results: Path, word: str, by: Callable[[dict[str, Any]], object]) -> None:
+    record = Store(results).load("true-fake-2")
+    value = record._attrs[word]
+    by(value)
+    record.set(word, value)
+
+
+@pytest.mark.parametrize(
+    ("word", "by"),
+    [
+        ("setting", lambda form: form["facts"].pop("kernel")),
+        ("run:baseline-000", lambda form: form["measurement"]["metrics"].update(runtime_s=float("nan"))),
+        ("run:baseline-000", lambda form: form["measurement"]["metrics"].update(runtime_s=10**400)),
+    ],
+)
+def test_a_study_that_cannot_be_read_is_passed_over(
+    first: api.TunedStudy, fake: Use, tmp_path: Path, word: str, by: Callable[[dict[str, Any]], object]
+) -> None:
+    """The newest study is damaged; the one before it is learned from."""
+    fake(FakeMachine(smooth, noise=0.002))
+    config = StudyConfig(**Store(tmp_path).load(tune(tmp_path, trials=4).name).config)
+    _change(tmp_path, word, by)
+    assert [experience.study for experience in experiences(Store(tmp_path), config)] == [first.name]

@@ -8,10 +8,12 @@ import pytest
 
 from damoos import api
 from damoos.errors import ConfigError
+from damoos.model.trial import Measurement, Run
 from damoos.report.study.outline import text
 from damoos.store.studies import Store
 from damoos.study.config import StudyConfig
 from damoos.study.outline import outline
+from damoos.study.run_config import plain
 from damoos.testing.fake import FakeMachine
 from damoos.units import parse_time
 
@@ -56,3 +58,16 @@ def test_an_unfinished_study_goes_on(fake, tmp_path: Path) -> None:  # type: ign
 def test_what_is_wrong_is_told() -> None:
     with pytest.raises(ConfigError, match="unknown machine 'gest'; did you mean 'guest'"):
         outline(StudyConfig(workload="redis/idle", machine="gest", nr_samples=8), None)
+
+
+@pytest.mark.parametrize("metrics", [{"runtime_s": float("nan")}, {"runtime_s": 10**400}, {"x": 1.0}])
+def test_studies_without_a_usable_baseline_are_passed_over(tmp_path: Path, metrics: dict[str, float]) -> None:
+    """In a store that a team shares, one of a colleague's stops nobody."""
+    config, store = StudyConfig(workload="redis/idle", machine="guest", nr_samples=4), Store(tmp_path)
+    for nth, values in enumerate(({"runtime_s": 7.0}, metrics)):
+        study = store.create(f"some{nth}", {**plain(config), "seed": 1}, "maximize", f"2026-11-27T0{nth}:00:00+00:00")
+        run = Run(0, "baseline", 0, measurement=Measurement(values))
+        study.set(f"run:{run.key}", run.to_json())  # as another program than this damoos writes it
+        study.add(Run(2, "trial", 0, error="it crashed"))
+    (known,) = outline(config, store).run_times
+    assert (known.source, known.seconds) == ("some0-1", 7.0)

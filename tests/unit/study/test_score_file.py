@@ -141,6 +141,7 @@ def test_the_file_of_a_store_that_all_may_write_to_is_not_run(
     record.set("result", None)
     ran.unlink()
     (results if what == "folder" else results / "damoos.sqlite").chmod(0o777)
-    with pytest.raises(StoreError, match=f"score file {score} of study '{study.name}' is not run: .*is writable by"):
+    refusal = "results" if what == "folder" else f"score file {score} of study '{study.name}' is not used: .*"
+    with pytest.raises(StoreError, match=f"{refusal} is writable by every user"):
         damoos.resume(study.name, results=results)
     assert not ran.exists()

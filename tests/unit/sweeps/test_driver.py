@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from damoos import doctor
+from damoos.api.sweeps import TunedSweep
 from damoos.cli import app
 from damoos.dispatch.base import Dispatcher, Order, Outcome, Slot
 from damoos.dispatch.lease import Lease
@@ -29,16 +30,18 @@ from damoos.errors import (
 )
 from damoos.machines import catalog
 from damoos.machines.base import DEAD_MAN_S
+from damoos.service.journal import Journal
 from damoos.study.plan import least_runs
 from damoos.study.scoring import score_trials
 from damoos.study.study import Study
 from damoos.sweeps import sweep as sweeps
 from damoos.sweeps.config import SweepConfig, expand
-from damoos.sweeps.driver import drive
+from damoos.sweeps.driver import Row, _said, drive
 from damoos.sweeps.estimate import estimate
 from damoos.sweeps.sweep import Sweep
 from damoos.testing.fake import FakeMachine, FakeSession
 from damoos.testing.fleet import FleetMachine
+from damoos.testing.rollout_fleet import spec
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
 SHORT = {"repeats": 2, "candidates": 1, "seed": 3}
@@ -444,13 +447,37 @@ def test_a_damaged_file_of_a_sweep_is_named_in_one_line(fleet, tmp_path: Path, f
         read[file]()
 
 
-@pytest.mark.parametrize("settings", [{"nosuch": 1}, {"nr_samples": "many"}, {"configs": 5}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"nosuch": 1}, {"nr_samples": "many"}, {"configs": 5}, {"nr_samples": "3"}, {"workload": "x"}, {"machine": "a"}],
+)
 def test_settings_of_a_sweep_are_those_of_its_studies(fleet, tmp_path: Path, settings: dict) -> None:
     file = make(tmp_path).artifacts.path / "sweep.json"
     form = json.loads(file.read_text())
-    file.write_text(json.dumps(form | {"config": form["config"] | {"settings": settings}}))
+    form["config"]["settings"] |= settings
+    file.write_text(json.dumps(form))
     with pytest.raises(StoreError, match=r"sweep.json: key 'config.settings"):
         sweeps.load(tmp_path, "sweep-1")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"workloads": [str(nth) for nth in range(5000)], "machines": ["a", "b", "c"]}, "more than 10000 studies"),
+        ({"machines": ["a", "a"]}, "named twice"),
+        ({"settings": {"configs": {"a": {"memory": 5}}}}, "settings"),
+    ],
+    ids=["many", "twice", "memory"],
+)
+def test_a_sweep_of_another_person_is_damage_before_it_fills_the_memory(
+    fleet, tmp_path: Path, words: dict, said: str
+) -> None:
+    file = make(tmp_path).artifacts.path / "sweep.json"
+    form = json.loads(file.read_text())
+    file.write_text(json.dumps(form | {"config": form["config"] | words}))
+    with pytest.raises(StoreError, match=f"sweep.json: .*{said}|sweep.json: .* so sweep") as told:
+        sweeps.load(tmp_path, "sweep-1")
+    assert said in str(told.value) or said == "settings"
 
 
 def test_a_damaged_sweep_holds_up_neither_a_new_one_nor_the_status(fleet, tmp_path: Path) -> None:
@@ -464,3 +491,89 @@ def test_a_damaged_sweep_holds_up_neither_a_new_one_nor_the_status(fleet, tmp_pa
         failed = CliRunner().invoke(app, [*words, "--results", str(tmp_path)])
         assert isinstance(failed.exception, StoreError)
     assert Sweep.begun(tmp_path, one.config).name == "sweep-2"
+
+
+def row(one: Sweep) -> dict:
+    return _said(Row(one.study_name(one.config.configs()[0]), "synthetic/idle", "a", 3))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"failures": 3},
+        {"failures": [{}]},
+        {"failures": None},
+        {"machines": ["a"]},
+        {"machines": {"a": 3}},
+        {"cost": 3},
+        {"retries": {"a": "b"}},
+        {"studies": [{}]},
+        {"runs": None},
+    ],
+    ids=str,
+)
+def test_what_readers_of_a_status_use_is_in_its_form(fleet, tmp_path: Path, change: dict) -> None:
+    one = make(tmp_path)
+    rows = [{key: value for key, value in row(one).items() if key not in change}]
+    good = {"sweep": one.name, "studies": rows, "failures": []}
+    (one.artifacts.path / "status.json").write_text(json.dumps(good | change))
+    with pytest.raises(StoreError, match=r"status.json: .*, so sweep 'sweep-1' cannot be read; "):
+        TunedSweep(one).machines_df, TunedSweep(one).studies_df, TunedSweep(one)._repr_html_()
+
+
+def test_a_sweep_of_which_nothing_has_been_told_is_shown(fleet, tmp_path: Path) -> None:
+    one = TunedSweep(make(tmp_path))
+    assert "unfinished" in one._repr_html_()
+    assert list(one.machines_df["machine"]) == ["a", "b"]
+
+
+def test_a_sweep_that_says_not_when_it_began_holds_up_nothing(fleet, tmp_path: Path) -> None:
+    one = make(tmp_path)
+    file = one.artifacts.path / "sweep.json"
+    form = json.loads(file.read_text())
+    del form["created"]
+    file.write_text(json.dumps(form))
+    for words in (["status"], ["status", "--format", "json"]):
+        done = CliRunner().invoke(app, [*words, "--results", str(tmp_path)])
+        assert (done.exit_code, done.exception, len(done.stderr.splitlines())) == (0, None, 1)
+        assert "sweep-1/sweep.json: key 'created'" in done.stderr
+    assert Sweep.begun(tmp_path, one.config).name == "sweep-2"
+
+
+@pytest.mark.parametrize("file", ["status.json", "result.json"])
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_link_in_the_place_of_a_file_hides_nothing_else(fleet, tmp_path: Path, file: str, form: str) -> None:
+    one = make(tmp_path)
+    (one.artifacts.path / file).symlink_to(file)
+    Journal.of(tmp_path, "there").want("redis", spec(machine="there"))
+    done = CliRunner().invoke(app, ["status", "--results", str(tmp_path), "--format", form])
+    assert (done.exit_code, done.exception) == (0, None)
+    assert "redis" in done.stdout
+
+
+def test_a_defect_in_what_shows_a_sweep_hides_nothing_else(fleet, tmp_path: Path, monkeypatch) -> None:
+    make(tmp_path)
+    Journal.of(tmp_path, "there").want("redis", spec(machine="there"))
+    monkeypatch.setattr("damoos.cli.service.show_status", lambda *_: {}["x"])
+    done = CliRunner().invoke(app, ["status", "--results", str(tmp_path)])
+    assert (done.exit_code, done.exception) == (0, None)
+    assert "redis" in done.stdout
+    assert "'sweep-1' cannot be read: KeyError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [("sweep.json", {"schema": 1}), ("result.json", None), ("status.json", None)],
+    ids=["older", "result", "status"],
+)
+def test_a_sweep_of_the_same_words_that_cannot_be_read_is_passed_over(
+    fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str], file: str, change: dict | None
+) -> None:
+    one = make(tmp_path)
+    path = one.artifacts.path / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else "{")
+    assert Sweep.begun(tmp_path, one.config).name == "sweep-2"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "sweep-1" in line
+    assert line.endswith("; it is passed over")
+    assert Sweep.begun(tmp_path, one.config).name == "sweep-2", "the unfinished one goes on"

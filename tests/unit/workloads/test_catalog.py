@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -256,7 +257,7 @@ def test_a_suite_is_built_from_a_tree(own_cache: Path) -> None:
 
 
 def test_a_suite_is_cloned_and_its_commit_recorded(own_cache: Path, tmp_path: Path) -> None:
-    """A checkout whose files have changed since says so."""
+    """The content is recorded, too, since files of a folder may have changed after the commit."""
     tree = tmp_path / "splash"
     shutil.copytree(TREES / "splash3", tree)
     git = ["git", "-C", str(tree), "-c", "user.name=x", "-c", "user.email=x@x"]
@@ -264,8 +265,31 @@ def test_a_suite_is_cloned_and_its_commit_recorded(own_cache: Path, tmp_path: Pa
         subprocess.run([*git, *words], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
     assert install.install("splash3", f"file://{tree}")["commit"] == head
+    unchanged = install.install("splash3", str(tree))["commit"]
     (tree / "README").write_text("changed")
-    assert install.install("splash3", str(tree))["commit"] == f"{head}+"
+    changed = install.install("splash3", str(tree))["commit"]
+    assert unchanged.startswith(f"{head}, content ")
+    assert changed.startswith(f"{head}, content ")
+    assert changed != unchanged
+
+
+def test_the_settings_of_a_foreign_repository_start_no_program(own_cache: Path, tmp_path: Path) -> None:
+    """Nothing of cassandra is built, so nothing of its tree is to run on this computer."""
+    tree, ran = tmp_path / "suite", tmp_path / "ran"
+    (tree / "bin").mkdir(parents=True)
+    (tree / "bin/cassandra").write_text("x")
+    git = ["git", "-C", str(tree), "-c", "user.name=x", "-c", "user.email=x@x"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+        subprocess.run([*git, *words], check=True)
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho $0 >> {ran}\n")
+    program.chmod(0o755)
+    (tree / ".gitattributes").write_text("* filter=planted\n")
+    for key in ("core.fsmonitor", "filter.planted.clean", "core.sshCommand", "core.pager", "diff.external"):
+        subprocess.run([*git, "config", key, str(program)], check=True)
+    assert not ran.exists()
+    install.install("cassandra", str(tree))
+    assert not ran.exists()
 
 
 @pytest.mark.parametrize(
@@ -430,6 +454,29 @@ def test_a_pattern_outside_of_the_folder_is_refused(tmp_path: Path, table: str) 
     file.write_text(f'description = "x"\n{real}{table}\nfile = "../secret"\nrate = 1\n')
     with pytest.raises(ConfigError, match=r"pattern '\.\./secret' is .*secret, outside of the workload file's folder"):
         catalog.find(str(file))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.parametrize("theirs", ["folder", "folder/beside"])
+def test_a_file_that_another_user_can_replace_is_not_brought(
+    tmp_path: Path, theirs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read at each run, long after it was looked at. Whoever has become root by sudo is no other user."""
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    folder = tmp_path / "folder"
+    pattern = 'description = "x"\n[pattern]\nfile = "beside"\nrate = 1\n'
+    file = own_file(folder, '["cat", "{file:beside}"]')
+    (folder / "beside").write_text("#regions\na, 1M\n\nwork\n100\na, 0, 8, 1\n")
+    (folder / "pattern.toml").write_text(pattern)
+    for name in (file, str(folder / "pattern.toml")):
+        catalog.find(name)
+    os.chown(tmp_path / theirs, 61234, 61234)
+    for name in (file, str(folder / "pattern.toml")):
+        with pytest.raises(ConfigError, match=r"belongs to user 61234, so it could become another file while damoos"):
+            catalog.find(name)
+    monkeypatch.setenv("SUDO_UID", "61234")
+    for name in (file, str(folder / "pattern.toml")):
+        catalog.find(name)
 
 
 def test_a_program_beside_the_file_is_brought_wherever_damoos_runs(

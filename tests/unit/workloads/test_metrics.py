@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import tracemalloc
@@ -12,7 +13,7 @@ from hdrh.histogram import HdrHistogram
 from pydantic import ValidationError
 
 from damoos.errors import ConfigError, MeasurementError
-from damoos.workloads import catalog
+from damoos.workloads import catalog, metrics
 from damoos.workloads.metrics import Metric
 
 OUTPUTS = Path(__file__).parents[2] / "outputs"
@@ -123,8 +124,8 @@ def test_an_hdr_log() -> None:
         metric.read("p99_ms", "", "", {"a.hdr": "#empty\n"})
 
 
-def hdr_line(highest: int, *values: int) -> str:
-    interval = HdrHistogram(1, highest, 3)
+def hdr_line(highest: int, *values: int, digits: int = 3) -> str:
+    interval = HdrHistogram(1, highest, digits)
     for value in values:
         interval.record_value(value)
     return f"0.1,1.0,5.0,{interval.encode().decode()}\n"
@@ -144,6 +145,48 @@ def test_an_hdr_log_that_is_cut_off_is_told() -> None:
     for end in range(len("0.1,1.0,5.0,HIST"), len(line) - 2):
         with pytest.raises(MeasurementError, match="no metric 'p99_us' in the output"):
             metric.read("p99_us", "", "", {"a.hdr": line[:end]})
+
+
+def test_an_hdr_log_takes_the_memory_of_a_histogram_or_two() -> None:
+    """60 lines of 56 letters stood for 2.8 GiB of counters."""
+    few = 8 * hdr_line(1 << 40, 1 << 39, digits=4)
+    metric, many = Metric(better="lower", hdr="*.hdr", percentile=99), 8 * few
+    peaks = []
+    for text in (few, many):
+        tracemalloc.start()
+        gc.disable()
+        metric.read("p99_us", "", "", {"a.hdr": text})
+        gc.enable()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_a_histogram_that_is_too_large_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = hdr_line(1 << 60, 1 << 59, digits=5)
+    monkeypatch.setattr(HdrHistogram, "decode", lambda encoded: pytest.fail("it is decoded"))
+    with pytest.raises(MeasurementError, match="45 MiB of counters, and 16 MiB are allowed"):
+        Metric(better="lower", hdr="*.hdr", percentile=99).read("p99_us", "", "", {"a.hdr": text})
+
+
+@pytest.mark.parametrize("bound", ["_MOST_HDR_LINES", "_MOST_HDR_BYTES"])
+def test_an_hdr_log_has_no_more_intervals_than_can_be_read(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    """20 MiB of tiny lines took hours."""
+    metric, line = Metric(better="lower", hdr="*.hdr", percentile=99), hdr_line(1000, 500)
+    monkeypatch.setattr(metrics, bound, 3 if "LINES" in bound else 3 * 8 * 2048)
+    assert metric.read("p99_us", "", "", {"a.hdr": 3 * line}) == 500
+    with pytest.raises(MeasurementError, match="have the run log longer intervals"):
+        metric.read("p99_us", "", "", {"a.hdr": 4 * line})
+
+
+def test_intervals_of_an_hdr_log_have_few_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To add histograms of different layouts is slow, and to keep them takes memory."""
+    metric = Metric(better="lower", hdr="*.hdr", percentile=100)
+    text = "".join(hdr_line(1 << bits, (1 << bits) - 1) for bits in range(11, 63))
+    assert metric.read("max_us", "", "", {"a.hdr": text}) == pytest.approx(1 << 62, rel=0.01)
+    monkeypatch.setattr(metrics, "_MOST_KEPT_BYTES", 1 << 20)
+    with pytest.raises(MeasurementError, match="too many different ranges"):
+        metric.read("max_us", "", "", {"a.hdr": text})
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from damoos.errors import ConfigError, UnsupportedError
-from damoos.machines.guest import accel
+from damoos.errors import ConfigError, MachineError, UnsupportedError
+from damoos.machines.guest import accel, features, symbols
 from damoos.machines.guest.image import Image
 from damoos.machines.guest.kernels import Kernel
 
@@ -64,3 +64,31 @@ def test_a_user_without_permission_is_told_what_to_do(image: Image, monkeypatch:
     monkeypatch.setattr(accel.os, "access", lambda path, mode: False)
     with pytest.raises(UnsupportedError, match=r"may not open .*kvm: run 'sudo usermod -aG kvm \$USER'"):
         accel.choose("kvm", image, print)
+
+
+NO_JSON = pytest.mark.parametrize(
+    "content",
+    [b"[" * 100_000, b"[[1, 2, 3]]", b"5", b'{"agent": 5}', b"\xff", b"9" * 5000, b"[" + b"{}," * 500_000 + b"{}]"],
+    ids=["deep", "list", "number", "types", "bytes", "digits", "many"],
+)
+
+
+@NO_JSON
+def test_what_the_cache_has_of_a_kernel_is_asked_anew_where_it_is_damaged(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    def boots(*words: object, **more: object) -> None:
+        raise MachineError("it is asked")
+
+    debian = Kernel("debian", tmp_path, "6.12.0", flush_tlb=False)
+    monkeypatch.setattr(accel, "_boots", lambda built, kernel, say: True)
+    monkeypatch.setattr(features, "GuestMachine", boots)
+    monkeypatch.setattr(symbols, "_asked", boots)
+    for name in ("guest/kvm.json", "features.json", "symbols.json"):
+        (tmp_path / name).write_bytes(content)
+    assert accel.choose("auto", image, print).name == "kvm"
+    assert accel.choose("auto", image, print).name == "kvm"
+    with pytest.raises(MachineError, match="it is asked"):
+        features._features(debian, print)
+    with pytest.raises(MachineError, match="it is asked"):
+        symbols.addresses(debian, ["wanted"], tmp_path)
