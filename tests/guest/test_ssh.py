@@ -61,7 +61,7 @@ def program(*argv: str) -> ProgramWorkload:
 
 def test_a_run_is_measured(place: SshMachine, session: SshSession) -> None:
     measurement, samples = run_once(session, place, program("sleep", "1.2"), NonePolicy(), 10)
-    assert 1.2 <= measurement.metric("runtime_s") < 3
+    assert measurement.metric("runtime_s") >= 1.2
     assert measurement.metric("rss_avg_bytes") > 100_000
     assert len(samples.rows) >= 2
     assert measurement.provenance["kernel"] != os.uname().release

