@@ -407,7 +407,7 @@ class KernelInterfaceContract:
     def test_what_damon_sees_is_recorded(self, session: Session) -> None:
         """By the kernel's trace event, whole snapshots, one an aggregation interval, and nothing stays behind.
 
-        An interval of 100 ms takes as much longer as the guest's CPU is late, which on a busy host may be twice as long.
+        An interval of 100 ms takes longer where the guest's CPU is late: on a busy host, twice as long.
         """
         assert session.facts["records"] == "trace"
         policy = RecordPolicy()
