@@ -104,8 +104,8 @@ build/.packages build/.kernel-packages build/.test-packages build/.arm64-package
 	touch $@
 
 # The versions stay as they are in the files; change them there first. uv is a program of its own (pip install uv).
-pins: ## write the hashes of all files of the pinned versions into requirements.txt and tests/spark.txt; needs uv
-	set -o pipefail; for file in requirements.txt tests/spark.txt; do \
+pins: ## write the hashes of all files of the pinned versions into requirements.txt and those of workloads; needs uv
+	set -o pipefail; for file in requirements.txt workloads/*/requirements.txt; do \
 		sed -e '/--hash=/d' -e 's/ \\$$//' $$file | uv pip compile --quiet --universal --python-version 3.11 --no-deps \
 			--no-annotate --no-header --generate-hashes - > $$file.new && mv $$file.new $$file || exit; \
 	done
@@ -201,7 +201,7 @@ test-kvm: build/.packages ## guests under KVM, in an emulated machine that has i
 
 test-big: setup image ## Spark, fetched from PyPI (450 MB), installed and run once in a guest; 10 minutes
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --require-hashes --upgrade --target build/spark \
-		--requirement tests/spark.txt
+		--requirement workloads/spark/requirements.txt
 	$(BIN)/damoos workloads install spark --from build/spark
 
 test-arm64: setup image build/.arm64-packages ## a guest of arm64: contracts, a recording, a study; 5 minutes

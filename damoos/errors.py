@@ -111,17 +111,27 @@ class TooManyFailures(DamoosError):
     exit_code = 5
 
 
+# What files of studies, sweeps and services keep of an error: some of its words are a machine's.
+MOST_CHARS = 4000
+
+
 def to_wire(error: DamoosError) -> dict[str, str]:
     """An error as plain values, to be raised again by `from_wire` in another process."""
     return {"type": type(error).__name__, "message": str(error)}
 
 
+# What agents raise. The other classes are about this computer's own files and the user's words: where one of them says
+# that nothing can be stored, a whole sweep ends.
+_OF_AGENTS = (
+    ConfigError, SchemeError, UnsupportedError, MachineError, MachineTransientError, MachineLost, MachineBusy,
+    CommandError, WorkloadError, MeasurementError,
+)  # fmt: skip
+
+
 def from_wire(form: dict[str, str]) -> DamoosError:
-    """The error that `to_wire` wrote, of the same class."""
-    kind = globals().get(form["type"])
-    if isinstance(kind, type) and issubclass(kind, DamoosError):
-        return kind(form["message"])
-    return MachineError(form["message"])
+    """The error that `to_wire` wrote, of the same class if agents raise it; else a MachineError."""
+    kind = next((one for one in _OF_AGENTS if one.__name__ == form["type"]), MachineError)
+    return kind(form["message"])
 
 
 # As many valid words as a message lists, and of more of them as many as it names.

@@ -86,7 +86,7 @@ def spawn(
         ):
             child = subprocess.Popen(
                 argv,
-                env={**os.environ, **confinement.env(folder), **env},
+                env={**confinement.env(folder), **env},
                 cwd=folder,
                 stdin=read,
                 stdout=out,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import Any
 
 from damoos.agent.accounts import Account, account
 from damoos.agent.networks import OWN, Network
+
+# Of the agent's environment, which may have passwords in it where damoos runs on the measured machine.
+_NO_SECRETS = {"PATH", "LANG", "LANGUAGE", "TZ", "TERM"}
 
 
 @dataclass(frozen=True)
@@ -38,9 +42,16 @@ class Confinement:
         if self.account:  # last, because only root enters a network
             self.account.enter()
 
-    def env(self, home: Path | None) -> Mapping[str, str]:
-        """What the environment says of the user; nothing where it is the agent's own."""
-        return self.account.env(home or Path("/")) if self.account else {}
+    def env(self, folder: Path | None) -> Mapping[str, str]:
+        """The environment of its programs: the agent's, or what another user may know of it.
+
+        Files with names that are known beforehand, as fio's, lie in the run's own folder and not in /tmp.
+        """
+        temporary = {"TMPDIR": str(folder)} if folder else {}
+        if not self.account:
+            return {**os.environ, **temporary}
+        told = {name: value for name, value in os.environ.items() if name in _NO_SECRETS or name.startswith("LC_")}
+        return {**told, **self.account.env(folder or Path("/")), **temporary}
 
     @property
     def key(self) -> tuple[str, bool]:

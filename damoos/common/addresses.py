@@ -31,11 +31,12 @@ def has_secret(text: str) -> bool:
 
 def hidden_store(url: str) -> str:
     """A storage URL as it may be shown: asterisks stand for its secrets."""
-    scheme, mark, rest = _without_parameters(url, _SECRET_OF_STORE).partition("://")
-    before, at, place = rest.rpartition("@")
+    shown = _without_parameters(url, _SECRET_OF_STORE)
+    begin, at, place = shown.rpartition("@")
     if not at or not _has_password(url):
-        return f"{scheme}{mark}{rest}"
-    return f"{scheme}{mark}{before.partition(':')[0]}:***@{place}"
+        return shown
+    scheme, mark, user = begin.rpartition("://")
+    return f"{scheme}{mark}{user.partition(':')[0]}:***@{place}"
 
 
 def store_has_secret(url: str) -> bool:
@@ -58,11 +59,11 @@ def _without_parameters(address: str, secret: re.Pattern[str]) -> str:
 
 
 def _has_password(url: str) -> bool:
-    """Whether SQLAlchemy finds a password in a storage URL, or cannot read what may have one."""
+    """Whether SQLAlchemy finds a password in a storage URL, or cannot read it: a mistyped one may have one, too."""
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError
 
     try:
         return make_url(url).password is not None
     except (ArgumentError, ValueError):  # the latter: its port is no number
-        return "://" in url
+        return "//" in url or "/" not in url.partition(":")[0]  # and it is no path

@@ -85,6 +85,7 @@ def compare(studies: Sequence[Study]) -> list[dict[str, Any]]:
     return [_compared(group, alike) for group, alike in groups.items()]
 
 
+@names_damage
 def _kind(study: Study) -> str:
     """The score of a study, with its options: scores of different kinds have no average."""
     options = study.config.scorer_options
@@ -96,7 +97,7 @@ def _words(value: Any) -> str:
     """The value of an option as a few words: a list, or a table such as one of prices, in a row."""
     if isinstance(value, Mapping):
         return " and ".join(f"{name}={inner}" for name, inner in value.items())
-    return value if isinstance(value, str) else " and ".join(map(str, value))
+    return " and ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _compared(group: str, studies: Sequence[Study]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import event, make_url
 from sqlalchemy.exc import ArgumentError
 
-from damoos.common import own_file
+from damoos.common import addresses, own_file
 from damoos.errors import ConfigError, StoreError
 from damoos.store import forms, sizes
 from damoos.store.artifacts import is_study_name
@@ -124,7 +124,7 @@ class SharedStorage(RDBStorage):  # type: ignore[misc]
             where = make_url(url or address(results))
         except (ArgumentError, ValueError):
             raise ConfigError(
-                f"'{url}' is not a storage URL; write for example sqlite:///results/damoos.sqlite"
+                f"'{addresses.hidden_store(url or '')}' is not a storage URL; write for example sqlite:///results/damoos.sqlite"
             ) from None
         kind = where.get_backend_name()
         if kind == "sqlite" and not Path(where.database or "").is_file():

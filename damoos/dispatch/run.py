@@ -15,7 +15,7 @@ from damoos.damon.scheme import Context
 from damoos.damon.settings import check
 from damoos.damon.stats import DamosStats
 from damoos.dispatch.modelled_time import of_tiers
-from damoos.errors import MeasurementError, UnsupportedError, WorkloadError, nearest
+from damoos.errors import MOST_CHARS, MeasurementError, UnsupportedError, WorkloadError, nearest
 from damoos.machines.answers import computed_with
 from damoos.machines.base import Machine, Session, Sink
 from damoos.model.roles import ROLE_METRICS, of_role
@@ -136,7 +136,7 @@ def run_once(
     raw = agent.stream(sink, workload.call, **spec) if sink else agent.call(workload.call, **spec)
     with computed_with(machine.name):
         if raw["exit_status"] != 0 and not raw["aborted"]:
-            last = " | ".join(raw["stderr"].strip().splitlines()[-3:])
+            last = " | ".join(raw["stderr"].strip().splitlines()[-3:])[-MOST_CHARS:]
             who = f"{workload.name}: the load" if spec.get("load") else workload.name
             limit = _limit_bytes(spec)
             ending = (

@@ -13,6 +13,7 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from damoos.common.terminal import plain
 from damoos.model.trial import Score
 from damoos.statistics.limits import Standing
 
@@ -48,7 +49,9 @@ def cell(value: Any) -> Any:
     """A value as CSV may have it: a text that a spreadsheet would compute has an apostrophe before it."""
     if not isinstance(value, str):
         return value
-    text = value.replace("\r", "\n")  # csv puts no quotes around a carriage return, and spreadsheets begin a row there
+    text = plain(
+        value.replace("\r", "\n")
+    )  # csv puts no quotes around a carriage return, and spreadsheets begin a row there
     if not text or _is_number(text):
         return text
     begins_one = text[0] in _SIGNS or not text[0].isprintable()

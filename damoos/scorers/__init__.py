@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from damoos.common import plugins
+from damoos.common.unpack import MALFORMED, in_short
 from damoos.errors import ConfigError, nearest
 from damoos.scorers.base import Scorer
 from damoos.scorers.cost import CostScorer
@@ -84,7 +85,10 @@ def scorer(name: str, options: Mapping[str, Any] | None = None, limits: Sequence
     if is_foreign(name):
         found = kind(path=absolute(name), **arguments)  # type: ignore[call-arg]
     elif name in SCORERS:
-        found = kind(**arguments)
+        try:
+            found = kind(**arguments)
+        except MALFORMED as error:  # of a study that somebody else has written: a command line has texts only
+            raise ConfigError(f"score '{name}': options that it does not take ({in_short(error)})") from None
     else:
         own = plugins.make("scorers", name, SCORERS, Scorer, **arguments)  # type: ignore[type-abstract]
         found = PluginScorer(name, own)

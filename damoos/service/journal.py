@@ -32,7 +32,7 @@ from damoos.common.appended import append
 from damoos.common.atomic_file import fill
 from damoos.common.json_file import Damage, JsonForm, set_aside
 from damoos.common.terminal import printable
-from damoos.errors import MachineError
+from damoos.errors import MOST_CHARS, MachineError
 from damoos.ownership import trusted_folder
 from damoos.service.forms import STATE, WANTED
 from damoos.service.liveness import KeeperFile, Liveness
@@ -44,8 +44,6 @@ UNDO, KEEP = "undo", "keep"
 AUDIT_LOG = "audit.log"
 # Its last thousands of lines.
 _TAIL_BYTES = 1 << 20
-# What a line of it, and the reason in a state, may have of words: some are of the machine.
-MOST_CHARS = 4000
 # Names stand in command lines, units of systemd and logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:+-]{0,199}")
 NAME_RULE = "use letters, digits and the signs _ . @ : + - only, and begin with a letter or digit"

@@ -10,7 +10,7 @@ from typing import Any
 
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.damon.damo_json import context_from_json
-from damoos.errors import DamoosError, MachineBusy, MachineError, MachineTransientError
+from damoos.errors import MOST_CHARS, DamoosError, MachineBusy, MachineError, MachineTransientError
 from damoos.service import guard
 from damoos.service.adaptation import SIGNATURE, Adaptation, Change
 from damoos.service.forms import STATE
@@ -22,7 +22,7 @@ from damoos.service.guard import (
     Decision,
     Guard,
 )
-from damoos.service.journal import MOST_CHARS, Journal
+from damoos.service.journal import Journal
 from damoos.service.min_age import ages_around, min_age_us, with_min_age
 from damoos.units import format_us
 

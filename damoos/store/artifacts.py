@@ -119,8 +119,8 @@ class Artifacts:
         return target
 
     def write_text(self, name: str, text: str, mode: int = PRIVATE) -> Path:
-        """A text file; by default its owner's alone."""
-        return self._write(name, lambda out: out.write(text.encode()), mode)
+        """A text file; by default its owner's alone. A question mark stands for what UTF-8 has no bytes for."""
+        return self._write(name, lambda out: out.write(text.encode(errors="replace")), mode)
 
     def write_json(self, name: str, value: Any) -> Path:
         """A JSON file; on one line, which takes a tenth of the time of a pretty one."""

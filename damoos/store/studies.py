@@ -78,6 +78,12 @@ class StudyRecord:
         config = self._attrs.get("config")
         if not isinstance(config, dict):
             raise StoreError(f"study '{self.name}' cannot be read: its configuration is none")
+        try:
+            json.dumps(config, ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # half a surrogate, which JSON can have
+            raise StoreError(
+                f"study '{self.name}' cannot be read: its configuration has words that no file can have"
+            ) from None
         return config
 
     @property

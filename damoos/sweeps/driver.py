@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from damoos import doctor
 from damoos.dispatch.base import Dispatcher, Job, Order, Outcome, Slot, job
 from damoos.dispatch.retries import Strikes
-from damoos.errors import DamoosError, MachineError, StoreError, UnsupportedError
+from damoos.errors import MOST_CHARS, DamoosError, MachineError, StoreError, UnsupportedError
 from damoos.machines import prices
 from damoos.model.trial import Measurement, Run, Score, best_of
 from damoos.scorers.terms import memory_saving, slowdown
@@ -278,15 +278,24 @@ class _Driver:
             step = move(tenancy.steps)
         except StopIteration as end:
             self._finished(tenancy, end.value)
-        except StoreError:
-            raise  # nothing can be kept any more: the sweep ends here, and goes on from here
         except Exception as error:
+            if isinstance(error, StoreError) and not self._stores(tenancy.study):
+                raise  # nothing can be kept any more: the sweep ends here, and goes on from here
             self._failed(tenancy.row, error)
         else:
             self._submit(place, tenancy.study.config, step.job)
             return
         self._leave(place)
         self._next(place)
+
+    def _stores(self, study: Study | EvaluationStudy) -> bool:
+        """Whether a small word and a small file can still be written: then the fault is in one machine's answer."""
+        try:
+            study.record.set("elapsed_s", study.record.get("elapsed_s", 0.0))
+            self._tell(now=True)
+        except StoreError:
+            return False
+        return True
 
     def _submit(self, place: Place, config: StudyConfig | EvaluationConfig, job: Job) -> None:
         self._dispatcher.submit(Order(place.slot, self._sweep.study_name(config), config.machine_for, job))
@@ -415,8 +424,9 @@ def _said(row: Row) -> dict[str, Any]:
 
 
 def _text(error: Exception) -> str:
-    """One line; what is not ours is a defect, and names its kind."""
-    return str(error) if isinstance(error, DamoosError) else f"{type(error).__name__}: {error}"
+    """One line; what is not ours is a defect, and names its kind. The files that have it are read up to a size."""
+    text = str(error) if isinstance(error, DamoosError) else f"{type(error).__name__}: {error}"
+    return text[:MOST_CHARS]
 
 
 class _Told(Watcher):

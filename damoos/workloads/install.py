@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from damoos.common import git, host_programs, paths
+from damoos.common import addresses, git, host_programs, paths
 from damoos.errors import ConfigError, UnsupportedError, WorkloadError, nearest
 from damoos.ownership import close_folder
 from damoos.workloads import suite_source
@@ -252,6 +252,11 @@ def _fetched(source: str, name: str, work: Path, say: Say) -> tuple[Path, str]:
     """
     root = work / "source"
     if "://" in source or source.endswith(".git"):
+        if addresses.has_secret(source):
+            raise ConfigError(
+                f"--from {addresses.hidden(source)}: leave the password out, where other users see it; name a clone of"
+                " yours, or have git read it (a credential helper, ~/.netrc)"
+            )
         say(f"cloning {source}")
         _do(*git.clone(_absolute(source), root))
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import random
 import socket
@@ -298,3 +299,18 @@ def test_another_user_s_socket_whose_name_has_line_breaks_fails_no_run(run: RunW
         load = {"address": "own.sock", "ready": [], "warm_up": [], "argv": ["true"]}
         assert run(argv=server, load=load, user=NOBODYS)["exit_status"] == 0
         attacker.communicate()
+
+
+def test_another_account_gets_nothing_of_the_agents_environment(run: RunWith, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where damoos runs on the measured machine, that is the user's own, with the password of a store, say.
+
+    TMPDIR leads to the run's folder: in /tmp anybody makes files of names that are known beforehand, as fio's is.
+    """
+    monkeypatch.setenv("PGPASSWORD", "hunter2")
+    told = python("import os; print(dict(os.environ), os.getcwd(), sep='\\n')")
+    said, folder = run(argv=told, user=NOBODYS)["stdout"].splitlines()
+    environment = ast.literal_eval(said)
+    agents_own = {"PATH", "LANG", "LANGUAGE", "TZ", "TERM", *(name for name in environment if name.startswith("LC_"))}
+    assert environment.keys() - agents_own == {"HOME", "USER", "LOGNAME", "TMPDIR"}
+    assert environment["TMPDIR"] == environment["HOME"] == folder
+    assert "hunter2" in run(argv=told)["stdout"]

@@ -216,7 +216,7 @@ def test_a_recording_may_take_as_long_as_parts_of_it_come(connect: Connect, impa
 
 
 def test_an_error_of_an_unknown_kind_is_the_machine_s(connect: Connect) -> None:
-    for kind in ("SystemExit", "DamoosError2", "to_wire"):
+    for kind in ("SystemExit", "DamoosError2", "to_wire", "StoreError", "PluginError", "NothingFeasible"):
         link = connect(says(b'{"id": 1, "error": {"type": "%s", "message": "why"}}\n' % kind.encode()))
         with pytest.raises(MachineError, match=r"^why$"):
             link.call("run")

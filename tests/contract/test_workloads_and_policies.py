@@ -33,6 +33,8 @@ class TestEveryWorkloadOfTheCatalogue(WorkloadContract):
 
 
 SERVERS = [name for name in catalog.names() if any(real.load for real in catalog.find(name)[1].real)]
+# Those that listen without being servers: their parts talk to each other.
+LISTENERS = ["spark/terasort"]
 # What would let other users of the machine in: a folder of theirs, all addresses, all rights, and no password.
 OPEN = re.compile(r"/tmp|0\.0\.0\.0|777|\btrust\b|--user=root|user root|user=root")
 
@@ -62,6 +64,11 @@ class TestEveryServerOfTheCatalogue:
 
 def test_servers_are_found() -> None:
     assert {"redis/idle", "mariadb/sysbench", "postgres/idle", "cassandra/ycsb", "containers/redis"} <= set(SERVERS)
+
+
+@pytest.mark.parametrize("name", LISTENERS)
+def test_what_listens_for_itself_has_a_network_of_its_own(name: str) -> None:
+    assert [real.network for real in catalog.find(name)[1].real] == ["own"]
 
 
 class TestCommand(WorkloadContract):

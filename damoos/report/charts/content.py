@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from damoos.report.charts.layers import Axis, Bars, Cells, Layer
+from damoos.report.charts.layers import Axis, Bars, Cells, Layer, Shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,7 @@ _BAR_INCHES, _CELL_INCHES, _PANEL_INCHES = 0.16, (1.5, 0.32), (3.4, 2.6)
 
 
 @dataclass(frozen=True)
-class Panel:
+class Panel(Shown):
     """Layers on the same axes, the lowest first."""
 
     x: Axis
@@ -28,7 +28,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Content:
+class Content(Shown):
     """One or more panels under a title.
 
     Parameters

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from damoos.common.terminal import plain
 from damoos.report.charts.style import BLUE, GREY, HOT_TO_COLD, RED
 
 Floats = NDArray[np.float64]
@@ -17,8 +18,20 @@ Row = dict[str, Any]
 Numbers = Sequence[float] | Floats
 
 
+class Shown:
+    """Whose words are fit to be drawn: some are of other people's studies, and XML has no control characters."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, str):
+                object.__setattr__(self, name, plain(value))
+            elif isinstance(value, list | tuple) and any(isinstance(inner, str) for inner in value):
+                shown = [plain(inner) if isinstance(inner, str) else inner for inner in value]
+                object.__setattr__(self, name, type(value)(shown))
+
+
 @dataclass(frozen=True)
-class Axis:
+class Axis(Shown):
     """An axis of a panel.
 
     Parameters
@@ -53,7 +66,7 @@ NONE = float("nan"), float("nan")
 
 
 @dataclass(frozen=True)
-class Layer(ABC):
+class Layer(Shown, ABC):
     """One thing of a panel; its name is what a legend calls it."""
 
     name: str

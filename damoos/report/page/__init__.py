@@ -13,6 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from damoos import __version__
+from damoos.common.terminal import plain
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -44,6 +45,7 @@ def _environment() -> Environment:
         loader=PackageLoader("damoos.report.page"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=lambda value: plain(value) if type(value) is str else value,  # and not what is markup, as scripts are
         trim_blocks=True,
         lstrip_blocks=True,
     )

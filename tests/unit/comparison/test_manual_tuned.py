@@ -13,7 +13,7 @@ from damoos.api import comparisons
 from damoos.cli import app
 from damoos.comparison import manual_tuned
 from damoos.dispatch.local import LocalDispatcher
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, DamoosError
 from damoos.machines import catalog
 from damoos.statistics.arms import BASELINE, TUNED, rounds_of
 from damoos.store.studies import Store
@@ -75,6 +75,18 @@ def test_studies_of_different_scores_are_compared_apart(fake, tmp_path: Path) ->
         "a, score sla (maximize net_saving, limits slowdown<=0.05)",
     ]
     assert all(one["average"]["workloads"] == 1 for one in found.result)
+
+
+@pytest.mark.parametrize("changed", [{"scorer_options": {"maximize": True}}, {"workload": "\ud800x"}], ids=str)
+def test_a_study_of_another_person_ends_in_one_line(fake, tmp_path: Path, changed: dict) -> None:
+    """An option of another type; half a surrogate, which JSON can have and no file."""
+    fake(FakeMachine(curve, noise=0.001))
+    words = {"maximize": "net_saving", "limits": ["slowdown<=0.05"], "results": tmp_path}
+    api.tune(workload="synthetic/hot-cold", machine="a", trials=4, seed=1, score="sla", **words)
+    record = Store(tmp_path).load("synthetic-hot-cold-a-1")
+    record.set("config", {**record.config, **changed})
+    with pytest.raises(DamoosError):
+        comparisons.compare([record.name], results=tmp_path)
 
 
 def test_two_machines_side_by_side(fleet, tmp_path: Path) -> None:

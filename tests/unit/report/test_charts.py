@@ -81,6 +81,14 @@ CHARTS = {
 }  # fmt: skip
 
 
+def test_what_steers_a_terminal_is_no_part_of_a_picture(tmp_path: Path) -> None:
+    """XML has no such characters, and UTF-8 no halves of surrogates."""
+    title = "a\x1b[31mb\ud800"
+    svg = replace(CHARTS["time"], title=title).save(tmp_path / "a.svg").read_bytes()
+    ET.fromstring(svg)
+    assert b"\x1b" not in svg
+
+
 @pytest.mark.parametrize("name", CHARTS)
 def test_every_rendering_has_it(name: str, tmp_path: Path) -> None:
     chart = CHARTS[name]

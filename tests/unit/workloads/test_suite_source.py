@@ -91,3 +91,12 @@ def test_the_hash_of_a_suite_stays_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/é").write_text("content")
     assert suite_source.content_hash(tmp_path) == "6aedda593dd7"
+
+
+@pytest.mark.parametrize("user", ["u:hunter2@", "hunter2@"])
+def test_no_password_is_cloned_with(user: str) -> None:
+    """git's words are seen by all users of this computer."""
+    said: list[str] = []
+    with pytest.raises(ConfigError, match=r"--from https://\*\*\*@127.0.0.1:1/x.git: leave the password out"):
+        install.install("spark", f"https://{user}127.0.0.1:1/x.git", said.append)
+    assert "hunter2" not in " ".join(said)
