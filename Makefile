@@ -46,10 +46,12 @@ test: ## lint, types, and all tests, those on four real kernels included
 	@$(MAKE) --no-print-directory --jobs 2 setup build/.test-packages
 	$(call phase,image; beside it lint and types and the compilation of the tests)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync image lint types collected
-	$(call phase,kernels; beside them the set-up of a bare Debian 12)
-	@$(MAKE) --no-print-directory --jobs 2 kernels bare-setup
-	$(call phase,tests)
-	$(PYTEST) $(THREE_FOR_A_CPU) -m "not kernel_test"
+	$(call phase,kernels)
+	@$(MAKE) --no-print-directory kernels
+	$(call phase,tests; beside them the set-up of a bare Debian 12)
+	@$(MAKE) --no-print-directory bare-setup >build/.bare-setup 2>&1 & bare=$$!; \
+	$(PYTEST) $(THREE_FOR_A_CPU) -m "not kernel_test" || failed=1; \
+	wait $$bare || { cat build/.bare-setup; exit 1; }; exit $${failed:-0}
 	$(call phase,done)
 
 # All test processes read the same modules: they find them compiled.

@@ -14,7 +14,7 @@ from damoos.testing.hosts import host_file
 from damoos.workloads.base import tool
 from tests.conftest import damoos, shell
 
-KEYS, VALUE_BYTES = 10_000, 1024
+KEYS, VALUE_BYTES = 4_000, 1024
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_an_idle_heavy_server_loses_half_of_its_memory_within_its_latency_limit(
     done = damoos(
         "tune", "--pid", str(pid), "--machine", machine, "--metric", f"p99_ms=cmd:{host.copy(probe)}",
         "--score", "sla", "--minimize", "rss_avg_bytes", "--limit", "p99_ms<=10", "--tune", "min_age=500ms:2s",
-        "--trials", "3", "--repeats", "2", "--candidates", "1", "--unit-work", "3s", "--settle", "2s",
+        "--trials", "2", "--repeats", "2", "--candidates", "1", "--unit-work", "2s", "--settle", "2s",
         "--format", "json",
         cwd=tmp_path,
     )  # fmt: skip

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import short_workload
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -31,19 +33,20 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return environment / "bin"
 
 
-def test_a_synthetic_workload_is_run_with_and_without_a_scheme(
-    guest_image: None, installed: Path, tmp_path: Path
-) -> None:
+def test_a_workload_is_recorded_in_a_guest(guest_image: None, installed: Path, tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    short = short_workload(tmp_path, manual_min_age="500ms")
     done = subprocess.run(
-        [
-            installed / "damoos", "workloads", "measure", "--workloads", "synthetic/idle", "--format", "json",
-        ],
+        [installed / "damoos", "record", "--workload", short, "--format", "json"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    (row,) = json.loads(done.stdout)
-    assert (row["workload"], row["variant"]) == ("`synthetic/idle`", "real")
+    assert (tmp_path / json.loads(done.stdout)["file"]).is_file()
+    shown = subprocess.run(
+        [installed / "damoos", "workloads", "show", "synthetic/idle"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "idle.pattern" in shown.stdout, shown.stderr
     where = subprocess.run(
         [installed / "python", "-c", "import damoos; print(damoos.__file__)"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=True,
