@@ -14,6 +14,8 @@ _OF_PAGE = re.compile(r"(?i)(https?://)[^/?#]*@")
 # A user and a password, up to the last @: what follows the colon is no port.
 _PASSWORD = re.compile(r"(://(?!\[)[^/?#]*:)(?!\d*(?:[/?#]|$)).*@")
 _PARAMETER = re.compile(r"(?<=[?&;])([^=?&;#]+)=[^&;#]+")
+# libpq knows words without a URL as well, and a mistyped URL may have them behind a hash.
+_PARAMETER_OF_STORE = re.compile(r"(?:^|(?<=[?&;#\s]))([^=?&;#\s]+)=[^&;#\s]+")
 _SECRET = re.compile(r"(?i)pass|pwd|token|secret|key|sig|auth|access|cred|session")
 # PostgreSQL has parameters for files of passwords and of keys, which are no secrets.
 _SECRET_OF_STORE = re.compile(r"(?i)passw|pwd|token|secret|api_?key")
@@ -31,7 +33,7 @@ def has_secret(text: str) -> bool:
 
 def hidden_store(url: str) -> str:
     """A storage URL as it may be shown: asterisks stand for its secrets."""
-    shown = _without_parameters(url, _SECRET_OF_STORE)
+    shown = _without_parameters(url, _SECRET_OF_STORE, _PARAMETER_OF_STORE)
     begin, at, place = shown.rpartition("@")
     if not at or not _has_password(url):
         return shown
@@ -49,13 +51,13 @@ def _hidden(address: str) -> str:
     return _without_parameters(without, _SECRET)
 
 
-def _without_parameters(address: str, secret: re.Pattern[str]) -> str:
+def _without_parameters(address: str, secret: re.Pattern[str], parameter: re.Pattern[str] = _PARAMETER) -> str:
     """An address without the values of the parameters whose names, decoded, have a word of a secret in them."""
 
     def value_hidden(found: re.Match[str]) -> str:
         return f"{found[1]}=***" if secret.search(unquote_plus(found[1])) else found[0]
 
-    return _PARAMETER.sub(value_hidden, address)
+    return parameter.sub(value_hidden, address)
 
 
 def _has_password(url: str) -> bool:

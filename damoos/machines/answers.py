@@ -301,8 +301,8 @@ class Reading(TypedDict):
 
     at_s: Time
     is_group: Flag
-    psi_us: dict[Text, Number]
-    counters: dict[Text, Number]
+    psi_us: dict[Text, Int]
+    counters: dict[Text, Int]
     memory_bytes: Bytes | None
     swap_bytes: Bytes | None
     compressed_bytes: Bytes | None

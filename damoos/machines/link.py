@@ -10,6 +10,7 @@ import json
 import queue
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -190,28 +191,25 @@ class AgentLink:
 
     def _answer(self, call_id: int, name: str, limit_s: float) -> Any:
         # In seconds that were spent here: while this process is stopped, the agent is not silent.
-        silent_s, waited_s, nr_heard = 0.0, 0.0, self._nr_heard
+        silent_s, waited_s, nr_heard, looked_s = 0.0, 0.0, self._nr_heard, time.monotonic()
         while True:
+            now_s = time.monotonic()
+            waited_s, looked_s = waited_s + min(now_s - looked_s, 2 * _LOOK_S), now_s
+            if waited_s > limit_s:  # whatever comes: parts of a recording could come for ever
+                raise self._lost(f"the machine shows that it lives, and has not answered '{name}' for {limit_s:g} s")
             try:
                 message = self._inbox.get(timeout=_LOOK_S)
             except queue.Empty:
                 silent_s = silent_s + _LOOK_S if nr_heard == self._nr_heard else 0.0
                 nr_heard = self._nr_heard
-                waited_s += _LOOK_S
-                if self._ended.is_set():
-                    message = None
-                elif silent_s > SILENCE_S:
+                if silent_s > SILENCE_S:
                     raise self._lost(f"no sign of life for {SILENCE_S:g} s during '{name}'") from None
-                elif waited_s > limit_s:
-                    raise self._lost(
-                        f"the machine shows that it lives, and has not answered '{name}' for {limit_s:g} s"
-                    ) from None
-                else:
+                if not self._ended.is_set():
                     continue
+                message = None
             if message is None:
                 raise self._lost(f"the machine {self._fault or 'hung up'} during '{name}'")
             if isinstance(message, wire.Event):
-                waited_s = 0.0
                 if self._sink:
                     self._sink(message.content)
             elif message.id == call_id:

@@ -17,6 +17,8 @@ CALL_S = 600.0
 # For what moves memory and files: swap is filled and emptied, and what was changed is undone.
 MOVING_S = 3600.0
 _MOVING = {"run", "observe", "prepare", "clean", "apply", "commit", "renew", "stop", "leave", "bye"}
+# A recording is sent after its run, too, over a line as slow as that by which files are copied.
+_RECORDED_BYTES_PER_S = 64 << 10
 # What a call says of how long it lasts, in seconds of the machine's time.
 _DURATIONS = ("limit_s", "settle_s", "window_s", "for_s")
 
@@ -49,4 +51,6 @@ def _asked_s(args: Mapping[str, Any]) -> float:
         asked_s += READY_S + (1 + len(load.get("warm_up") or ())) * args.get("warm_up_s", args.get("limit_s", 0.0))
     if context := args.get("context"):  # a window begins when a region can be as old as the scheme asks for
         asked_s += max((scheme.pattern.min_age_us for scheme in context_from_json(context).schemes), default=0) / 1e6
+    if record := args.get("record"):
+        asked_s += record["sz_bytes"] / _RECORDED_BYTES_PER_S
     return float(asked_s)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,8 @@ from damoos.statistics.sequential import ConfidenceSequence
 WINDOW_S = 10.0
 # A window beyond the limit by this factor is no noise.
 FAR = 2.0
+# Windows by the keeper's clock in which a machine's goes on by one: an emulated guest on a busy host is slow.
+STILL_WINDOWS = 100
 # Windows without a broken limit before a paused policy goes on, and with one before it ends.
 CALM_WINDOWS, STUCK_WINDOWS = 3, 3
 # What is adapted comes back more careful than it was before.
@@ -118,6 +121,8 @@ class Guard:
         False where there is no policy to pause: it measures, and asks for nothing unless there is no value.
     pauses_an_hour : int
         With one more, the policy ends.
+    clock : callable
+        The keeper's own, in seconds.
     """
 
     def __init__(
@@ -126,13 +131,15 @@ class Guard:
         window_s: float = WINDOW_S,
         judges: bool = True,
         pauses_an_hour: int = PAUSES_AN_HOUR,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self.limits = limits
         self.window_s = window_s
         self._judges = judges
         self._pauses_an_hour = pauses_an_hour
         self.forget()
-        self._readings: list[Reading] = []
+        self.restart()
         self._paused_at_s: list[float] = []
         self._calm = self._stuck = 0
         self.values: dict[str, float] = {}
@@ -147,7 +154,12 @@ class Guard:
 
     def restart(self) -> None:
         """Begin a new window: the processes are others now, or the policy has just been put on."""
-        self._readings = []
+        self._begin(None)
+
+    def _begin(self, reading: Reading | None) -> None:
+        self._begun = reading
+        self._read: dict[str, list[float]] = {limit.name: [] for limit in self.limits if limit.name not in WATCHED}
+        self._waited_s, self._looked_s = 0.0, self._clock()
 
     def add(self, reading: Reading, is_paused: bool) -> Decision:
         """Take a reading into account; decides at the end of each window.
@@ -159,16 +171,19 @@ class Guard:
         is_paused : bool
             Whether the policy is paused by now.
         """
-        if self._readings and reading["is_group"] != self._readings[0]["is_group"]:
-            self.restart()
-        self._readings.append(reading)
-        begun = self._readings[0]
+        begun = self._begun
+        if begun is None or reading["is_group"] != begun["is_group"]:
+            self._begin(reading)
+            return Decision(Action.NONE)
+        for name, read in self._read.items():
+            if name in reading["metrics"]:
+                read.append(reading["metrics"][name])
         elapsed_s = reading["at_s"] - begun["at_s"]
         if elapsed_s < self.window_s:
-            return Decision(Action.NONE)
-        values, missing = self._values(elapsed_s)
+            return self._while_it_lasts()
+        values, missing = self._values(begun, reading, elapsed_s)
         self.rates = _rates(reading, begun, elapsed_s)
-        self._readings = [reading]
+        self._begin(reading)
         self.values = values
         self.nr_windows += 1
         if missing:
@@ -180,18 +195,28 @@ class Guard:
             return self._while_paused(broken)
         return self._in_force(reading["at_s"])
 
-    def _values(self, elapsed_s: float) -> tuple[dict[str, float], str]:
+    def _while_it_lasts(self) -> Decision:
+        """Nothing yet, unless the machine's clock stands still, by which the window would never end."""
+        now_s = self._clock()
+        # Of a longer pause, the keeper or the machine was asleep.
+        self._waited_s += min(now_s - self._looked_s, self.window_s)
+        self._looked_s = now_s
+        if self._waited_s < STILL_WINDOWS * self.window_s:
+            return Decision(Action.NONE)
+        return Decision(
+            Action.UNDO, f"the machine's clock has not gone on by {self.window_s:g} s in {self._waited_s:.0f} s"
+        )
+
+    def _values(self, begun: Reading, last: Reading, elapsed_s: float) -> tuple[dict[str, float], str]:
         """What is watched in this window, and what of it has no value and why."""
         values: dict[str, float] = {}
-        begun, last = self._readings[0], self._readings[-1]
         for limit in self.limits:
             name = limit.name
             try:
                 if name in WATCHED:
                     values[name] = WATCHED[name].of(last, begun, elapsed_s)
                 else:
-                    read = [one["metrics"][name] for one in self._readings[1:] if name in one["metrics"]]
-                    values[name] = math.fsum(read) / len(read)
+                    values[name] = math.fsum(self._read[name]) / len(self._read[name])
             except (KeyError, ZeroDivisionError):
                 return values, f"{name}: {last['missing'].get(name) or _why_missing(name, last)}"
         return values, ""

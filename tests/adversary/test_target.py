@@ -203,16 +203,30 @@ def test_a_run_may_last_as_long_as_its_limit(connect: Connect, impatient: None) 
     assert link.call("which", for_s=9.0) == "1"
 
 
-@pytest.mark.timeout(20)
-def test_a_recording_may_take_as_long_as_parts_of_it_come(connect: Connect, impatient: None) -> None:
+def beats_until(nr_last: int) -> Callable[[int, int], bytes]:
+    """Parts of a recording now and then, and at last the answer."""
+
     def says(call_id: int, nr_pings: int) -> bytes:
-        if nr_pings == 24:
+        if nr_pings == nr_last:
             return b'{"id": %d, "result": "end"}\n' % call_id
         return b'{"event": "record", "data": ""}\n' if nr_pings % 4 == 0 else b""
 
+    return says
+
+
+@pytest.mark.timeout(20)
+def test_a_recording_may_take_a_second_for_each_64_kib(connect: Connect, impatient: None) -> None:
     parts: list[object] = []
-    assert connect(answers_pings(says)).stream(parts.append, "which") == "end"
+    link = connect(answers_pings(beats_until(24)))
+    assert link.stream(parts.append, "which", record={"sz_bytes": 9 * (64 << 10)}) == "end"
     assert len(parts) == 5
+
+
+@pytest.mark.timeout(20)
+def test_parts_of_a_recording_alone_hold_no_call(connect: Connect, impatient: None) -> None:
+    link = connect(answers_pings(beats_until(-1)))
+    with pytest.raises(MachineLost, match="has not answered 'which' for"):
+        link.stream(lambda part: None, "which", record={"sz_bytes": 64 << 10})
 
 
 def test_an_error_of_an_unknown_kind_is_the_machine_s(connect: Connect) -> None:

@@ -21,6 +21,8 @@ from damoos.common.addresses import has_secret, hidden, hidden_store, store_has_
         ("postgresql+psycopg:/u:pw@host/db", "postgresql+psycopg:***@host/db"),
         ("postgresql+psycopg//u:pw@host/db", "postgresql+psycopg//u:***@host/db"),
         ("u:pw@host/db", "u:***@host/db"),
+        ("host=h user=u password=pw", "host=h user=u password=***"),
+        ("postgresql://h/db#password=pw", "postgresql://h/db#password=***"),
         ("postgresql:///db?host=h&password=p@w&x=1", "postgresql:///db?host=h&password=***&x=1"),
         ("postgresql:///db?sslp%61ssword=pw", "postgresql:///db?sslp%61ssword=***"),
     ],

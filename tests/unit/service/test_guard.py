@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 
 from damoos.errors import ConfigError
@@ -164,3 +166,20 @@ def test_limits_that_cannot_be_watched(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(text, ["p99_ms"])
     assert message in str(caught.value)
+
+
+def test_a_machine_whose_clock_stands_still_is_not_watched_for_ever() -> None:
+    """Its window would never end, and nothing of all its readings is kept meanwhile."""
+    now_s = itertools.count(step=2.0)
+    guard = Guard([parse("p99_ms<=20", ["p99_ms"])], 10.0, clock=lambda: next(now_s))
+    reading = Service().reading(1.0)
+    decisions = (guard.add(reading, False) for _ in range(1000))
+    ended = next(one for one in decisions if one.action is not Action.NONE)
+    assert ended == Decision(Action.UNDO, "the machine's clock has not gone on by 10 s in 1000 s")
+
+
+def test_a_keeper_that_was_asleep_sees_no_clock_that_stands_still() -> None:
+    now_s = itertools.chain([0.0, 0.0], itertools.count(1e6, step=2.0))
+    guard = Guard([parse("p99_ms<=20", ["p99_ms"])], 10.0, clock=lambda: next(now_s))
+    reading = Service().reading(1.0)
+    assert {guard.add({**reading, "at_s": at_s}, False).action for at_s in np.arange(0, 100, 2.0)} == {Action.NONE}
