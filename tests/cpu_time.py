@@ -19,7 +19,7 @@ from damoos.agent.proc import descendants
 HERE = Path(__file__).parent
 # Seconds of a CPU that the tests of each folder may take (docs/testing.md). They are shown after a run.
 BUDGET_S = {
-    "kvm": 900, "arm64": 300, "rollout": 7000, "guest": 2200, "integration": 450, "kernel": 850, "adversary": 60,
+    "kvm": 900, "arm64": 300, "rollout": 7000, "guest": 2100, "integration": 400, "kernel": 700, "adversary": 80,
     "contract": 20, "unit": 300,
 }  # fmt: skip
 _BEGUN = pytest.StashKey[float]()

@@ -26,6 +26,7 @@ SMALLER = {
         **PACED,
         **ONE_MACHINE,
         '["parsec3/raytrace"]': '["./short.toml"]',
+        "hot, 16M\nsparse, 64M\ncold, 48M": "hot, 4M\nsparse, 16M\ncold, 12M",
         # What huge pages do is asked in test_configs.py, of the same pattern.
         '["rec", "thp", "ethp", "prcl"]': '["prcl"]',
         '    assert table.loc["thp", "bloat"] > 0.3  # huge pages make 64 MiB of 4\n': "",
@@ -35,7 +36,7 @@ SMALLER = {
     "6-fleet": {**PACED, **ONE_MACHINE, "len(sweep.studies) == 4": "len(sweep.studies) == 2"},
     "8-tiers": {
         "old, 160M": "old, 130M",
-        "20000\n": "6000\n",
+        "20000\n": "4500\n",
         '["tiers-1-1", "tiers-1-2", "tiers-1-4", "tiers-1-8"]': '["tiers-1-8"]',
         '    "tpp": "tpp:scan_period=200ms:watermarks=100:hot=500ms",\n': "",
         '    "damo\'s recipe": "damon-tiers",\n': "",

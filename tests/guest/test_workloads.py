@@ -130,7 +130,7 @@ def test_distributions_that_are_taken_as_they_are(guest_image: None, own_trees: 
 
 def test_a_disk_is_not_written_over(guest_image: None) -> None:
     """A partition that its owner has not made for swap is refused, whatever the machine file says."""
-    session = GuestMachine("test", "", 1, 512 << 20).open()
+    session = GuestMachine("test", "", 1, 1 << 30).open()
     try:
         swap = Swap(kind="disk", device=shell(session, "df --output=source / | tail -n 1"))
         with pytest.raises(UnsupportedError, match="was not made for swap"):
@@ -140,7 +140,7 @@ def test_a_disk_is_not_written_over(guest_image: None) -> None:
 
 
 def test_isolation_by_boot_gives_each_run_a_new_kernel(guest_image: None) -> None:
-    machine = GuestMachine("test", "", 1, 512 << 20, Conditions(isolation="boot"))
+    machine = GuestMachine("test", "", 1, 1 << 30, Conditions(isolation="boot"))
     workload = catalog.command("true", catalog.Tune().tuning())
     with Lease(machine) as lease:
         boots = [lease.run(workload, NonePolicy(), 60)[0].provenance["boot_id"] for _ in range(2)]

@@ -45,7 +45,7 @@ def test_a_kernel_does_not_differ_from_itself(mine: str, tmp_path: Path) -> None
 
 def test_a_study_on_two_kernels_and_how_they_differ(guest_image: None, tmp_path: Path) -> None:
     """One of them is driven through debugfs."""
-    short = short_workload(tmp_path, manual_min_age="500ms")
+    short = short_workload(tmp_path, manual_min_age="500ms", work_ms=1500)
     words = [
         "--workload",
         short,
