@@ -1,6 +1,7 @@
 """What is to be in service on a machine, what is, and what has happened: plain files that outlive every process.
 
     service/MACHINE/NAME.json     what is wanted; there until `damoos stop`, or until it fails
+    service/MACHINE/NAME.stopping the same file, renamed by `damoos stop`; there until nothing of it is in force
     service/MACHINE/NAME.state    how it is, as the machine's keeper has last seen it
     service/MACHINE/NAME.windows  what its guard measured, a line for each window
     service/MACHINE/audit.log     a line for each thing that was done, and why
@@ -105,6 +106,10 @@ class Journal:
         specs = self._read(".json", WANTED)
         return dict(sorted(specs.items(), key=lambda item: (item[1]["wanted_s"], item[0])))
 
+    def stopping(self) -> dict[str, dict[str, Any]]:
+        """What is to be taken off, by name; it may be in force until its keeper, or `damoos stop`, says `stopped`."""
+        return self._read(".stopping", WANTED)
+
     def want(self, name: str, spec: dict[str, Any]) -> None:
         """Have something in service from now on."""
         latest_s = max((spec["wanted_s"] for spec in self.wanted().values()), default=0.0)
@@ -143,6 +148,30 @@ class Journal:
     def forget(self, name: str) -> None:
         """Have it in service no longer."""
         self._file(name, "json").unlink(missing_ok=True)
+
+    def stop(self, name: str) -> None:
+        """Have it taken off; nothing happens if it is not wanted. Its specification stays, in `stopping`.
+
+        Raises
+        ------
+        MachineError : the disk does not let it
+        """
+        file = self._file(name, "json")
+        try:
+            file.replace(self._file(name, "stopping"))  # a full disk takes a new name, and no new file
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise MachineError(f"{file}: {error.strerror}, so '{name}' is not stopped") from None
+
+    def wish_file(self, name: str) -> Path:
+        """The file that says what is to be in service, or to be taken off."""
+        file = self._file(name, "stopping")
+        return file if file.exists() else self._file(name, "json")
+
+    def stopped(self, name: str) -> None:
+        """Say that nothing is in force any more of what was to be taken off."""
+        self._file(name, "stopping").unlink(missing_ok=True)
 
     def states(self) -> dict[str, dict[str, Any]]:
         """How each is, by name; with ``failed`` or ``error``, what is no longer wanted."""
