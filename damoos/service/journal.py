@@ -16,6 +16,7 @@ to ``NAME.json.bad``, named on standard error and in the audit log, and the othe
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -45,6 +46,8 @@ UNDO, KEEP = "undo", "keep"
 AUDIT_LOG = "audit.log"
 # Its last thousands of lines.
 _TAIL_BYTES = 1 << 20
+# A keeper goes on where the disk fails, and not where a file is another user's.
+_OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 # Names stand in command lines, units of systemd and logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:+-]{0,199}")
 NAME_RULE = "use letters, digits and the signs _ . @ : + - only, and begin with a letter or digit"
@@ -82,10 +85,15 @@ class Journal:
 
     @classmethod
     def all(cls, results: Path) -> list[Self]:
-        """Journals of all machines, by name; a folder that others can write to is named on standard error."""
+        """Journals of all machines, by name.
+
+        A folder that others can write to, or whose name is that of no machine, is named on standard error.
+        """
         found = []
         for folder in sorted((results.resolve() / "service").glob("*/")):
             try:
+                if folder.name != slug(folder.name):
+                    raise MachineError(f"{folder}: this is no name of a machine's folder, so it is left out; remove it")
                 found.append(cls(folder))
             except MachineError as error:
                 print(printable(f"damoos: {error}"), file=sys.stderr)
@@ -301,6 +309,8 @@ class Journal:
         try:
             return own_file.descriptor(file, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
+            if error.errno in _OF_DISK:
+                raise
             raise MachineError(f"{file}: {error.strerror}") from None
 
     def take(self) -> bool:

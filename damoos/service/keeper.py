@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from damoos.common import interpreter
+from damoos.common.terminal import printable
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.dispatch.lease import Lease
 from damoos.errors import (
@@ -150,10 +151,12 @@ def _start(journal: Journal) -> None:
             start_new_session=True,
             check=False,
         )  # fmt: skip - until nobody can write into the pipe: the keeper has closed it, or has died
+        is_silent = not os.fstat(log).st_size
     finally:
         os.close(log)
     if not journal.keeper_pid:
-        raise MachineError(f"the keeper process died; {journal.log_file} shows why")
+        empty = " (if that is empty, its disk may be full)" if is_silent else ""
+        raise MachineError(f"the keeper process died; {journal.log_file} shows why{empty}")
 
 
 def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
@@ -498,15 +501,45 @@ def main() -> int:
         signal.signal(number, on_end)
     journal, stay = PatientJournal(Path(sys.argv[1])), STAY in sys.argv[2:]
     try:
-        while not journal.take():
-            if not stay:
-                return 0
-            woken.wait(POLL_S)
+        if not _taken(journal, stay, woken):
+            return 0
         os.dup2(2, 1)  # whoever started it waits for the end of its output
         Keeper(journal, woken).run(stay)
     except _Stopped:
         return 0
+    except DamoosError as error:
+        _say(error)
+        return error.exit_code
     return 0
+
+
+def _taken(journal: Journal, stay: bool, woken: threading.Event) -> bool:
+    """Whether this process is the keeper now; one that is to stay waits for the one before, and for room on the disk.
+
+    Raises
+    ------
+    MachineError : it cannot be, see `KeeperFile.take`
+    """
+    told = ""
+    while True:
+        try:
+            if journal.take():
+                return True
+        except MachineError as error:
+            if not stay:
+                raise
+            if told != str(error):
+                _say(error)
+            told = str(error)
+        if not stay:
+            return False
+        woken.wait(POLL_S)
+
+
+def _say(error: DamoosError) -> None:
+    """Write to the keeper's log, which may be on the disk that has failed."""
+    with contextlib.suppress(OSError):
+        print(printable(f"damoos: {error}"), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
