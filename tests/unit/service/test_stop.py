@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from damoos.cli import app
 from damoos.errors import ConfigError, MachineError, MachineLost
 from damoos.machines import catalog
 from damoos.service import keeper, listing
@@ -118,6 +120,17 @@ def test_what_a_killed_keeper_has_left_in_force_is_taken_back(
     assert not served.in_force.exists()
     assert listing.listed(served.results) == {}
     assert not list(served.journal.folder.glob("redis.[js]*"))
+
+
+def test_an_empty_name_stops_nothing(tmp_path: Path) -> None:
+    for name in ("db", "web"):
+        Journal.of(tmp_path, name).want(name, spec(machine=name))
+    done = CliRunner().invoke(app, ["stop", "", "--results", str(tmp_path)])
+    assert isinstance(done.exception, ConfigError)
+    assert str(done.exception) == "NAME is empty; name something, or leave it out"
+    with pytest.raises(ConfigError, match="'' is not in service"):
+        keeper.stop(tmp_path, "")
+    assert listing.listed(tmp_path).keys() == {"db", "web"}
 
 
 def test_a_state_without_a_keeper_is_lost(tmp_path: Path) -> None:
