@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -131,6 +132,31 @@ def test_an_empty_name_stops_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'' is not in service"):
         keeper.stop(tmp_path, "")
     assert listing.listed(tmp_path).keys() == {"db", "web"}
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_all_are_stopped_but_those_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    """Of a file of another machine, exit code 2; of a machine that cannot be had, 3."""
+    monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: away)
+    away = Folder(tmp_path)
+    away.is_away = True
+    for machine, name, more in (
+        ("a", "foreign", {"machine": "elsewhere", "on_exit": "keep"}),
+        ("b", "away", {"on_exit": "keep"}),
+        ("c", "good", {}),
+    ):
+        Journal.of(tmp_path, machine).want(name, spec(**{"machine": machine, **more}))
+    done = CliRunner().invoke(app, ["stop", "--all", "--results", str(tmp_path), "--format", form])
+    assert done.exit_code == 3
+    first, second = done.stderr.splitlines()
+    assert first.startswith("damoos: 'foreign' is for machine 'elsewhere'")
+    assert second.startswith("damoos: 'away' may still be in force")
+    assert (
+        [one["name"] for one in json.loads(done.stdout)] == ["good"]
+        if form == "json"
+        else (done.stdout.startswith("stopped: good: ") and len(done.stdout.splitlines()) == 1)
+    )
+    assert listing.listed(tmp_path).keys() == {"foreign", "away"}
 
 
 def test_a_state_without_a_keeper_is_lost(tmp_path: Path) -> None:
