@@ -106,8 +106,8 @@ build/.packages build/.kernel-packages build/.test-packages build/.arm64-package
 	touch $@
 
 # The versions stay as they are in the files; change them there first. uv is a program of its own (pip install uv).
-pins: ## write the hashes of all files of the pinned versions into requirements.txt and those of workloads; needs uv
-	set -o pipefail; for file in requirements.txt workloads/*/requirements.txt; do \
+pins: ## write the hashes of all files of the pinned versions into requirements.txt, those of workloads and that of AWS; needs uv
+	set -o pipefail; for file in requirements.txt workloads/*/requirements.txt machines/aws/requirements.txt; do \
 		sed -e '/--hash=/d' -e 's/ \\$$//' $$file | uv pip compile --quiet --universal --python-version 3.11 --no-deps \
 			--no-annotate --no-header --generate-hashes - > $$file.new && mv $$file.new $$file || exit; \
 	done

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import pydantic
 
 from damoos import scorers
+from damoos.common.named import check_named
 from damoos.common.own_file import check_place
 from damoos.errors import ConfigError, nearest
 from damoos.policies.documents import scheme_text
@@ -30,7 +31,8 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     Raises
     ------
-    ConfigError : from the function that it makes; names the parameter, the nearest valid one, and the value
+    ConfigError : from the function that it makes; names the parameter, the nearest valid one, and the value; or a name
+        is empty
     StoreError : from it, too: its results folder is another user's
     """
     signature = inspect.signature(function)
@@ -48,6 +50,7 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
         except TypeError as error:
             raise ConfigError(f"{function.__name__}(): {error}") from None
         bound.apply_defaults()
+        check_named(bound.arguments)
         if isinstance(results := bound.arguments.get("results"), str | os.PathLike):
             check_place(Path(results))
         try:

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from damoos.cli.common import GENERAL, MOST_USED, SECTIONS
 from damoos.cli.general import OPTIONS
+from damoos.common.named import check_named
 from damoos.errors import ConfigError, nearest
 
 _EXAMPLE = re.compile(r"^Example: (.*)$", re.MULTILINE)
@@ -127,7 +128,16 @@ class _General:
 
 
 class CommandHelp(_General, TyperCommand):
-    """A command's help."""
+    """A command's help, and what is refused of the words of every command."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the words; an empty name is none."""
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            shown = {param.name: param.opts[0] for param in self.params if param.param_type_name == "option"}
+            own = {param.name: str(param.name).upper() for param in self.params if param.name not in shown}
+            check_named(ctx.params, shown | own)
+        return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """The options by section."""

@@ -26,7 +26,7 @@ from damoos.cli.common import (
     time_us,
 )
 from damoos.cli.sweeps import InsecureCluster
-from damoos.errors import ConfigError, NothingFeasible
+from damoos.errors import ConfigError, MachineError, NothingFeasible
 
 if TYPE_CHECKING:
     from damoos.rollouts.rollout import Rollout
@@ -175,11 +175,15 @@ def drive(one: Rollout, form: str) -> None:
 
 
 def undo(one: Rollout, form: str) -> None:
-    """Take a rollout back."""
+    """Take a rollout back, and tell how far that has come also where a machine could not be told."""
     from damoos.rollouts import conduct
     from damoos.rollouts.rollout import load
 
-    conduct.undo(one, progress)
+    try:
+        conduct.undo(one, progress)
+    except MachineError:
+        show(load(one.results, one.name), form)
+        raise
     show(load(one.results, one.name), form)
 
 

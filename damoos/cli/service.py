@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -28,7 +29,7 @@ from damoos.cli.common import (
 from damoos.cli.sweeps import InsecureCluster, ray_cluster, show_status, told
 from damoos.common.loopback import HOST
 from damoos.common.terminal import printable
-from damoos.errors import ConfigError, DamoosError, nearest
+from damoos.errors import ConfigError, DamoosError, MachineError, nearest
 
 app = typer.Typer()
 _T = TypeVar("_T")
@@ -191,14 +192,48 @@ def stop(
         return
     if ray or insecure_cluster:
         raise ConfigError("--ray and --insecure-cluster are for a rollout; give its name")
-    names = list(listing.listed(results)) if every else [name]
-    ended = [keeper.stop(results, one) for one in names or [None]]
-    if form == "json":
-        states = [{"name": its, **state} for its, state in ended]
-        print(json.dumps(states if every else states[0]))
+    if every and (names := list(listing.listed(results))):
+        _stop_all(results, names, form)
         return
-    for its, state in ended:
-        print(listing.describe(its, state) if "failed" in state else f"stopped: {listing.describe(its, state)}")
+    its, state = keeper.stop(results, name)
+    print(json.dumps({"name": its, **state}) if form == "json" else _ended(its, state))
+
+
+def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
+    """Stop each, also where others cannot be stopped: these are named, and the worst of their exit codes is this one's.
+
+    Raises
+    ------
+    typer.Exit : some could not be stopped
+    """
+    from damoos.service import keeper
+
+    states, codes = [], []
+    for name in names:
+        try:
+            its, state = keeper.stop(results, name)
+        except DamoosError as error:
+            codes.append(error.exit_code)
+            say(printable(error))
+        except OSError as error:
+            codes.append(MachineError.exit_code)
+            say(printable(f"'{name}' is not stopped: {error.filename or results}: {error.strerror or error}"))
+        else:
+            states.append({"name": its, **state})
+            if form != "json":
+                print(_ended(its, state), flush=True)
+    if form == "json":
+        print(json.dumps(states))
+    if codes:
+        raise typer.Exit(max(codes))
+
+
+def _ended(name: str, state: dict[str, Any]) -> str:
+    """One line on something that is out of service now."""
+    from damoos.service import listing
+
+    line = listing.describe(name, state)
+    return line if "failed" in state else f"stopped: {line}"
 
 
 @app.command()

@@ -12,7 +12,7 @@ from typing import Any
 
 from damoos.dispatch import cluster as own_cluster
 from damoos.dispatch.ray_address import RayCluster
-from damoos.errors import ConfigError, StoreError
+from damoos.errors import ConfigError, MachineError, StoreError
 from damoos.machines import catalog as machines
 from damoos.rollouts.driver import POLL_S, Driver, drive
 from damoos.rollouts.kept_fleet import KeptFleet
@@ -112,9 +112,16 @@ def run(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], A
     Raises
     ------
     StoreError : another process drives it
+    MachineError : it is undone, but for machines that could not be told so
     """
     with rollout.driving(), fleet(rollout.plan, rollout.cluster, event) as machines_of_it:
         drive(Driver(rollout, machines_of_it, event), wait)
+        if rollout.progress.state is State.UNDONE and (missed := machines_of_it.unreachable()):
+            whys = "; ".join(f"{machine}: {why}" for machine, why in missed.items())
+            raise MachineError(
+                f"{rollout.name} may still be in force on {len(missed)} of its machines: {whys}; then run 'damoos stop"
+                f" {rollout.name}' again"
+            )
     return rollout.progress.state
 
 

@@ -57,6 +57,9 @@ class Fleet(Protocol):
     def troubles(self) -> Iterable[Trouble]:
         """What has ended on its own, of all that was wanted and not yet taken back."""
 
+    def unreachable(self) -> dict[str, str]:
+        """Machines that could not be told what is wanted of them, and why; telling them again may help."""
+
     def remaining(self) -> list[str]:
         """Machines on which there is still something of it."""
 
@@ -163,11 +166,16 @@ class Driver:
         self._progress.state = State.UNDONE
         again = f"they undo it when they hear nothing from their keepers; 'damoos stop {self._rollout.name}' asks again"
         silent = f"; {some(remaining)} did not confirm it: {again}" if remaining else ""
-        self._decide(f"the policy is off all machines{silent}")
+        missed = self._fleet.unreachable()
+        where = f"all machines but {some([*missed])} ({_whys(missed)})" if missed else "all machines"
+        self._decide(f"the policy is off {where}{silent}")
         return False
 
     def _is_well(self) -> bool:
         """Whether all is well; else it has been dealt with."""
+        if missed := self._fleet.unreachable():
+            self._hold(_whys(missed))
+            return False
         for trouble in self._fleet.troubles():
             if trouble.machine in self._progress.left:
                 continue
@@ -239,6 +247,10 @@ def _can_be_compared(tracks: Mapping[str, Track]) -> bool:
 def some(machines: list[str]) -> str:
     """Machines in words, not all of many."""
     return ", ".join(machines) if len(machines) <= 4 else f"{', '.join(machines[:3])} and {len(machines) - 3} more"
+
+
+def _whys(missed: Mapping[str, str]) -> str:
+    return "; ".join(f"{machine}: {why}" for machine, why in missed.items())
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

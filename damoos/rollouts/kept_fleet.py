@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from damoos.errors import ConfigError
+from damoos.errors import ConfigError, MachineError
 from damoos.rollouts.driver import Trouble
 from damoos.rollouts.effect import Track
 from damoos.rollouts.plan import Plan
@@ -38,9 +39,37 @@ class KeptFleet:
 
     def __init__(self, plan: Plan, machines: Sequence[str] | None = None) -> None:
         self._plan = plan
-        results = Path(plan.spec["results"])
-        self._journals = {machine: Journal.of(results, machine) for machine in machines or plan.machines}
+        self._journals: dict[str, Journal] = {}
+        self._unreachable: dict[str, str] = {}
+        for machine in machines or plan.machines:
+            self._try(machine, partial(self._journal, machine))
         self._windows: dict[Key, Windows] = {}
+
+    def _journal(self, machine: str) -> Journal:
+        """The journal of a machine.
+
+        Raises
+        ------
+        MachineError : its folder is not to be trusted
+        """
+        if machine not in self._journals:
+            self._journals[machine] = Journal.of(Path(self._plan.spec["results"]), machine)
+        return self._journals[machine]
+
+    def _try(self, machine: str, what: Callable[[], Any]) -> None:
+        """Do something to one machine; where that fails, the others are gone on with."""
+        try:
+            what()
+        except MachineError as error:
+            self._unreachable[machine] = str(error)
+        except OSError as error:
+            self._unreachable[machine] = f"{error.filename or 'its journal'}: {error.strerror or error}"
+        else:
+            self._unreachable.pop(machine, None)
+
+    def unreachable(self) -> dict[str, str]:
+        """Machines that could not be told what is wanted of them, and why."""
+        return dict(self._unreachable)
 
     def begin(self) -> None:
         """See that nothing of the rollout's names is in service; what failed under them once is forgotten.
@@ -48,7 +77,10 @@ class KeptFleet:
         Raises
         ------
         ConfigError : something is
+        MachineError : the folder of a machine's services is not to be trusted
         """
+        for why in self._unreachable.values():
+            raise MachineError(why)
         for machine, journal in self._journals.items():
             for part in Part:
                 name = self._name(machine, part)
@@ -61,10 +93,10 @@ class KeptFleet:
     def settle(self, wanted: Mapping[str, Part | None]) -> None:
         """Have this on the machines, and nothing else of the rollout; what has ended by itself is not begun again."""
         for machine, part in wanted.items():
-            self._settle(machine, part)
+            self._try(machine, partial(self._settle, machine, part))
 
     def _settle(self, machine: str, part: Part | None) -> None:
-        journal = self._journals[machine]
+        journal = self._journal(machine)
         with journal.changing():
             wanted, states = journal.wanted(), journal.states()
             changes = False
@@ -129,7 +161,7 @@ class KeptFleet:
 
     def windows(self, of: Iterable[Key]) -> dict[Key, list[dict[str, Any]]]:
         """All windows of some, the oldest first."""
-        return {key: self._reader(*key).read() for key in of}
+        return {key: self._reader(*key).read() if key[0] in self._journals else [] for key in of}
 
     def windows_since(self, since_s: Mapping[Key, float]) -> dict[Key, list[dict[str, Any]]]:
         """Windows later than some time each, for somebody who has the others already."""

@@ -68,6 +68,11 @@ class RayFleet:
         answers = self._ask("states", lambda machines: ())
         return {key: state for answer in answers.values() for key, state in answer.items()}
 
+    def unreachable(self) -> dict[str, str]:
+        """Machines that a node could not tell what is wanted of them, and why."""
+        answers = self._ask("unreachable", lambda machines: ())
+        return {machine: why for answer in answers.values() for machine, why in answer.items()}
+
     def remaining(self) -> list[str]:
         """Machines on which there is still something of it, or whose node does not answer."""
         answers = self._ask("remaining", lambda machines: ())

@@ -1,6 +1,7 @@
 """What is to be in service on a machine, what is, and what has happened: plain files that outlive every process.
 
     service/MACHINE/NAME.json     what is wanted; there until `damoos stop`, or until it fails
+    service/MACHINE/NAME.stopping the same file, renamed by `damoos stop`; there until nothing of it is in force
     service/MACHINE/NAME.state    how it is, as the machine's keeper has last seen it
     service/MACHINE/NAME.windows  what its guard measured, a line for each window
     service/MACHINE/audit.log     a line for each thing that was done, and why
@@ -15,6 +16,7 @@ to ``NAME.json.bad``, named on standard error and in the audit log, and the othe
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -44,6 +46,8 @@ UNDO, KEEP = "undo", "keep"
 AUDIT_LOG = "audit.log"
 # Its last thousands of lines.
 _TAIL_BYTES = 1 << 20
+# A keeper goes on where the disk fails, and not where a file is another user's.
+_OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 # Names stand in command lines, units of systemd and logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:+-]{0,199}")
 NAME_RULE = "use letters, digits and the signs _ . @ : + - only, and begin with a letter or digit"
@@ -81,10 +85,15 @@ class Journal:
 
     @classmethod
     def all(cls, results: Path) -> list[Self]:
-        """Journals of all machines, by name; a folder that others can write to is named on standard error."""
+        """Journals of all machines, by name.
+
+        A folder that others can write to, or whose name is that of no machine, is named on standard error.
+        """
         found = []
         for folder in sorted((results.resolve() / "service").glob("*/")):
             try:
+                if folder.name != slug(folder.name):
+                    raise MachineError(f"{folder}: this is no name of a machine's folder, so it is left out; remove it")
                 found.append(cls(folder))
             except MachineError as error:
                 print(printable(f"damoos: {error}"), file=sys.stderr)
@@ -104,6 +113,10 @@ class Journal:
         """What is to be in service, by name, the oldest first."""
         specs = self._read(".json", WANTED)
         return dict(sorted(specs.items(), key=lambda item: (item[1]["wanted_s"], item[0])))
+
+    def stopping(self) -> dict[str, dict[str, Any]]:
+        """What is to be taken off, by name; it may be in force until its keeper, or `damoos stop`, says `stopped`."""
+        return self._read(".stopping", WANTED)
 
     def want(self, name: str, spec: dict[str, Any]) -> None:
         """Have something in service from now on."""
@@ -143,6 +156,30 @@ class Journal:
     def forget(self, name: str) -> None:
         """Have it in service no longer."""
         self._file(name, "json").unlink(missing_ok=True)
+
+    def stop(self, name: str) -> None:
+        """Have it taken off; nothing happens if it is not wanted. Its specification stays, in `stopping`.
+
+        Raises
+        ------
+        MachineError : the disk does not let it
+        """
+        file = self._file(name, "json")
+        try:
+            file.replace(self._file(name, "stopping"))  # a full disk takes a new name, and no new file
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise MachineError(f"{file}: {error.strerror}, so '{name}' is not stopped") from None
+
+    def wish_file(self, name: str) -> Path:
+        """The file that says what is to be in service, or to be taken off."""
+        file = self._file(name, "stopping")
+        return file if file.exists() else self._file(name, "json")
+
+    def stopped(self, name: str) -> None:
+        """Say that nothing is in force any more of what was to be taken off."""
+        self._file(name, "stopping").unlink(missing_ok=True)
 
     def states(self) -> dict[str, dict[str, Any]]:
         """How each is, by name; with ``failed`` or ``error``, what is no longer wanted."""
@@ -272,6 +309,8 @@ class Journal:
         try:
             return own_file.descriptor(file, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
+            if error.errno in _OF_DISK:
+                raise
             raise MachineError(f"{file}: {error.strerror}") from None
 
     def take(self) -> bool:

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from damoos.common import interpreter
+from damoos.common.terminal import printable
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.dispatch.lease import Lease
 from damoos.errors import (
@@ -36,7 +37,7 @@ from damoos.ownership import objection_to_use
 from damoos.service import metrics
 from damoos.service.journal import KEEP, Journal
 from damoos.service.kept import Kept, adaptation_of, guard_of
-from damoos.service.listing import described, listed
+from damoos.service.listing import described, listed, of_machine
 from damoos.service.patient import PatientJournal
 from damoos.service.systemd import STAY
 from damoos.store.studies import slug
@@ -71,7 +72,7 @@ def apply(spec: dict[str, Any]) -> dict[str, Any]:
     """
     journal, name = Journal.of(Path(spec["results"]), spec["machine"]), spec["name"]
     for other in Journal.all(Path(spec["results"])):
-        if name in other.wanted():
+        if name in other.wanted() or name in other.stopping():
             raise ConfigError(
                 f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
             )
@@ -86,7 +87,8 @@ def apply(spec: dict[str, Any]) -> dict[str, Any]:
     try:
         return _first_state(journal, name)
     except BaseException:  # an interrupt, too: what nobody has seen in force is not to come later
-        journal.forget(name)
+        with journal.changing():
+            journal.stop(name)
         wake(journal, start=False)
         raise
 
@@ -112,6 +114,7 @@ def _first_state(journal: Journal, name: str) -> dict[str, Any]:
         if not pid:
             if spec:
                 _take_back(journal, name, spec)
+                journal.forget(name)
             journal.tell(name, None)
             raise MachineError(
                 f"the keeper process ended before '{name}' was in force, so it is not; {journal.log_file} shows why"
@@ -148,10 +151,12 @@ def _start(journal: Journal) -> None:
             start_new_session=True,
             check=False,
         )  # fmt: skip - until nobody can write into the pipe: the keeper has closed it, or has died
+        is_silent = not os.fstat(log).st_size
     finally:
         os.close(log)
     if not journal.keeper_pid:
-        raise MachineError(f"the keeper process died; {journal.log_file} shows why")
+        empty = " (if that is empty, its disk may be full)" if is_silent else ""
+        raise MachineError(f"the keeper process died; {journal.log_file} shows why{empty}")
 
 
 def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
@@ -170,31 +175,49 @@ def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
     Raises
     ------
     ConfigError : there is no such, or several
+    MachineError : it may still be in force, and the next `stop` goes on with it
     """
     services = listed(results)
     if not services:
         raise ConfigError("nothing is in service here; 'damoos apply STUDY' puts a policy into service")
     if name is None and len(services) > 1:
         raise ConfigError(f"{len(services)} are in service; name one of {', '.join(services)}, or give --all")
-    name = name or next(iter(services))
+    name = next(iter(services)) if name is None else name
     if name not in services:
         raise ConfigError(f"'{name}' is not in service{nearest(name, services)}")
-    journal = next(one for one in Journal.all(results) if name in one.wanted() or name in one.states())
-    pid, spec = journal.keeper_pid, journal.wanted().get(name)
-    is_kept = spec is not None
-    if spec and not pid:
-        _take_back(journal, name, spec)
+    journal = next(one for one in Journal.all(results) if name in of_machine(one))
     with journal.changing():  # a keeper that begins with it has said so before, or does not begin
-        journal.forget(name)
-    if pid and is_kept:
-        journal.wake_keeper()
-        deadline = time.monotonic() + STOP_S
-        while journal.keeper_pid == pid and name in journal.states():
-            if time.monotonic() > deadline:
-                raise MachineError(f"keeper process {pid} does not take '{name}' off; {journal.log_file} shows why")
-            time.sleep(0.05)
+        journal.stop(name)
+    spec = journal.stopping().get(name)
+    journal.wake_keeper()
+    _wait_for_keeper(journal, name)
+    if spec and name in journal.stopping():  # there is no keeper that could have taken it off
+        _take_back(journal, name, spec)
+    journal.stopped(name)
     journal.tell(name, None)
     return name, services[name]
+
+
+def _wait_for_keeper(journal: Journal, name: str) -> None:
+    """Wait until the keeper has taken something off, or there is no keeper.
+
+    Raises
+    ------
+    MachineError : it does not
+    """
+    deadline = time.monotonic() + STOP_S
+    while (pid := journal.keeper_pid) and (name in journal.stopping() or name in _live(journal.states())):
+        if time.monotonic() > deadline:
+            raise MachineError(
+                f"keeper process {pid} does not take '{name}' off, so it may still be in force; {journal.log_file}"
+                f" shows why, and 'damoos stop {name}' waits again"
+            )
+        time.sleep(0.05)
+
+
+def _live(states: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Names of states of what may be in force."""
+    return {name for name, state in states.items() if not state.keys() & {"failed", "error"}}
 
 
 def _take_back(journal: Journal, name: str, spec: Mapping[str, Any]) -> None:
@@ -214,7 +237,7 @@ def _take_back(journal: Journal, name: str, spec: Mapping[str, Any]) -> None:
     if file.endswith(".toml") and (objection := objection_to_use(Path(file))):
         raise ConfigError(
             f"'{name}' is on the machine of {file}, which {objection}, so damoos does not log in there; chown the file,"
-            f" or remove {journal.folder / name}.json"
+            f" or remove {journal.wish_file(name)}"
         )
     try:
         with Lease(machine, attempts=1):
@@ -256,22 +279,36 @@ class Keeper:
 
     def _run(self, stay: bool) -> None:
         while True:
-            if wanted := self._journal.wanted():
-                self._run_on_its_machine(*next(iter(wanted.items())))
+            if tasks := {**self._left_in_force(), **self._journal.wanted()}:
+                self._run_on_its_machine(*next(iter(tasks.items())))
             with self._journal.changing():  # whoever adds something now starts a keeper, or wakes this one
-                self._forget_states()
+                self._forget_stopped()
+                # What is left in force on a machine that cannot be had is left to 'damoos stop', which tries it itself.
                 if not self._journal.wanted() and not stay:
                     self._publish_metrics(is_up=False)
                     self._journal.leave()
                     return
             self._pause()
 
-    def _forget_states(self) -> None:
+    def _left_in_force(self) -> dict[str, dict[str, Any]]:
+        """What is to be taken off and stays in force until the next agent is on its machine."""
+        return {name: spec for name, spec in self._journal.stopping().items() if spec.get("on_exit") == KEEP}
+
+    def _forget_stopped(self) -> None:
         """Of what was stopped while its machine was out of reach: its agent there has undone it by itself."""
-        wanted = self._journal.wanted()
-        for name, state in self._journal.states().items():
-            if name not in wanted and not state.keys() & {"failed", "error"}:
-                self._journal.tell(name, None)
+        for name in self._off() - self._left_in_force().keys():
+            self._forget(name)
+
+    def _off(self) -> set[str]:
+        """What is neither wanted nor kept, and of which the journal does not say yet that it is off."""
+        live = _live(self._journal.states()) - self._journal.wanted().keys()
+        return (live | self._journal.stopping().keys()) - self._kept.keys()
+
+    def _forget(self, name: str) -> None:
+        """Say that nothing of it is in force; what its end has been called is left to whoever has to read it."""
+        if name in _live(self._journal.states()):
+            self._journal.tell(name, None)
+        self._journal.stopped(name)
 
     def _run_on_its_machine(self, name: str, spec: Mapping[str, Any]) -> None:
         """Have the machine of what is wanted first; that alone is refused where it leads to another machine."""
@@ -279,6 +316,7 @@ class Keeper:
             machine = _its_run(self._journal, name, spec).machine_for(from_beginning_to_end=False)
         except ConfigError as error:
             self._refuse(name, spec, error)
+            self._journal.stopped(name)
         else:
             self._run_leased(machine)
 
@@ -297,10 +335,12 @@ class Keeper:
             if not self._wait_for_machine(error):
                 for name, spec in self._journal.wanted().items():
                     self._refuse(name, spec, error)
+                if self._left_in_force():
+                    self._woken.wait(RETRY_S)
         finally:
             self._kept.clear()
             for name in ended:
-                self._journal.tell(name, None)
+                self._forget(name)
             self._beginning = ""
             self._publish_metrics()
 
@@ -311,8 +351,13 @@ class Keeper:
     def _told_to_end(self, lease: Lease) -> list[str]:
         """Leave the machine to itself, with the policies that are to stay there; returns what was taken off."""
         wanted, ended = self._journal.wanted(), []
-        for name in self._kept:
-            if wanted.get(name, {}).get("on_exit") == KEEP:
+        for name, kept in self._kept.items():
+            if name not in wanted:
+                with contextlib.suppress(MachineTransientError):
+                    kept.stop("'damoos stop'")
+                    ended.append(name)
+                continue
+            if wanted[name].get("on_exit") == KEEP:
                 self._journal.audit(name, "left in force, and without its guard: its keeper was told to end")
                 continue
             self._journal.audit(name, "taken off: its keeper was told to end, and goes on with it when it is back")
@@ -345,14 +390,15 @@ class Keeper:
 
     def _follow(self, lease: Lease, ended: list[str]) -> bool:
         """Do what the journal says, and look at what is kept; False once nothing is."""
-        wanted = self._journal.wanted()
-        for name in [name for name in self._kept if name not in wanted]:
+        wanted, stopping = self._journal.wanted(), self._journal.stopping()
+        off = self._off()  # left by a keeper before: the agent of this lease has taken it back
+        for name in [name for name in self._kept if name not in wanted or name in stopping]:
             failed = self._journal.states().get(name, {}).get("failed")  # its file could not be read
             self._kept.pop(name).stop(failed or "'damoos stop'")
-            if failed:
-                continue
+            off.add(name)
+        for name in off:
             if wanted:
-                self._journal.tell(name, None)
+                self._forget(name)
             else:
                 ended.append(name)
         for name in [name for name in wanted if name not in self._kept]:
@@ -419,7 +465,7 @@ def _its_run(journal: Journal, name: str, spec: Mapping[str, Any]) -> RunConfig:
         if slug(machine) != journal.folder.name:
             raise ConfigError(
                 f"'{name}' is for machine '{machine}', and {journal.folder} is of another one, so damoos does not use"
-                f" that machine; remove {name}.json"
+                f" that machine; remove {journal.wish_file(name).name}"
             )
     return run
 
@@ -455,15 +501,45 @@ def main() -> int:
         signal.signal(number, on_end)
     journal, stay = PatientJournal(Path(sys.argv[1])), STAY in sys.argv[2:]
     try:
-        while not journal.take():
-            if not stay:
-                return 0
-            woken.wait(POLL_S)
+        if not _taken(journal, stay, woken):
+            return 0
         os.dup2(2, 1)  # whoever started it waits for the end of its output
         Keeper(journal, woken).run(stay)
     except _Stopped:
         return 0
+    except DamoosError as error:
+        _say(error)
+        return error.exit_code
     return 0
+
+
+def _taken(journal: Journal, stay: bool, woken: threading.Event) -> bool:
+    """Whether this process is the keeper now; one that is to stay waits for the one before, and for room on the disk.
+
+    Raises
+    ------
+    MachineError : it cannot be, see `KeeperFile.take`
+    """
+    told = ""
+    while True:
+        try:
+            if journal.take():
+                return True
+        except MachineError as error:
+            if not stay:
+                raise
+            if told != str(error):
+                _say(error)
+            told = str(error)
+        if not stay:
+            return False
+        woken.wait(POLL_S)
+
+
+def _say(error: DamoosError) -> None:
+    """Write to the keeper's log, which may be on the disk that has failed."""
+    with contextlib.suppress(OSError):
+        print(printable(f"damoos: {error}"), file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -250,10 +250,18 @@ class Kept:
         self._journal.forget(self.name)
 
     def stop(self, why: str) -> None:
-        """Take it off; of a machine out of reach, its agent does that when it hears nothing for too long."""
+        """Take it off; of a machine out of reach, its agent does that when it hears nothing for too long.
+
+        Raises
+        ------
+        MachineTransientError : it stays in force without its agent, and the machine did not confirm that it is off
+        """
         try:
             self._call("stop", service=self.name)
         except DamoosError as error:
+            if self.applied.get("stays"):
+                self._journal.audit(self.name, f"not taken off yet: {error}")
+                raise MachineTransientError(str(error)) from None
             why = f"{why}; the machine did not confirm it: {error}"
         self._journal.audit(self.name, f"taken off: {why}")
 

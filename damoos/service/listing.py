@@ -19,26 +19,29 @@ _KEYS = ("study", "machine", "scheme", "on")
 def listed(results: Path) -> dict[str, dict[str, Any]]:
     """What is in service, and what failed, by name.
 
-    With ``lost`` where a keeper was killed and none has followed, ``late`` (seconds) where it lives and has not looked
-    for long, and ``unwritten`` (a time) where it cannot write its journal.
+    With ``stopping`` until it is taken off, ``lost`` where a keeper was killed and none has followed, ``late``
+    (seconds) where it lives and has not looked for long, and ``unwritten`` (a time) where it cannot write its journal.
     """
     return {name: state for journal in Journal.all(results) for name, state in of_machine(journal).items()}
 
 
 def of_machine(journal: Journal) -> dict[str, dict[str, Any]]:
     """What is in service on one machine, and what failed there, by name."""
-    wanted, states, keeper = journal.wanted(), journal.states(), journal.keeper
+    stopping, wanted = journal.stopping(), journal.wanted()  # first: of what is damaged, the state tells
+    specs, states, keeper = {**stopping, **wanted}, journal.states(), journal.keeper
     services = {name: state for name, state in states.items() if "error" not in state}
-    services |= {name: described(spec) for name, spec in wanted.items() if name not in services}
+    services |= {name: described(spec) for name, spec in specs.items() if name not in services}
     late = {"late": round(keeper.age_s)} if keeper.is_late else {}
     unwritten = {"unwritten": clock(keeper.unwritten_s)} if keeper.pid and keeper.unwritten_s else {}
     lives = {"keeper_pid": keeper.pid, **late, **unwritten}
     services = {name: {**dict.fromkeys(_KEYS, "unknown"), **state, **lives} for name, state in services.items()}
-    if not keeper.pid:
-        for name, state in services.items():
+    for name, state in services.items():
+        if name in stopping:
+            state["stopping"] = True
+        if not keeper.pid:
             state["in_force"] = state["paused"] = False
-            if name in wanted:
-                state["lost"] = _LEFT if wanted[name].get("on_exit") == KEEP else _UNDONE
+            if "failed" not in state:
+                state["lost"] = _LEFT if specs.get(name, {}).get("on_exit") == KEEP else _UNDONE
     return services
 
 
@@ -61,12 +64,16 @@ def _described(name: str, state: Mapping[str, Any]) -> str:
     if "failed" in state:
         return f"{name}: {state['scheme']} is no longer on {where}: {state['failed']}"
     if "lost" in state:
-        return f"{name}: is not in force on {where}: {state['lost']}; start its systemd unit, or 'damoos stop {name}'"
+        way = f"'damoos stop {name}'" if state.get("stopping") else f"start its systemd unit, or 'damoos stop {name}'"
+        what = "may be in force" if state["lost"] == _LEFT else "is not in force"
+        return f"{name}: {what} on {where}: {state['lost']}; {way}"
     age = f" for {format_us(int(state['for_s']) * 1_000_000)}" if state.get("for_s") else ""
     return f"{name}: {state['scheme']}  on {where}{age} (study {state['study']}){_how(state)}{_keeper(state)}"
 
 
 def _how(state: Mapping[str, Any]) -> str:
+    if state.get("stopping"):
+        return "; is being taken off"
     if "out_of_reach" in state:
         return f"; out of reach: {state['out_of_reach']}"
     if state.get("paused"):

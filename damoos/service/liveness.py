@@ -71,7 +71,8 @@ class KeeperFile:
 
         Raises
         ------
-        MachineError : the file is a link, no regular file, or another user's
+        MachineError : the file is a link, no regular file, or another user's; or the disk has no room for it, so that
+            nobody would know of the keeper
         """
         try:
             fd = own_file.descriptor(self._path, os.O_RDWR | os.O_CREAT)
@@ -82,8 +83,12 @@ class KeeperFile:
         except BlockingIOError:
             os.close(fd)
             return False
+        try:
+            os.pwrite(fd, b" " * _BYTES, 0)
+        except OSError as error:
+            os.close(fd)
+            raise MachineError(f"{self._path}: {error.strerror}") from None
         self._fd = fd
-        os.pwrite(fd, b" " * _BYTES, 0)
         self.looked()
         return True
 

@@ -33,6 +33,7 @@ class PatientJournal(Journal):
         self._read_last: dict[str, dict[str, dict[str, Any]]] = {}
         self._updates: dict[str, dict[str, Any]] = {}
         self._forgotten: set[str] = set()
+        self._stopped: set[str] = set()
         self._states: dict[str, dict[str, Any] | None] = {}
         self._lines: deque[Callable[[], None]] = deque()
         self._nr_dropped = 0
@@ -52,6 +53,11 @@ class PatientJournal(Journal):
             name: {**spec, **self._updates.get(name, {})} for name, spec in specs.items() if name not in self._forgotten
         }
 
+    def stopping(self) -> dict[str, dict[str, Any]]:
+        """What is to be taken off, by name."""
+        specs = self._readable("stopping", super().stopping)
+        return {name: spec for name, spec in specs.items() if name not in self._stopped}
+
     def states(self) -> dict[str, dict[str, Any]]:
         """How each is, by name."""
         found = {**self._readable("states", super().states), **self._states}
@@ -66,7 +72,8 @@ class PatientJournal(Journal):
 
     def _unreadable(self, file: Path) -> dict[str, Any] | None:
         """What a file said before the disk failed."""
-        return self._read_last.get("wanted" if file.suffix == ".json" else "states", {}).get(file.stem)
+        what = {".json": "wanted", ".stopping": "stopping"}.get(file.suffix, "states")
+        return self._read_last.get(what, {}).get(file.stem)
 
     def _update(self, name: str, changes: dict[str, Any]) -> None:
         self._updates[name] = {**self._updates.get(name, {}), **changes}
@@ -76,6 +83,11 @@ class PatientJournal(Journal):
         """Have it in service no longer."""
         self._updates.pop(name, None)
         self._forgotten.add(name)
+        self.retry()
+
+    def stopped(self, name: str) -> None:
+        """Say that nothing is in force any more of what was to be taken off."""
+        self._stopped.add(name)
         self.retry()
 
     def tell(self, name: str, state: dict[str, Any] | None) -> None:
@@ -139,6 +151,10 @@ class PatientJournal(Journal):
             name = next(iter(self._forgotten))
             super().forget(name)
             self._forgotten.remove(name)
+        while self._stopped:
+            name = next(iter(self._stopped))
+            super().stopped(name)
+            self._stopped.remove(name)
         while self._states:
             name, state = next(iter(self._states.items()))
             super().tell(name, state)

@@ -128,11 +128,13 @@ def specification(
         _check_validated(study, arm)
     if on is None and study.config.pid:
         on = f"pid:{study.config.pid}"
-    where = machine or ("local" if on and not study.config.pid else study.config.machine)
+    where = machine
+    if where is None:
+        where = "local" if on is not None and not study.config.pid else study.config.machine
     machines.machine(where)
     if window_s <= 0:
         raise ConfigError(f"a window must be longer than 0 s, got {window_s:g} s (--window)")
-    called = label if label is not None else name_of(on) if on else study.name
+    called = label if label is not None else study.name if on is None else name_of(on)
     if not is_name(called):
         raise ConfigError(f"--name '{called}': {NAME_RULE}")
     readings = [workloads.reading(text) for text in [*study.config.metrics, *metrics]]
@@ -142,8 +144,8 @@ def specification(
         "name": called,
         "study": study.name,
         "machine": where,
-        "on": parse_on(on) if on else None,
-        "on_text": on or study.config.target,
+        "on": None if on is None else parse_on(on),
+        "on_text": study.config.target if on is None else on,
         "guards": _guards(study, guards, [one.name for one in readings]),
         "window_s": window_s,
         "metrics": [[one.name, one.source, list(one.argv), one.key] for one in readings],

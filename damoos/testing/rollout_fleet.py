@@ -109,6 +109,10 @@ class FakeFleet:
         """What has ended by itself."""
         return [trouble for trouble in self.ended.values() if trouble.part in self.has.get(trouble.machine, {})]
 
+    def unreachable(self) -> dict[str, str]:
+        """None: each can be told."""
+        return {}
+
     def remaining(self) -> list[str]:
         """Machines that have something of it."""
         return [machine for machine, own in self.has.items() if own and machine not in self.ended]

@@ -71,7 +71,7 @@ def test_a_service_leads_to_no_other_machine_than_its_folder_s(tmp_path: Path, l
     journal = left_in_force(tmp_path, "there", str(file) if shown == "file" else shown, file, listener)
     error = stopped(tmp_path)
     assert isinstance(error, ConfigError)
-    assert f"and {journal.folder} is of another one, so damoos does not use that machine; remove redis.json" in str(
+    assert f"and {journal.folder} is of another one, so damoos does not use that machine; remove redis.stopping" in str(
         error
     )
     assert listener.nr_logins == 0

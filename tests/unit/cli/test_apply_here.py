@@ -97,3 +97,23 @@ def test_in_python_it_must_be_named(tmp_path: Path, applied: list[str]) -> None:
     assert applied == []
     damoos.apply("true-lab-1", machine="local", **words)
     assert applied == ["local"]
+
+
+@pytest.mark.parametrize("option", ["--machine", "--on", "--name", "--storage"])
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_name_is_none(
+    tmp_path: Path,
+    applied: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    empty: str,
+) -> None:
+    """A script whose variable is not set says that; it would be taken for this host, or for a name of damoos's own."""
+    words = {"--on": "unit:redis.service", "--machine": "local", option: empty}
+    assert run(tmp_path, monkeypatch, *(word for pair in words.items() for word in pair)) == 2
+    assert capsys.readouterr().err == f"damoos: {option} is empty; name something, or leave it out\n"
+    named: dict[str, Any] = {"on": "unit:redis.service", "machine": "local", option[2:]: empty}
+    with pytest.raises(ConfigError, match=f"^{option[2:]} is empty; name something"):
+        damoos.apply("true-lab-1", arm="manual", results=tmp_path, **named)
+    assert applied == []

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[3]
 # As `make pins` writes them: a requirement, and its hashes, each on a line of its own.
 FILES = (
     "requirements.txt",
+    "machines/aws/requirements.txt",
     *(str(file.relative_to(ROOT)) for file in sorted(ROOT.glob("workloads/*/requirements.txt"))),
 )
 _PINNED = re.compile(r"[\w.-]+==[\w.!+]+(?: \\\n {4}--hash=sha256:[0-9a-f]{64})+\n")
@@ -46,6 +47,17 @@ def test_each_pin_has_hashes_and_there_is_nothing_else(name: str) -> None:
     text = (ROOT / name).read_text()
     assert _PINNED.sub("", text) == ""
     assert len(text) < MOST_BYTES
+
+
+def test_what_aws_needs_comes_with_hashes_only() -> None:
+    """It runs on the head, which holds the cluster's token."""
+    pins = [Requirement(line) for line in _REQUIREMENT.findall((ROOT / "machines/aws/requirements.txt").read_text())]
+    assert "boto3" in [pin.name for pin in pins]
+    for name in ("machines/aws/cluster.yaml", "docs/howto/run-on-aws.md"):
+        calls = re.findall(r"pip install [^#]*?requirements\.txt|pip install .*", (ROOT / name).read_text())
+        assert len(calls) == 1
+        assert "--require-hashes" in calls[0]
+        assert calls[0].endswith("machines/aws/requirements.txt")
 
 
 def test_make_installs_nothing_from_the_index_without_hashes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from damoos.cli import app
-from damoos.errors import StoreError
+from damoos.errors import MachineError, StoreError
 from damoos.rollouts.driver import Driver
 from damoos.rollouts.kept_fleet import KeptFleet
-from damoos.rollouts.rollout import Rollout, State
+from damoos.rollouts.rollout import Phase, Rollout, State
 from damoos.service.journal import Journal
 from damoos.testing.rollout_fleet import FakeFleet, fake_plan, spec
 
@@ -111,6 +112,45 @@ def test_one_whose_plan_is_damaged_is_refused_in_a_line(tmp_path: Path) -> None:
     (rollout.artifacts.path / "rollout.json").write_text("{")
     with pytest.raises(StoreError, match=r"rollout.json: .*, so 'rollout-1' cannot be read"):
         Rollout(tmp_path, "rollout-1")
+
+
+def break_folder(service: Path, how: str) -> None:
+    """Have damoos not believe a folder of services."""
+    folder = service / "m1"
+    if how == "open to a group":
+        folder.chmod(0o775)
+        return
+    folder.rename(service.parent / "moved")
+    folder.touch() if how == "a file" else folder.symlink_to(service.parent / "moved")
+
+
+@pytest.mark.parametrize("how", ["a file", "open to a group", "a link"])
+def test_an_undo_goes_on_with_the_others_where_one_machine_s_folder_is_not_believed(tmp_path: Path, how: str) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(3, [1, 3], spec=spec(results=str(tmp_path))))
+    rollout.progress = replace(
+        rollout.progress, step=1, phase=Phase.BAKE, begun_s=1.0, baking_s=2.0, until_s=3.0, findings=[[], []]
+    )
+    rollout.save()
+    journals = {machine: Journal.of(tmp_path, machine) for machine in ("m0", "m1", "m2")}
+    for machine, journal in journals.items():
+        journal.want(f"redis-{machine}", {**spec(machine=machine), "name": f"redis-{machine}", "confirmed": True})
+    break_folder(tmp_path / "service", how)
+    words = ["stop", rollout.name, "--results", str(tmp_path)]
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, MachineError)
+    assert str(done.exception).startswith(f"rollout-1 may still be in force on 1 of its machines: m1: {tmp_path}")
+    assert "the policy is off all machines but m1 (m1: " in done.stderr
+    assert done.stdout.startswith("rollout-1: ")
+    assert [machine for machine in ("m0", "m2") if journals[machine].wanted()] == []
+    folder = tmp_path / "service" / "m1"
+    if how == "open to a group":
+        folder.chmod(0o755)
+    else:
+        folder.unlink()
+        (tmp_path / "moved").rename(folder)
+    assert journals["m1"].wanted()
+    assert CliRunner().invoke(app, words).exception is None
+    assert journals["m1"].wanted() == {}
 
 
 def test_one_whose_progress_is_damaged_is_held_and_can_be_undone(tmp_path: Path) -> None:

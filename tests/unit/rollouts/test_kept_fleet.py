@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from damoos.errors import MachineError
+from damoos.rollouts.driver import Driver
 from damoos.rollouts.kept_fleet import KeptFleet
-from damoos.rollouts.rollout import Part
+from damoos.rollouts.rollout import Part, Rollout
 from damoos.service import keeper
 from damoos.service.journal import Journal
 from damoos.service.windows import Windows
@@ -42,6 +44,22 @@ def test_a_machine_has_one_part_at_a_time(fleet: KeptFleet, tmp_path: Path, woke
     fleet.settle({"m0": None})
     assert journal.wanted() == {}
     assert woken == [("m0", True)] * 3 + [("m0", False)]
+
+
+def test_a_machine_that_cannot_be_told_holds_the_rollout_and_keeps_no_other_from_it(tmp_path: Path, woken: Any) -> None:
+    (tmp_path / "service").mkdir()
+    (tmp_path / "service" / "m1").touch()
+    plan = fake_plan(3, [1, 3], spec=spec(results=str(tmp_path)))
+    fleet, lines = KeptFleet(plan), list[str]()
+    with pytest.raises(MachineError, match="m1 is not a folder; remove it"):
+        fleet.begin()
+    driver = Driver(Rollout.create(tmp_path, plan), fleet, lines.append)
+    assert not driver.advance()
+    assert lines[-1] == f"held: m1: {tmp_path}/service/m1 is not a folder; remove it"
+    assert [machine for machine in ("m0", "m2") if Journal.of(tmp_path, machine).wanted()] == ["m0", "m2"]
+    (tmp_path / "service" / "m1").unlink()
+    fleet.settle({"m1": Part.WATCHED})
+    assert fleet.unreachable() == {}
 
 
 def test_what_has_failed_is_told_and_not_begun_again(fleet: KeptFleet, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""A keeper process whose host is a folder: it puts a policy into force once there is a file ``go``."""
+"""A keeper process whose host is a folder: it puts a policy into force once there is a file ``go``.
+
+It answers nothing while there is a file ``hangs``; what stays in force without its keeper stays until it is told else.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +26,27 @@ class Session:
 
     def __init__(self) -> None:
         self.agent = self
+        self.stays = False
+        (HOST / "in force").unlink(missing_ok=True)  # each agent takes back what is left of the one before
 
     def call(self, name: str, **args: Any) -> Any:
         in_force = HOST / "in force"
+        while (HOST / "hangs").exists():
+            time.sleep(0.01)
         if name == "apply":
             (HOST / "asked").touch()
             while not (HOST / "go").exists():
                 time.sleep(0.01)
             in_force.touch()
+            self.stays = args.get("stays", False)
             return {"pid": 7, "started": 4711, "accepted": {}}
         if name == "stop":
             in_force.unlink(missing_ok=True)
         return {**ON, "in_service": in_force.exists()} if name == "status" else None
 
     def close(self) -> None:
-        (HOST / "in force").unlink(missing_ok=True)
+        if not self.stays:
+            (HOST / "in force").unlink(missing_ok=True)
 
 
 class Host(FakeMachine):

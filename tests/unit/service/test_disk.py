@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,44 @@ def test_a_full_disk_neither_ends_the_keeper_nor_takes_the_policy_off(
     journal.forget("redis")
     thread.join(60)
     assert host.applied == {}
+
+
+@pytest.mark.parametrize("stay", [[], ["--stay"]])
+def test_a_keeper_that_begins_on_a_full_disk_says_so_in_a_line(
+    kept_by: tuple[Journal, Host, dict[str, Any]], full: Path, stay: list[str]
+) -> None:
+    """One that is to stay, as after a boot, begins once there is room."""
+    journal, _, _ = kept_by
+    fill(full)
+    argv = [sys.executable, "-m", "damoos.service.keeper", str(journal.folder), *stay]
+    begun = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    assert begun.stderr is not None
+    try:
+        line = begun.stderr.readline()
+        assert line == f"damoos: {journal.folder / '.keeper'}: No space left on device\n"
+        assert not journal.keeper_pid
+        if stay:
+            full.unlink()
+            until(lambda: journal.keeper_pid == begun.pid)
+        else:
+            assert begun.wait(60) == 3
+            assert begun.stderr.read() == ""
+    finally:
+        begun.kill()
+        begun.wait()
+        begun.stderr.close()
+
+
+def test_a_lock_that_the_full_disk_does_not_give_ends_no_keeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    journal = PatientJournal(tmp_path)
+    monkeypatch.setattr("damoos.common.own_file.descriptor", refuse)
+    with journal.changing():
+        assert journal.is_failing
 
 
 @pytest.fixture

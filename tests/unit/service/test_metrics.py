@@ -149,6 +149,19 @@ def test_a_page_of_another_computer_is_told_nothing(
         server.server_close()
 
 
+def test_a_folder_with_no_name_of_a_machine_hides_no_other(
+    tmp_path: Path, keepers: set[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Journal.of(tmp_path, "web1").tell("redis", STATE)
+    for name in (b"\xff", b"a\nb", b"-", b"a\x1b[2J"):
+        (tmp_path / "service" / os.fsdecode(name)).mkdir()
+    assert {machine for _, machine in numbers(tmp_path)} == {"web1"}
+    assert listing.listed(tmp_path).keys() == {"redis"}
+    lines = {*capsys.readouterr().err.splitlines()}
+    assert len(lines) == 4
+    assert all(line.isprintable() and line.endswith("is left out; remove it") for line in lines)
+
+
 def known(value: Any) -> Any:
     """Without what says nothing: the form of Grafana's own library leaves it out, or fills it in."""
     if isinstance(value, dict):
