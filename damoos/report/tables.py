@@ -49,9 +49,8 @@ def cell(value: Any) -> Any:
     """A value as CSV may have it: a text that a spreadsheet would compute has an apostrophe before it."""
     if not isinstance(value, str):
         return value
-    text = plain(
-        value.replace("\r", "\n")
-    )  # csv puts no quotes around a carriage return, and spreadsheets begin a row there
+    # csv puts no quotes around a carriage return, and spreadsheets begin a row there.
+    text = plain(value.replace("\r", "\n"))
     if not text or _is_number(text):
         return text
     begins_one = text[0] in _SIGNS or not text[0].isprintable()
