@@ -3,10 +3,12 @@
 References
 ----------
 QEMU, docs/interop/qmp-spec: commands and answers are lines of JSON, with events between them
+QEMU, migration/migration.c: migration_iteration_finish
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -91,11 +93,18 @@ class Monitor:
             while (status := self("query-migrate").get("status")) not in _MIGRATED:
                 time.sleep(_POLL_S)
         finally:
+            # QEMU says "completed" a moment before it stops the guest for the last time. One that is told to go on in
+            # between never runs again.
+            while self("query-status")["status"] == "finish-migrate":
+                time.sleep(_POLL_S)
             self("cont")
         if status != "completed":
             raise MachineLost(f"QEMU could not write the state of the guest: {status}")
 
     def close(self) -> None:
         """Let go of it."""
+        if self._lines:
+            with contextlib.suppress(OSError):
+                self._lines.close()
         for end in (self._ours, self.theirs):
             end.close()
