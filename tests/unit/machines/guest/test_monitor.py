@@ -52,7 +52,7 @@ def monitor() -> Iterator[Monitor]:
 
 @pytest.mark.parametrize("migrated", ["completed", "failed"])
 def test_a_guest_goes_on_only_once_qemu_has_stopped_it_for_the_last_time(monitor: Monitor, migrated: str) -> None:
-    """That comes after "completed"; a guest that goes on before never runs again."""
+    """That may come after "completed", and would undo a "cont" that came before."""
     runstates = ["finish-migrate", "finish-migrate", "postmigrate"]
     qemu = Qemu(monitor, migrated, runstates)
     monitor.handed_over()
