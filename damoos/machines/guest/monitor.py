@@ -93,7 +93,7 @@ class Monitor:
             while (status := self("query-migrate").get("status")) not in _MIGRATED:
                 time.sleep(_POLL_S)
         finally:
-            # QEMU may say "completed" while the guest's state is still "finish-migrate" (seen once in 3600 saves of 7.2).
+            # QEMU may say "completed" while the state is still "finish-migrate" (seen once in 3600 saves of 7.2).
             # By its source it then sets a last state, which would undo a "cont" that came before; that was not seen.
             while self("query-status")["status"] == "finish-migrate":
                 time.sleep(_POLL_S)
