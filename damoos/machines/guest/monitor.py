@@ -75,7 +75,11 @@ class Monitor:
         ------
         MachineLost : QEMU could not bring it back, and has ended
         """
-        while self("query-status")["status"] == "inmigrate":
+        self._go_on_after("inmigrate")
+
+    def _go_on_after(self, state: str) -> None:
+        """Have the guest run once QEMU has left one of its states."""
+        while self("query-status")["status"] == state:
             time.sleep(_POLL_S)
         self("cont")
 
@@ -95,9 +99,7 @@ class Monitor:
         finally:
             # QEMU may say "completed" while the state is still "finish-migrate" (seen once in 3600 saves of 7.2).
             # By its source it then sets a last state, which would undo a "cont" that came before; that was not seen.
-            while self("query-status")["status"] == "finish-migrate":
-                time.sleep(_POLL_S)
-            self("cont")
+            self._go_on_after("finish-migrate")
         if status != "completed":
             raise MachineLost(f"QEMU could not write the state of the guest: {status}")
 

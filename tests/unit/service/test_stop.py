@@ -136,7 +136,7 @@ def test_an_empty_name_stops_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_all_are_stopped_but_those_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    """Of a file of another machine, exit code 2; of a machine that cannot be had, 3."""
+    """Exit code 2 where the file is of another machine, 3 where the machine cannot be had."""
     monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: away)
     away = Folder(tmp_path)
     away.is_away = True

@@ -17,7 +17,6 @@ from damoos.study.study import tuning_study
 from damoos.sweeps.config import SweepConfig
 from damoos.sweeps.sweep import Sweep
 from damoos.testing.fake import FakeMachine
-from tests.unit.cli.test_corpus import run
 from tests.unit.conftest import tune
 
 PRICES = {"currency": "EUR", "gib_hour": 0.005, "core_hour": 0.03}
@@ -29,22 +28,6 @@ def prices(tmp_path: Path) -> Path:
     file = tmp_path / "prices.toml"
     file.write_text('currency = "EUR"\ngib_hour = 0.005\ncore_hour = 0.03\n')
     return file
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    folder = tmp_path / "results"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], results: Path) -> Any:
-    def ended(*words: str) -> tuple[int, str, str]:
-        code = run([*words, "--results", str(results)], monkeypatch)
-        return code, *capsys.readouterr()
-
-    return ended
 
 
 def as_an_older_damoos_or_another_person_writes_it(results: Path, name: str, file: Path | str) -> None:

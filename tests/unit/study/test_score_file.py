@@ -14,7 +14,6 @@ from damoos.errors import ConfigError, DamoosError, StoreError, WorkloadError
 from damoos.report import html
 from damoos.store.studies import Store
 from damoos.testing.fake import FakeMachine
-from tests.unit.cli.test_corpus import run
 from tests.unit.conftest import tune
 
 SCORE = """
@@ -44,22 +43,6 @@ def score(tmp_path: Path, ran: Path, request: pytest.FixtureRequest) -> str:
     program.write_text(PROGRAM.format(ran=ran))
     program.chmod(0o755)
     return str(program)
-
-
-@pytest.fixture
-def results(tmp_path: Path) -> Path:
-    folder = tmp_path / "results"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], results: Path) -> Any:
-    def ended(*words: str) -> tuple[int, str, str]:
-        code = run([*words, "--results", str(results)], monkeypatch)
-        return code, *capsys.readouterr()
-
-    return ended
 
 
 def test_one_s_own_study_shows_all_without_its_file(
