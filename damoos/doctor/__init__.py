@@ -108,6 +108,8 @@ def examine_machine(
     ------
     DamoosError : it cannot be opened
     """
+    # Of the clocks that a guest of ours can have: that of most of what is measured on it.
+    machine.suit(paced=True)
     session = machine.open(say)
     try:
         if clean:

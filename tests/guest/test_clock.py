@@ -52,6 +52,13 @@ def test_a_second_has_as_many_instructions_as_its_file_says(lease: Lease) -> Non
     assert lease.call("instruction_rate") == pytest.approx(4e9, rel=0.01)
 
 
+def test_reading_its_disk_takes_what_a_copy_takes(lease: Lease) -> None:
+    argv = ["dd", "if=/dev/pmem0", "of=/dev/null", "iflag=direct", "bs=4k", "count=2000"]
+    measured = lease.call("run", argv=argv, sample_s=1, **SPEC)
+    assert "8192000 bytes" in measured["stderr"], measured
+    assert measured["runtime_s"] < 0.05  # of which 2000 reads and writes take 6 ms
+
+
 def test_an_hour_of_its_time_passes_in_one_call_and_has_a_few_hundred_samples(lease: Lease) -> None:
     measured = lease.call("run", argv=["sleep", "3600"], sample_s=0.5, **SPEC)
     assert 3600 <= measured["runtime_s"] < 3601

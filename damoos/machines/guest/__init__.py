@@ -276,9 +276,8 @@ class GuestMachine(Machine):
         ------
         UnsupportedError : it cannot have the clock that its machine file asks for
         """
-        # The host reads the disks of suites, for which a clock that jumps has no sensible time.
-        clock = self._asked_clock or (PACED if self._suits_paced and not self._trees else KEEPS_STEP)
-        if self._speed != 1 and self._suits_paced is not None and not self._trees:
+        clock = self._asked_clock or (PACED if self._suits_paced else KEEPS_STEP)
+        if self._speed != 1 and self._suits_paced is not None:
             clock = clock.faster(self._speed)
         if not (accelerator.emulated and clock.skips and (objection := self._cannot_skip(boots))):
             return clock
