@@ -256,5 +256,6 @@ def nr_agents(session: GuestSession) -> int:
 
 
 def shell(session: GuestSession, command: str) -> str:
-    """What a person who logs in beside the agent would see."""
-    return session.connection.run(command, hide=True, in_stream=False).stdout.strip()
+    """What a person who logs in beside the agent would see; a guest that stands still between calls goes on for it."""
+    with session.qemu.reserved.busy():
+        return session.connection.run(command, hide=True, in_stream=False).stdout.strip()

@@ -276,7 +276,7 @@ class GuestMachine(Machine):
         ------
         UnsupportedError : it cannot have the clock that its machine file asks for
         """
-        clock = self._asked_clock or (PACED if self._suits_paced else KEEPS_STEP)
+        clock = self._asked_clock or self._suiting()
         if self._speed != 1 and self._suits_paced is not None:
             clock = clock.faster(self._speed)
         if not (accelerator.emulated and clock.skips and (objection := self._cannot_skip(boots))):
@@ -285,7 +285,23 @@ class GuestMachine(Machine):
             raise UnsupportedError(
                 f"machine '{self.name}', kernel '{self._kernel}': idle = \"skip\" is not for {objection}"
             )
-        return KEEPS_STEP
+        return self._in_step()
+
+    def _suiting(self) -> Clock:
+        """What suits the workload."""
+        if self._suits_paced:
+            return PACED
+        if self._suits_paced is None or not self._waits_for_timers:
+            return self._in_step()
+        return Clock(KEEPS_STEP.mips, "skip")
+
+    def _in_step(self) -> Clock:
+        return Clock(KEEPS_STEP.mips, "poll") if self._waits_for_timers else KEEPS_STEP
+
+    @property
+    def _waits_for_timers(self) -> bool:
+        """Whether its CPU halts until a device's time is over, and would then wait for the host, which may be late."""
+        return self.conditions.swap is not None and self.conditions.swap.kind == "null_blk"
 
     def _cannot_skip(self, boots: Kernel) -> str:
         """Why idle time cannot be skipped: a disk that the host reads meanwhile would take no time, or any."""
@@ -297,7 +313,7 @@ class GuestMachine(Machine):
             return (
                 f"swap of kind '{self.conditions.swap.kind}', as its disk would take no time; 'null_blk' has a latency"
             )
-        return "guests whose accesses are counted" if self._counter else ""
+        return ""
 
     def _check_accessed_bits(self, accelerator: Accelerator, session: GuestSession) -> None:
         """Refuse a guest in which DAMON would see hot memory as cold."""

@@ -17,6 +17,7 @@ from damoos.machines.guest.qemu import Accelerator
 from damoos.study.run_config import RunConfig
 
 TCG, KVM = Accelerator("tcg", emulated=True), Accelerator("kvm", emulated=False)
+PLAIN = Conditions()
 ON_FILE = Conditions(swap=Swap(kind="file", size="64M"))
 SLOW = Conditions(swap=Swap(kind="null_blk", size="64M", latency="1ms"))
 
@@ -37,9 +38,16 @@ def test_programs_that_mostly_wait_get_a_fast_cpu_and_others_one_that_the_host_c
     assert clock(kernel(), paced=False) == KEEPS_STEP
 
 
+def test_a_cpu_that_waits_for_slow_swap_does_not_wait_for_the_host() -> None:
+    assert clock(kernel(), paced=False, conditions=SLOW) == Clock(500, "skip")
+    assert clock(kernel(pmem=False), conditions=SLOW) == Clock(500, "poll")
+    served = GuestMachine("m", "", 1, 1 << 30, SLOW, kernel="debian")
+    assert served._clock(TCG, kernel()) == Clock(500, "poll")
+
+
 @pytest.mark.parametrize(
     ("boots", "conditions"),
-    [(kernel(architecture="arm64"), SLOW), (kernel(pmem=False), SLOW), (kernel(), ON_FILE)],
+    [(kernel(architecture="arm64"), PLAIN), (kernel(pmem=False), PLAIN), (kernel(), ON_FILE)],
 )
 def test_where_idle_time_cannot_be_skipped_it_passes_unless_the_file_asks_for_it(
     boots: Kernel, conditions: Conditions
