@@ -108,8 +108,9 @@ def apply(
         _ask_about_this_host(spec)
     if unit:
         journal = Journal.of(results, spec["machine"])
-        text = systemd.unit(journal, {**journal.wanted(), spec["name"]: spec})
-        journal.want(spec["name"], spec)
+        with Journal.naming(results, spec["name"], spec["machine"]):
+            text = systemd.unit(journal, {**journal.wanted(), spec["name"]: spec})
+            journal.want(spec["name"], spec)
         print(text, end="")
         return
     state = keeper.apply(spec)

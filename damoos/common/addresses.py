@@ -13,12 +13,12 @@ _ADDRESS = re.compile(r"[A-Za-z][\w+.-]*://\S+")
 _OF_PAGE = re.compile(r"(?i)(https?://)[^/?#]*@")
 # A user and a password, up to the last @: what follows the colon is no port.
 _PASSWORD = re.compile(r"(://(?!\[)[^/?#]*:)(?!\d*(?:[/?#]|$)).*@")
-_PARAMETER = re.compile(r"(?<=[?&;])([^=?&;#]+)=[^&;#]+")
+_PARAMETER = re.compile(r"(?<=[?&;#])([^=?&;#]+)=[^&;#]+")
 # libpq knows words without a URL as well, and a mistyped URL may have them behind a hash.
-_PARAMETER_OF_STORE = re.compile(r"(?:^|(?<=[?&;#\s]))([^=?&;#\s]+)=[^&;#\s]+")
-_SECRET = re.compile(r"(?i)pass|pwd|token|secret|key|sig|auth|access|cred|session")
+_PARAMETER_OF_STORE = re.compile(r"(?:^|(?<=[?&;#\s]))([^=?&;#\s]+)\s*=\s*[^&;#\s]+")
+_SECRET = re.compile(r"(?i)pass|pwd|^pw$|token|secret|key|sig|auth|access|cred|session")
 # PostgreSQL has parameters for files of passwords and of keys, which are no secrets.
-_SECRET_OF_STORE = re.compile(r"(?i)passw|pwd|token|secret|api_?key")
+_SECRET_OF_STORE = re.compile(r"(?i)pass(?!file)|pwd|^pw$|token|secret|api_?key")
 
 
 def hidden(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from damoos.ownership import make_folders
 
 
-def fill(path: Path, parts: Iterable[bytes], mode: int = 0o600) -> None:
+def fill(path: Path, parts: Iterable[bytes], mode: int = 0o600, *, sync: bool = False) -> None:
     """Write parts into a file that by default only its owner may read.
 
     Parameters
@@ -20,6 +20,8 @@ def fill(path: Path, parts: Iterable[bytes], mode: int = 0o600) -> None:
         Folders on the way are made.
     mode : int
         Permissions, from which the umask is taken away; 0o644 for a file of the cache, which users may share.
+    sync : bool
+        Whether it is on the disk before it has its name, so that a power failure leaves the old or the new one.
 
     Raises
     ------
@@ -28,12 +30,12 @@ def fill(path: Path, parts: Iterable[bytes], mode: int = 0o600) -> None:
     make_folders(path.parent)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        put(folder, path.name, lambda out: out.writelines(parts), mode)
+        put(folder, path.name, lambda out: out.writelines(parts), mode, sync=sync)
     finally:
         os.close(folder)
 
 
-def put(folder: int, name: str, write: Callable[[BinaryIO], object], mode: int) -> None:
+def put(folder: int, name: str, write: Callable[[BinaryIO], object], mode: int, *, sync: bool = False) -> None:
     """Have ``write`` fill a new file in an open folder, then give it its name; a link of this name is replaced.
 
     Raises
@@ -46,6 +48,9 @@ def put(folder: int, name: str, write: Callable[[BinaryIO], object], mode: int) 
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         with open(os.open(draft, flags, mode, dir_fd=folder), "wb") as out:
             write(out)
+            if sync:
+                out.flush()
+                os.fsync(out.fileno())
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
     except BaseException:
         _remove(folder, draft)

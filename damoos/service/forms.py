@@ -75,7 +75,10 @@ class Rule(BaseModel):
 
 
 class State(BaseModel):
-    """``NAME.state``: how something in service is, as its keeper has last seen it."""
+    """``NAME.state``: how something in service is, as its keeper has last seen it.
+
+    With ``unconfirmed`` it is to be off, and may be in force all the same: the text says why nobody knows.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -100,6 +103,8 @@ class State(BaseModel):
     error: dict[str, str] = {}
     out_of_reach: str = ""
     stood_down: bool = False
+    on_exit: str = ""
+    unconfirmed: str = ""
 
 
 class Window(BaseModel):

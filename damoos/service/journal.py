@@ -34,7 +34,7 @@ from damoos.common.appended import append
 from damoos.common.atomic_file import fill
 from damoos.common.json_file import Damage, JsonForm, set_aside
 from damoos.common.terminal import printable
-from damoos.errors import MOST_CHARS, MachineError
+from damoos.errors import MOST_CHARS, ConfigError, MachineError
 from damoos.ownership import trusted_folder
 from damoos.service.forms import STATE, WANTED
 from damoos.service.liveness import KeeperFile, Liveness
@@ -99,6 +99,35 @@ class Journal:
                 print(printable(f"damoos: {error}"), file=sys.stderr)
         return found
 
+    @classmethod
+    @contextlib.contextmanager
+    def naming(cls, results: Path, name: str, machine: str | None = None) -> Iterator[None]:
+        """While something is given a name, one at a time, so that a name is in service once.
+
+        Parameters
+        ----------
+        machine : str or None
+            Where it may have the name already.
+
+        Raises
+        ------
+        ConfigError : it is in service, or to be taken off
+        MachineError : the folder is not to be trusted
+        """
+        folder = trusted_folder(results.resolve() / "service")
+        lock = cls._opened(folder / ".naming")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for journal in cls.all(results):
+                is_its = machine is not None and journal.folder.name == slug(machine)
+                if not is_its and (name in journal.wanted() or name in journal.stopping()):
+                    raise ConfigError(
+                        f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
+                    )
+            yield
+        finally:
+            os.close(lock)
+
     @property
     def log_file(self) -> Path:
         """What the keeper said, should it fail."""
@@ -122,7 +151,7 @@ class Journal:
         """Have something in service from now on."""
         latest_s = max((spec["wanted_s"] for spec in self.wanted().values()), default=0.0)
         wanted_s = max(time.time(), latest_s + 1e-3)  # the clock may have been set back
-        self._write(self._file(name, "json"), {**spec, "wanted_s": wanted_s})
+        self._write(self._file(name, "json"), {**spec, "wanted_s": wanted_s}, sync=True)
 
     def confirm(self, name: str, on: dict[str, Any] | None) -> None:
         """Say that it has been in force, so that it is wanted whatever happens to its keeper and its machine.
@@ -151,7 +180,7 @@ class Journal:
         """Change what is wanted, unless a person has just stopped it."""
         with self.changing():
             if spec := self.wanted().get(name):
-                self._write(self._file(name, "json"), {**spec, **changes})
+                self._write(self._file(name, "json"), {**spec, **changes}, sync=True)
 
     def forget(self, name: str) -> None:
         """Have it in service no longer."""
@@ -232,8 +261,8 @@ class Journal:
             raise MachineError(f"'{printable(name)}' cannot be a name in service: {NAME_RULE}")
         return self.folder / f"{name}.{ending}"
 
-    def _write(self, file: Path, value: dict[str, Any]) -> None:
-        fill(file, [json.dumps(value).encode()])
+    def _write(self, file: Path, value: dict[str, Any], *, sync: bool = False) -> None:
+        fill(file, [json.dumps(value).encode()], sync=sync)
 
     def _read(self, suffix: str, form: JsonForm) -> dict[str, dict[str, Any]]:
         """The content of all files of a kind, by name; a damaged one is set aside, and the others are read."""
@@ -277,11 +306,14 @@ class Journal:
                 self._tell_damage(name, damage, aside)
 
     def _tell_damage(self, name: str, damage: Damage, aside: Path) -> None:
-        """What nobody can read any more is in service no longer."""
-        state = self.states().get(name) if damage.path.suffix == ".json" else None
+        """What nobody can read any more is in service no longer, unless it stays without a keeper."""
+        state = self.states().get(name) if damage.path.suffix != ".state" else None
         if state and not state.keys() & {"failed", "error"}:
             why = f"{damage.path.name} was damaged ({damage.why}) and is {aside.name} now; apply it again"
-            self.tell(name, {**state, "in_force": False, "failed": why})
+            told = {**state, "in_force": False, "failed": why}
+            if state.get("on_exit") == KEEP:
+                told["unconfirmed"] = "it stays in force without its keeper"
+            self.tell(name, told)
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:

@@ -71,12 +71,7 @@ def apply(spec: dict[str, Any]) -> dict[str, Any]:
     DamoosError : whatever kept it from getting into force
     """
     journal, name = Journal.of(Path(spec["results"]), spec["machine"]), spec["name"]
-    for other in Journal.all(Path(spec["results"])):
-        if name in other.wanted() or name in other.stopping():
-            raise ConfigError(
-                f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
-            )
-    with journal.changing():
+    with Journal.naming(Path(spec["results"]), name), journal.changing():
         journal.tell(name, None)
         journal.want(name, spec)
         try:
@@ -113,7 +108,7 @@ def _first_state(journal: Journal, name: str) -> dict[str, Any]:
             raise MachineError(f"'{name}' was taken off while it was put into force{f': {last}' if last else ''}")
         if not pid:
             if spec:
-                _take_back(journal, name, spec)
+                _take_back(journal, name, {**spec, **(state or {})})
                 journal.forget(name)
             journal.tell(name, None)
             raise MachineError(
@@ -185,17 +180,29 @@ def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
     name = next(iter(services)) if name is None else name
     if name not in services:
         raise ConfigError(f"'{name}' is not in service{nearest(name, services)}")
-    journal = next(one for one in Journal.all(results) if name in of_machine(one))
+    for journal in Journal.all(results):
+        if name in of_machine(journal):
+            _stop(journal, name)
+    return name, {key: value for key, value in services[name].items() if key != "unconfirmed"}
+
+
+def _stop(journal: Journal, name: str) -> None:
+    """Take something off one machine.
+
+    Raises
+    ------
+    MachineError, ConfigError : it may still be in force
+    """
     with journal.changing():  # a keeper that begins with it has said so before, or does not begin
         journal.stop(name)
-    spec = journal.stopping().get(name)
+    spec = journal.stopping().get(name, {})
     journal.wake_keeper()
     _wait_for_keeper(journal, name)
-    if spec and name in journal.stopping():  # there is no keeper that could have taken it off
-        _take_back(journal, name, spec)
+    state = journal.states().get(name, {})
+    if name in journal.stopping() or "unconfirmed" in state:  # there is no keeper that could have taken it off
+        _take_back(journal, name, {**spec, **state})
     journal.stopped(name)
     journal.tell(name, None)
-    return name, services[name]
 
 
 def _wait_for_keeper(journal: Journal, name: str) -> None:
@@ -206,7 +213,9 @@ def _wait_for_keeper(journal: Journal, name: str) -> None:
     MachineError : it does not
     """
     deadline = time.monotonic() + STOP_S
-    while (pid := journal.keeper_pid) and (name in journal.stopping() or name in _live(journal.states())):
+    while (pid := journal.keeper_pid) and (
+        name in journal.stopping() or name in _live(states := journal.states()) | _unconfirmed(states)
+    ):
         if time.monotonic() > deadline:
             raise MachineError(
                 f"keeper process {pid} does not take '{name}' off, so it may still be in force; {journal.log_file}"
@@ -220,19 +229,29 @@ def _live(states: Mapping[str, Mapping[str, Any]]) -> set[str]:
     return {name for name, state in states.items() if not state.keys() & {"failed", "error"}}
 
 
-def _take_back(journal: Journal, name: str, spec: Mapping[str, Any]) -> None:
+def _unconfirmed(states: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Names of states of what is to be off and may be in force."""
+    return {name for name, state in states.items() if "unconfirmed" in state}
+
+
+def _take_back(journal: Journal, name: str, about: Mapping[str, Any]) -> None:
     """Take back what a keeper that is gone has left in force: the next agent on its machine does that.
 
     It is tried once, since somebody waits for it.
 
+    Parameters
+    ----------
+    about : mapping
+        All that is known of it: its specification, or its state, or both.
+
     Raises
     ------
     ConfigError : the machine is not believed, see `_its_run`, or another user can have written its file
-    MachineError : the machine cannot be had
+    MachineError : the machine cannot be had, or could not undo it
     """
-    if spec.get("on_exit") != KEEP:
+    if about.get("on_exit") != KEEP and "unconfirmed" not in about:
         return
-    run = _its_run(journal, name, spec)
+    run = _its_run(journal, name, {"run": {"command": "true", "machine": about["machine"]}, **about})
     machine, file = run.machine_for(from_beginning_to_end=False), run.machine
     if file.endswith(".toml") and (objection := objection_to_use(Path(file))):
         raise ConfigError(
@@ -240,13 +259,24 @@ def _take_back(journal: Journal, name: str, spec: Mapping[str, Any]) -> None:
             f" or remove {journal.wish_file(name)}"
         )
     try:
-        with Lease(machine, attempts=1):
-            pass
+        with Lease(machine, attempts=1) as lease:
+            _check_undone(lease)
     except MachineError as error:
         raise MachineError(
             f"'{name}' may still be in force: machine '{file}' cannot be had ({error}); run 'damoos stop {name}' again"
             " once it can"
         ) from None
+
+
+def _check_undone(lease: Lease) -> None:
+    """See that the machine's agent has undone all that the one before has left.
+
+    Raises
+    ------
+    MachineError : it has not
+    """
+    if left := (lease.call("facts") or {}).get("left_behind"):
+        raise MachineError(f"the machine could not undo {'; '.join(left)}")
 
 
 class _Stopped(Exception):
@@ -268,6 +298,8 @@ class Keeper:
         self._woken = woken
         self._kept: dict[str, Kept] = {}
         self._beginning = ""
+        self._unreached: dict[str, str] = {}
+        self._busy_until_s: dict[str, float] = {}
 
     def run(self, stay: bool) -> None:
         """Until nothing is wanted any more, or it is told to end; if it is to stay, only that ends it."""
@@ -280,7 +312,7 @@ class Keeper:
     def _run(self, stay: bool) -> None:
         while True:
             if tasks := {**self._left_in_force(), **self._journal.wanted()}:
-                self._run_on_its_machine(*next(iter(tasks.items())))
+                self._run_on_their_machine(tasks)
             with self._journal.changing():  # whoever adds something now starts a keeper, or wakes this one
                 self._forget_stopped()
                 # What is left in force on a machine that cannot be had is left to 'damoos stop', which tries it itself.
@@ -291,34 +323,73 @@ class Keeper:
             self._pause()
 
     def _left_in_force(self) -> dict[str, dict[str, Any]]:
-        """What is to be taken off and stays in force until the next agent is on its machine."""
-        return {name: spec for name, spec in self._journal.stopping().items() if spec.get("on_exit") == KEEP}
+        """What is to be taken off and stays in force until an agent on its machine says that it is off."""
+        unconfirmed = _unconfirmed(self._journal.states())
+        return {
+            name: spec
+            for name, spec in self._journal.stopping().items()
+            if spec.get("on_exit") == KEEP or name in unconfirmed
+        }
+
+    def _unconfirmed(self) -> set[str]:
+        """What may be in force until an agent on its machine says that it is not; of some, no file tells more."""
+        return self._left_in_force().keys() | _unconfirmed(self._journal.states())
 
     def _forget_stopped(self) -> None:
         """Of what was stopped while its machine was out of reach: its agent there has undone it by itself."""
-        for name in self._off() - self._left_in_force().keys():
+        for name in self._off() - self._unconfirmed():
             self._forget(name)
 
     def _off(self) -> set[str]:
         """What is neither wanted nor kept, and of which the journal does not say yet that it is off."""
-        live = _live(self._journal.states()) - self._journal.wanted().keys()
-        return (live | self._journal.stopping().keys()) - self._kept.keys()
+        states = self._journal.states()
+        told = (_live(states) | _unconfirmed(states)) - self._journal.wanted().keys()
+        return (told | self._journal.stopping().keys()) - self._kept.keys()
 
     def _forget(self, name: str) -> None:
         """Say that nothing of it is in force; what its end has been called is left to whoever has to read it."""
-        if name in _live(self._journal.states()):
+        states = self._journal.states()
+        if name in _live(states):
             self._journal.tell(name, None)
+        elif "unconfirmed" in states.get(name, {}):
+            self._journal.tell(name, {key: value for key, value in states[name].items() if key != "unconfirmed"})
         self._journal.stopped(name)
 
-    def _run_on_its_machine(self, name: str, spec: Mapping[str, Any]) -> None:
-        """Have the machine of what is wanted first; that alone is refused where it leads to another machine."""
-        try:
-            machine = _its_run(self._journal, name, spec).machine_for(from_beginning_to_end=False)
-        except ConfigError as error:
-            self._refuse(name, spec, error)
-            self._journal.stopped(name)
+    def _run_on_their_machine(self, tasks: Mapping[str, Mapping[str, Any]]) -> None:
+        """Have the machine to which a specification leads; those before it are of other ones, or of none."""
+        for name, spec in tasks.items():
+            try:
+                machine = _its_run(self._journal, name, spec).machine_for(from_beginning_to_end=False)
+            except ConfigError as error:
+                self._cannot(name, spec, error)
+            else:
+                return self._run_leased(machine)
+        self._wait_for_what_is_left()
+
+    def _cannot(self, name: str, spec: Mapping[str, Any], error: DamoosError) -> None:
+        """Its machine cannot be had: what was in force on it once is tried again, where that can help."""
+        passes = isinstance(error, (MachineTransientError, MachineBusy))
+        state = self._journal.states().get(name, {})
+        if name in self._journal.stopping() or "unconfirmed" in state:
+            state = state or _about(spec)
+            self._journal.tell(name, {**state, "in_force": False, "unconfirmed": str(error)})
+        elif spec.get("confirmed") and (passes or spec.get("on_exit") == KEEP):
+            self._out_of_reach(name, spec, error)
         else:
-            self._run_leased(machine)
+            self._refuse(name, spec, error)
+
+    def _out_of_reach(self, name: str, spec: Mapping[str, Any], error: DamoosError) -> None:
+        if self._unreached.get(name) != str(error):
+            self._journal.audit(name, f"out of reach: {error}")
+        self._unreached[name] = str(error)
+        state = self._journal.states().get(name, _about(spec))
+        self._journal.tell(name, {**state, "in_force": False, "beginning": False, "out_of_reach": str(error)})
+
+    def _wait_for_what_is_left(self) -> None:
+        """Until the machine is tried again, if there is a reason to."""
+        self._journal.looked()
+        if self._unconfirmed() or self._journal.wanted():
+            self._woken.wait(RETRY_S)
 
     def _run_leased(self, machine: Machine) -> None:
         """Have the machine until nothing is wanted of it; it is as it was before anybody hears that."""
@@ -332,11 +403,12 @@ class Keeper:
                     ended += self._told_to_end(lease)
                     raise
         except DamoosError as error:
-            if not self._wait_for_machine(error):
-                for name, spec in self._journal.wanted().items():
-                    self._refuse(name, spec, error)
-                if self._left_in_force():
-                    self._woken.wait(RETRY_S)
+            for name, spec in {**self._left_in_force(), **self._journal.wanted()}.items():
+                self._cannot(name, spec, error)
+            self._wait_for_what_is_left()
+        else:
+            if self._unconfirmed() - set(ended):
+                self._wait_for_what_is_left()
         finally:
             self._kept.clear()
             for name in ended:
@@ -370,20 +442,6 @@ class Keeper:
             lease.call("leave")
         return ended
 
-    def _wait_for_machine(self, error: DamoosError) -> bool:
-        """Whether the machine is tried again, which could not be had: for what was in force on it once."""
-        if not isinstance(error, (MachineTransientError, MachineBusy)):
-            return False
-        for name, spec in self._journal.wanted().items():
-            if not spec.get("confirmed"):
-                self._refuse(name, spec, error)
-                continue
-            state = self._journal.states().get(name, _about(spec))
-            self._journal.tell(name, {**state, "in_force": False, "out_of_reach": str(error)})
-        self._journal.looked()
-        self._woken.wait(RETRY_S)
-        return True
-
     def _pause(self) -> None:
         self._woken.wait(POLL_S)
         self._woken.clear()
@@ -392,21 +450,37 @@ class Keeper:
         """Do what the journal says, and look at what is kept; False once nothing is."""
         wanted, stopping = self._journal.wanted(), self._journal.stopping()
         off = self._off()  # left by a keeper before: the agent of this lease has taken it back
+        left = self._unconfirmed()
         for name in [name for name in self._kept if name not in wanted or name in stopping]:
             failed = self._journal.states().get(name, {}).get("failed")  # its file could not be read
-            self._kept.pop(name).stop(failed or "'damoos stop'")
-            off.add(name)
+            with contextlib.suppress(MachineTransientError):  # it is tried again, as what a keeper before has left
+                self._kept.pop(name).stop(failed or "'damoos stop'")
+                off.add(name)
+                left.discard(name)
         for name in off:
+            if name in left and not self._is_undone(lease, name, stopping.get(name, {})):
+                continue
             if wanted:
                 self._forget(name)
             else:
                 ended.append(name)
         for name in [name for name in wanted if name not in self._kept]:
-            self._begin(lease, name, wanted[name])
+            if time.monotonic() >= self._busy_until_s.get(name, 0.0):
+                self._begin(lease, name, wanted[name])
         self._look()
         self._journal.looked()
         self._publish_metrics()
         return bool(self._kept)
+
+    def _is_undone(self, lease: Lease, name: str, spec: Mapping[str, Any]) -> bool:
+        """Whether the agent says that nothing of it is left."""
+        try:
+            lease.call("stop", service=name)
+            _check_undone(lease)
+        except DamoosError as error:
+            self._cannot(name, spec, error)
+            return False
+        return True
 
     def _begin(self, lease: Lease, name: str, spec: dict[str, Any]) -> None:
         with self._journal.changing():
@@ -420,22 +494,31 @@ class Keeper:
             kept = Kept(name, lease.call, applied, about, watched, self._journal, adaptation_of(spec, watched))
             kept.begin()
         except DamoosError as error:
-            if spec.get("confirmed") and isinstance(error, (MachineTransientError, MachineBusy)):
+            if spec.get("confirmed") and isinstance(error, MachineTransientError):
                 raise
-            self._refuse(name, spec, error)
+            if spec.get("confirmed") and isinstance(error, MachineBusy):  # by another of its policies, say
+                self._out_of_reach(name, spec, error)
+                self._busy_until_s[name] = time.monotonic() + RETRY_S
+            else:
+                stays = spec.get("on_exit") == KEEP and isinstance(error, MachineTransientError)
+                self._refuse(name, spec, error, may_be_in_force=stays)
         except MALFORMED as error:  # its file has the form of one, and its values are none, or its machine's answer is
             self._refuse(name, spec, MachineError(f"it cannot be put into force: {in_short(error)}"))
         else:
             self._kept[name] = kept
+            self._unreached.pop(name, None)
             self._journal.confirm(name, kept.applied.get("on"))
         self._beginning = ""
 
-    def _refuse(self, name: str, spec: Mapping[str, Any], error: DamoosError) -> None:
+    def _refuse(self, name: str, spec: Mapping[str, Any], error: DamoosError, *, may_be_in_force: bool = False) -> None:
         """Tell whoever waits for it; what was in force once has failed instead."""
         self._journal.audit(name, f"not put into force: {error}")
         wrong = {"failed": str(error)} if spec.get("confirmed") else {"error": to_wire(error)}
         self._journal.tell(name, {**_about(spec), "in_force": False, **wrong})
-        self._journal.forget(name)
+        if may_be_in_force:
+            self._journal.stop(name)
+        else:
+            self._journal.forget(name)
 
     def _look(self) -> None:
         try:

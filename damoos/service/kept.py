@@ -240,27 +240,39 @@ class Kept:
         self._publish({"in_force": False, "out_of_reach": str(error)})
 
     def _fail(self, why: str, stood_down: bool = False) -> None:
+        unconfirmed = {}
         try:
             self._call("stop", service=self.name)
-        except DamoosError as error:  # its agent undoes it all the same, or the next one does
+        except DamoosError as error:
             why = f"{why}; and taking it off failed: {error}"
+            unconfirmed = self._unconfirmed(error)
         why = why[:MOST_CHARS]
-        self._journal.audit(self.name, f"no longer in force: {why}")
-        self._publish({"in_force": False, "failed": why, "stood_down": stood_down})
-        self._journal.forget(self.name)
+        self._journal.audit(self.name, f"{'to be off' if unconfirmed else 'no longer in force'}: {why}")
+        self._publish({"in_force": False, "failed": why, "stood_down": stood_down, **unconfirmed})
+        if unconfirmed:
+            self._journal.stop(self.name)
+        else:
+            self._journal.forget(self.name)
+
+    def _unconfirmed(self, error: DamoosError) -> dict[str, str]:
+        """What its state says after it could not be taken off; nothing if its agent does that when it hears nothing."""
+        if not self.applied.get("stays") and isinstance(error, (MachineTransientError, MachineBusy)):
+            return {}
+        return {"unconfirmed": str(error)[:MOST_CHARS]}
 
     def stop(self, why: str) -> None:
         """Take it off; of a machine out of reach, its agent does that when it hears nothing for too long.
 
         Raises
         ------
-        MachineTransientError : it stays in force without its agent, and the machine did not confirm that it is off
+        MachineTransientError : it may be in force, and its agent does not see to that
         """
         try:
             self._call("stop", service=self.name)
         except DamoosError as error:
-            if self.applied.get("stays"):
+            if unconfirmed := self._unconfirmed(error):
                 self._journal.audit(self.name, f"not taken off yet: {error}")
+                self._publish({"in_force": False, **unconfirmed})
                 raise MachineTransientError(str(error)) from None
             why = f"{why}; the machine did not confirm it: {error}"
         self._journal.audit(self.name, f"taken off: {why}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from damoos.common.terminal import printable
-from damoos.service.journal import KEEP, Journal, clock
+from damoos.service.journal import KEEP, UNDO, Journal, clock
 from damoos.units import format_us
 
 _UNDONE = "no keeper runs, so the machine is as it was before"
@@ -22,7 +23,15 @@ def listed(results: Path) -> dict[str, dict[str, Any]]:
     With ``stopping`` until it is taken off, ``lost`` where a keeper was killed and none has followed, ``late``
     (seconds) where it lives and has not looked for long, and ``unwritten`` (a time) where it cannot write its journal.
     """
-    return {name: state for journal in Journal.all(results) for name, state in of_machine(journal).items()}
+    found: dict[str, dict[str, Any]] = {}
+    for journal in Journal.all(results):
+        for name, state in of_machine(journal).items():
+            if name in found:  # two applies cannot have done that; a folder that was copied can
+                where = f"on {found[name]['machine']} and on {state['machine']}"
+                line = f"damoos: '{name}' is in service {where}; 'damoos stop {name}' takes both off"
+                print(printable(line), file=sys.stderr)
+            found[name] = state
+    return found
 
 
 def of_machine(journal: Journal) -> dict[str, dict[str, Any]]:
@@ -41,7 +50,8 @@ def of_machine(journal: Journal) -> dict[str, dict[str, Any]]:
         if not keeper.pid:
             state["in_force"] = state["paused"] = False
             if "failed" not in state:
-                state["lost"] = _LEFT if specs.get(name, {}).get("on_exit") == KEEP else _UNDONE
+                stays = {**state, **specs.get(name, {})}.get("on_exit") == KEEP
+                state["lost"] = _LEFT if stays or "unconfirmed" in state else _UNDONE
     return services
 
 
@@ -50,6 +60,7 @@ def described(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{key: spec[key] for key in ("study", "machine", "scheme", "arm", "verdict", "guards")},
         "on": spec["on_text"],
+        "on_exit": spec.get("on_exit", UNDO),
         "since": clock(spec.get("wanted_s", time.time())),
     }
 
@@ -62,6 +73,9 @@ def describe(name: str, state: Mapping[str, Any]) -> str:
 def _described(name: str, state: Mapping[str, Any]) -> str:
     where = f"{state['on']} of machine {state['machine']}"
     if "failed" in state:
+        if "unconfirmed" in state:
+            why = f"{state['failed']}; {state['unconfirmed']}"
+            return f"{name}: {state['scheme']} may be in force on {where}: {why}; 'damoos stop {name}' takes it off"
         return f"{name}: {state['scheme']} is no longer on {where}: {state['failed']}"
     if "lost" in state:
         way = f"'damoos stop {name}'" if state.get("stopping") else f"start its systemd unit, or 'damoos stop {name}'"
@@ -73,7 +87,8 @@ def _described(name: str, state: Mapping[str, Any]) -> str:
 
 def _how(state: Mapping[str, Any]) -> str:
     if state.get("stopping"):
-        return "; is being taken off"
+        why = f", and may be in force: {state['unconfirmed']}" if "unconfirmed" in state else ""
+        return f"; is being taken off{why}"
     if "out_of_reach" in state:
         return f"; out of reach: {state['out_of_reach']}"
     if state.get("paused"):

@@ -22,7 +22,9 @@ from damoos.common.addresses import has_secret, hidden, hidden_store, store_has_
         ("postgresql+psycopg//u:pw@host/db", "postgresql+psycopg//u:***@host/db"),
         ("u:pw@host/db", "u:***@host/db"),
         ("host=h user=u password=pw", "host=h user=u password=***"),
+        ("host = h user = u password = pw", "host = h user = u password=***"),
         ("postgresql://h/db#password=pw", "postgresql://h/db#password=***"),
+        ("postgresql://h/db?passphrase=1&pw=2&pass=3", "postgresql://h/db?passphrase=***&pw=***&pass=***"),
         ("postgresql:///db?host=h&password=p@w&x=1", "postgresql:///db?host=h&password=***&x=1"),
         ("postgresql:///db?sslp%61ssword=pw", "postgresql:///db?sslp%61ssword=***"),
     ],
@@ -55,6 +57,7 @@ def test_other_storages_are_left_alone(url: str) -> None:
         ("https://host/x?api_key=1&b=2#c", "https://host/x?api_key=***&b=2#c"),
         ("https://host/x?b=2;X-Amz-Signature=1;c=3", "https://host/x?b=2;X-Amz-Signature=***;c=3"),
         ("https://host/x?%6Bey=1", "https://host/x?%6Bey=***"),
+        ("https://host/x?pw=1#token=2", "https://host/x?pw=***#token=***"),
         *(
             (f"Http://h/?{name}=1", f"Http://h/?{name}=***")
             for name in ("key", "api-key", "sig", "auth", "access", "pass", "cred", "sessionid")

@@ -10,7 +10,7 @@ import pytest
 
 from damoos import api
 from damoos.dispatch import lease
-from damoos.errors import MachineLost
+from damoos.errors import DamoosError, MachineLost
 from damoos.service import keeper
 from damoos.service.journal import Journal
 from damoos.service.patient import PatientJournal
@@ -29,6 +29,10 @@ class Session:
 
     def call(self, name: str, service: str = "", **args: Any) -> Any:
         self._host.calls.append((name, service))
+        if error := self._host.fails.get(name):
+            raise error
+        if name == "facts":
+            return {"left_behind": self._host.left_behind}
         if name == "apply":
             self._host.applied[service] = args
             return {"pid": 7, "started": 4711, "accepted": {}}
@@ -50,8 +54,13 @@ class Host(FakeMachine):
         self.applied: dict[str, Any] = {}
         self.lost_for = 0
         self.restarts = 0
+        self.refuses: DamoosError | None = None
+        self.fails: dict[str, DamoosError] = {}
+        self.left_behind: list[str] = []
 
     def open(self, say: Any = None) -> Any:
+        if self.refuses:
+            raise self.refuses
         if self.lost_for:
             self.lost_for = max(self.lost_for - 1, 0)
             raise MachineLost("there: no route to host")

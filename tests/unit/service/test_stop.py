@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from damoos.cli import app
-from damoos.errors import ConfigError, MachineError, MachineLost
+from damoos.errors import ConfigError, MachineBusy, MachineError, MachineLost
 from damoos.machines import catalog
 from damoos.service import keeper, listing
 from damoos.service.journal import Journal
@@ -211,3 +212,172 @@ def test_what_stays_without_its_agent_is_off_only_once_its_machine_says_so(
     assert "redis" in journal.states()
     assert keeper.stop(journal.folder.parent.parent)[0] == "redis"
     assert (journal.stopping(), journal.states()) == ({}, {})
+
+
+REFUSED = ConfigError("root@there:22: login refused: No authentication methods available")
+
+
+def in_service(journal: Journal, host: Host, name: str = "redis") -> None:
+    until(lambda: name in host.applied and journal.wanted()[name].get("confirmed"))
+
+
+def line(journal: Journal, name: str = "redis") -> str:
+    return listing.describe(name, listing.of_machine(journal)[name])
+
+
+def test_what_stays_is_not_forgotten_by_a_keeper_that_may_not_log_in(
+    kept_by: tuple[Journal, Host, dict[str, Any]],
+) -> None:
+    """After a boot of its computer, say, when nobody has given the SSH agent its keys yet."""
+    journal, host, wanted = kept_by
+    host.refuses = REFUSED
+    journal.want("redis", {**wanted, "on_exit": "keep"})
+    journal.confirm("redis", wanted["on"])
+    thread = run(journal)
+    until(lambda: journal.states().get("redis", {}).get("out_of_reach") == str(REFUSED))
+    host.refuses = None
+    in_service(journal, host)
+    journal.stop("redis")
+    thread.join(60)
+    assert (host.applied, journal.stopping(), journal.states()) == ({}, {}, {})
+
+
+def test_what_is_to_be_undone_has_failed_where_nobody_may_log_in(kept_by: tuple[Journal, Host, dict[str, Any]]) -> None:
+    journal, host, wanted = kept_by
+    host.refuses = REFUSED
+    journal.want("redis", wanted)
+    journal.confirm("redis", wanted["on"])
+    run(journal).join(60)
+    assert journal.states()["redis"]["failed"] == str(REFUSED)
+    assert journal.wanted() == {}
+
+
+def test_what_is_to_be_off_stays_so_where_its_machine_has_no_file(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, _, wanted = kept_by
+    journal.want("redis", {**wanted, "on_exit": "keep"})
+    journal.stop("redis")
+
+    def no_file(name: str, kernel: str | None = None) -> FakeMachine:
+        raise ConfigError(f"{name}: there is no such file")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(catalog, "machine", no_file)
+        run(journal).join(60)
+        assert "fake: there is no such file" in journal.states()["redis"]["unconfirmed"]
+        with pytest.raises(ConfigError, match="there is no such file"):
+            keeper.stop(journal.folder.parent.parent)
+    assert "it has no guard" in line(journal)
+    assert keeper.stop(journal.folder.parent.parent)[0] == "redis"
+    assert (journal.stopping(), journal.states()) == ({}, {})
+
+
+@pytest.mark.parametrize("on_exit", ["undo", "keep"])
+def test_what_could_not_be_taken_off_when_it_failed_is_taken_off_later(
+    kept_by: tuple[Journal, Host, dict[str, Any]], on_exit: str
+) -> None:
+    journal, host, wanted = kept_by
+    journal.want("redis", {**wanted, "on_exit": on_exit})
+    thread = run(journal)
+    in_service(journal, host)
+    host.fails = {"stop": REFUSED, "status": REFUSED}
+    until(lambda: "unconfirmed" in journal.states()["redis"])
+    assert "redis" in journal.stopping()
+    assert " may be in force on " in line(journal)
+    thread.join(60)
+    assert "unconfirmed" in journal.states()["redis"]
+    host.fails = {}
+    name, state = keeper.stop(journal.folder.parent.parent)
+    assert "is no longer on" in listing.describe(name, state)
+    assert (host.applied, journal.stopping(), journal.states()) == ({}, {}, {})
+
+
+@pytest.mark.parametrize("on_exit", ["undo", "keep"])
+def test_stop_does_not_say_stopped_of_what_its_machine_could_not_undo(
+    kept_by: tuple[Journal, Host, dict[str, Any]], on_exit: str
+) -> None:
+    journal, host, wanted = kept_by
+    results = journal.folder.parent.parent
+    journal.want("redis", {**wanted, "on_exit": on_exit})
+    thread = run(journal)
+    in_service(journal, host)
+    host.fails = {"stop": MachineError("the agent could not undo: memory.high")}
+    host.left_behind = ["memory.high of redis"]
+    journal.stop("redis")
+    thread.join(60)
+    assert "redis: may be in force on" in line(journal)
+    host.fails = {}
+    with pytest.raises(MachineError, match=r"may still be in force: .* could not undo memory\.high of redis"):
+        keeper.stop(results)
+    host.left_behind = []
+    assert keeper.stop(results)[0] == "redis"
+    assert listing.listed(results) == {}
+
+
+@pytest.mark.parametrize("ending", ["json", "stopping"])
+def test_what_stays_is_taken_back_although_its_file_is_damaged(host: Folder, ending: str) -> None:
+    served = Served(host.host, "keep")
+    served.kill()
+    if ending == "stopping":
+        served.journal.stop("redis")
+    file = served.journal.folder / f"redis.{ending}"
+    file.write_bytes(file.read_bytes()[:100])
+    line = listing.describe("redis", listing.listed(served.results)["redis"])
+    assert "may be in force on" in line
+    host.is_away = True
+    with pytest.raises(MachineError, match="'redis' may still be in force"):
+        served.stop()
+    host.is_away = False
+    assert served.stop() == "redis"
+    assert not served.in_force.exists()
+    assert listing.listed(served.results) == {}
+
+
+def test_one_that_a_machine_refuses_does_not_take_off_the_others(kept_by: tuple[Journal, Host, dict[str, Any]]) -> None:
+    journal, host, wanted = kept_by
+    journal.want("redis", wanted)
+    thread = run(journal)
+    in_service(journal, host)
+    called = host.calls.count(("stop", "redis"))
+    host.fails = {"apply": MachineBusy("'redis' has DAMON on this machine")}
+    journal.want("nginx", {**wanted, "name": "nginx"})
+    journal.confirm("nginx", wanted["on"])
+    until(lambda: "'redis' has DAMON" in journal.states().get("nginx", {}).get("out_of_reach", ""))
+    assert "redis" in host.applied
+    host.fails = {}
+    in_service(journal, host, "nginx")
+    assert host.calls.count(("stop", "redis")) == called
+    journal.stop("redis")
+    journal.stop("nginx")
+    thread.join(60)
+
+
+def test_a_name_is_given_to_one(tmp_path: Path) -> None:
+    """Two that apply at once cannot both look before either has its name."""
+    inside, both = threading.Barrier(2), []
+
+    def give(machine: str) -> None:
+        inside.wait()
+        with contextlib.suppress(ConfigError), Journal.naming(tmp_path, "redis"):
+            Journal.of(tmp_path, machine).want("redis", spec(machine=machine))
+            both.append(machine)
+
+    threads = [threading.Thread(target=give, args=(machine,)) for machine in ("web1", "web2")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert list(listing.listed(tmp_path)) == ["redis"]
+    (one,) = both
+    with Journal.naming(tmp_path, "redis", one):  # a unit is written anew
+        pass
+
+
+def test_a_name_on_two_machines_is_told_and_taken_off_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for machine in ("web1", "web2"):
+        Journal.of(tmp_path, machine).want("redis", spec(machine=machine))
+    assert list(listing.listed(tmp_path)) == ["redis"]
+    assert "'redis' is in service on web1 and on web2; 'damoos stop redis' takes both off" in capsys.readouterr().err
+    keeper.stop(tmp_path, "redis")
+    assert listing.listed(tmp_path) == {}
