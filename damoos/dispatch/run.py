@@ -27,6 +27,8 @@ from damoos.workloads.base import Workload
 from damoos.workloads.tools import PROTECT, tool
 
 SAMPLE_S = 0.5
+# With fewer samples of its memory, a run says too little to be scored.
+LEAST_SAMPLES = 10
 _FACTS = (
     "kernel",
     "kernel_name",
@@ -146,6 +148,11 @@ def run_once(
         if ranges:
             _check_protected(raw, workload.name)
         samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
+        if len(samples.rows) < LEAST_SAMPLES and not raw["aborted"]:
+            raise MeasurementError(
+                f"{workload.name}: its memory was looked at {len(samples.rows)} times in {raw['runtime_s']:.2g} s, and"
+                f" {LEAST_SAMPLES} are the least that is scored; give it more to do"
+            )
         modelled = of_tiers(raw["counters"], raw["runtime_s"], session.facts.get("access_counter", {}))
         measurement = Measurement(
             metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | modelled | workload.metrics(raw),
@@ -279,8 +286,8 @@ def _memory(raw: Mapping[str, Any], samples: RawSamples) -> dict[str, float]:
     if not samples.rows:
         raise MeasurementError("the run has no memory samples")
     table = dict(zip(samples.columns, np.array(samples.rows, dtype=float).T, strict=True))
-    # Samples are half a second apart, or a fiftieth of the time so far. Each stands for the time until the next, the
-    # last for the rest of the run.
+    # Samples are half a second apart, at first less, later a fiftieth of the time so far. Each stands for the time
+    # until the next, the last for the rest of the run.
     spans = np.diff(np.append(table["t_s"], max(raw["runtime_s"], table["t_s"][-1])))
     weights = spans / spans.sum() if spans.sum() > 0 else np.full_like(spans, 1 / len(spans))
 
