@@ -62,9 +62,9 @@ collected: setup
 bare-setup:
 	@if [ "$$(id -u)" = 0 ]; then tests/bare.sh bookworm setup; else echo "a bare Debian 12 is left out: it needs root"; fi
 
-check: setup ## lint, types and the tests that need no guest: the inner loop
+check: setup ## lint, types and the quick tests that need no guest: the inner loop
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint types
-	$(PYTEST) logical tests/unit tests/contract
+	$(PYTEST) logical -m "not slow" tests/unit tests/contract
 
 test-bare: setup ## make tune on a bare Debian 12 and a bare Debian 13; needs root, 10 minutes each
 	$(SUDO) tests/bare.sh bookworm tune

@@ -44,6 +44,7 @@ def test_an_endless_match_ends_in_one_line(process: RegexProcess, name: str) -> 
     assert process.matches("b", "b").count == 1
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(process: RegexProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regex, "LIMIT_S", 60.0)
     with pytest.raises(ValueError, match="it takes more than 512 MiB of memory"):

@@ -115,6 +115,7 @@ def test_leaving_it_alone_loses_nothing_where_nothing_is_to_be_had() -> None:
     assert ending.verdict in ("baseline", "indistinguishable")
 
 
+@pytest.mark.slow
 def test_a_table_of_whole_studies() -> None:
     (row,) = table(generate(2, 1), ["optuna:qmc"], [4])
     assert (row["searcher"], row["params"], row["trials"], row["broken"]) == ("optuna:qmc", 1, 4, 0.0)

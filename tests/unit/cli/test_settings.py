@@ -128,6 +128,7 @@ def test_a_time_limit_that_is_said_goes_before_a_number_that_is_set(command: Com
     assert (code, err) == (2, "damoos: give either --trials or --time-limit\n")
 
 
+@pytest.mark.slow
 def test_a_number_of_trials_is_that_of_studies_only(command: Command) -> None:
     write(Path("damoos.toml"), "trials = 20\n")
     words = ("bench", "searchers", "--generate", "6", "--seeds", "1", "--searchers", "grid", "--format", "json")

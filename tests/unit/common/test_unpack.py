@@ -32,6 +32,7 @@ def test_what_is_packed_is_unpacked_and_counts(pack: Pack) -> None:
 
 
 @PACKS
+@pytest.mark.slow
 def test_no_more_is_unpacked_than_there_can_be(pack: Pack) -> None:
     with pytest.raises(TooMuch, match="unpacked, it is larger than 1 MiB"):
         Unpacker(1 << 20).packed_or_plain(pack(bytes(100 << 20)))

@@ -61,6 +61,7 @@ def test_hosts_that_differ_need_a_larger_canary() -> None:
 
 
 @pytest.mark.parametrize("machines", [1, 3])
+@pytest.mark.slow
 def test_the_truth_is_in_the_interval_as_often_as_it_says(machines: int) -> None:
     inside, rounds = 0, 50
     for nth in range(rounds):

@@ -168,6 +168,7 @@ def cli(*words: str) -> tuple[int, str]:
     return getattr(error, "exit_code", done.exit_code), f"{done.output}{error or ''}"
 
 
+@pytest.mark.slow
 def test_the_commands(fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("damoos.doctor.STEADY_S", 0.0)
     where = ["--results", str(tmp_path)]

@@ -79,6 +79,7 @@ def of_damo(*words: object) -> str:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(contexts(), min_size=5, max_size=5))
+@pytest.mark.slow
 def test_damo_reads_what_we_write_and_we_read_what_damo_writes(written: list[Context]) -> None:
     """Several contexts at once, as kdamonds of one document, because damo takes half a second to start."""
     with tempfile.TemporaryDirectory() as folder:

@@ -140,6 +140,7 @@ def schemes(draw: st.DrawFn) -> Scheme:
 
 
 @given(st.lists(schemes()))
+@pytest.mark.slow
 def test_text_survives_a_round_trip(written: list[Scheme]) -> None:
     assert list(parse_schemes("\n".join(map(str, written)))) == written
 

@@ -184,6 +184,7 @@ NO_SESSIONS = {
 @pytest.mark.parametrize(
     "endpoint", [("ed25519", VERSION, one) for one in NO_SESSIONS.values()], indirect=True, ids=NO_SESSIONS
 )
+@pytest.mark.slow
 def test_a_session_that_fails_leaves_nothing_that_prints_a_traceback(
     endpoint: SshEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

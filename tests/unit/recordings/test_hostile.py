@@ -160,6 +160,7 @@ def test_any_file_of_damo_s_form(folder: Path, form: Any) -> None:
 
 @FUZZ
 @given(text=st.lists(st.one_of(st.text(max_size=20), st.from_regex(trace._LINE.pattern.rstrip("$"), fullmatch=True))))
+@pytest.mark.slow
 def test_any_text_of_events(folder: Path, text: list[str]) -> None:
     path = folder / "changed.txt"
     path.write_text("\n".join(["damon_aggregated:", *text]), errors="replace")
@@ -220,6 +221,7 @@ def in_bounds(path: Path, *words: str) -> str:
 
 
 @pytest.mark.parametrize("made", [bomb_of_pages, bomb_of_events, bomb_of_counts])
+@pytest.mark.slow
 def test_a_small_journal_does_not_become_gigabytes(tmp_path: Path, made: Callable[[], bytes]) -> None:
     path = tmp_path / files.JOURNAL
     path.write_bytes(made())
@@ -266,6 +268,7 @@ def test_a_long_number_is_no_event(tmp_path: Path) -> None:
         files.read(path, ATTRS)
 
 
+@pytest.mark.slow
 def test_nor_does_a_file_of_damo_s_form(tmp_path: Path) -> None:
     path = tmp_path / "x.damo"
     path.write_bytes(zlib.compress(b"[" + b"[]," * (50 << 20) + b"[]]", 9))
@@ -274,6 +277,7 @@ def test_nor_does_a_file_of_damo_s_form(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pack", [bytes, zlib.compress], ids=["plain", "packed"])
 @pytest.mark.parametrize("value", [b"[],", b'{"a":1},'])
+@pytest.mark.slow
 def test_no_file_of_damo_s_form_has_more_values_than_a_recording(
     tmp_path: Path, pack: Callable[[bytes], bytes], value: bytes
 ) -> None:
@@ -420,6 +424,7 @@ def test_a_recording_has_so_many_targets(
         recorded(folder)
 
 
+@pytest.mark.slow
 def test_targets_take_the_time_of_their_snapshots(folder: Path) -> None:
     """Each was looked for among all snapshots, more than once: 6000 took 9 s, and 64 MiB of them hours."""
     recording = files.read(file_of(folder, [[STEADY[0]] for _ in range(MOST_TARGETS)]))

@@ -71,6 +71,7 @@ def test_a_study_that_goes_on_counts_what_was_done(fake: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize("place", ["before", "after"])
 @pytest.mark.parametrize("option", ["--quiet", "-q", "--verbose", "-v", ""])
+@pytest.mark.slow
 def test_how_much_a_command_says(
     fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, option: str, place: str
 ) -> None:

@@ -40,6 +40,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", CHARTS)
+@pytest.mark.slow
 def test_files_of_each_form(name: str, tmp_path: Path) -> None:
     chart = CHARTS[name](stairs())
     title = "synthetic/stairs (model) on guest: Linux 6.12.57, tcg emulation"

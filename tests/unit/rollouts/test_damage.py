@@ -23,6 +23,7 @@ CONTENTS = ("", "{", "[]", "3", '{"state": "flying"}', '{"plan": {}, "schema": 1
 
 @pytest.mark.parametrize("content", CONTENTS, ids=lambda content: content[:20])
 @pytest.mark.parametrize("file", ["rollout.json", "progress.json"])
+@pytest.mark.slow
 def test_what_is_in_service_is_told_all_the_same(tmp_path: Path, file: str, content: str) -> None:
     rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2]))
     rollout.save()

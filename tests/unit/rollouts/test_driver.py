@@ -175,6 +175,7 @@ def test_whoever_asks_gets_it_undone(tmp_path: Path, words: str) -> None:
     assert story.on() == story.on(Part.WATCHED) == []
 
 
+@pytest.mark.slow
 def test_a_driver_may_be_killed_at_any_point(tmp_path: Path) -> None:
     """Before and after each thing that it writes down or tells a machine: each machine has one part or none."""
     whole = Story(tmp_path / "whole")

@@ -121,6 +121,7 @@ def made() -> list[Curve]:
 
 
 @pytest.mark.parametrize(("trials", "bar"), [(5, 0.03), (10, 0.008), (20, 0.004)])
+@pytest.mark.slow
 def test_the_bars_on_curves_it_has_never_seen(made: list[Curve], trials: int, bar: float) -> None:
     regrets, broken = [], 0
     for curve in made if trials < 20 else made[:60]:
@@ -132,6 +133,7 @@ def test_the_bars_on_curves_it_has_never_seen(made: list[Curve], trials: int, ba
     assert np.mean(regrets) <= bar
 
 
+@pytest.mark.slow
 def test_it_beats_the_paper_and_the_others(made: list[Curve]) -> None:
     rows = table(made[:60], ["auto", "daos", "random", "optuna:tpe"], [10], 3)
     regret = {row["searcher"]: row["regret"] for row in rows}
@@ -256,6 +258,7 @@ def test_a_parameter_that_does_not_matter_is_not_in_the_way() -> None:
 
 
 @pytest.mark.parametrize(("nr_params", "nr_trials", "bar"), [(1, 10, 0.04), (2, 20, 0.08), (3, 20, 0.08)])
+@pytest.mark.slow
 def test_whole_studies_lose_little(nr_params: int, nr_trials: int, bar: float) -> None:
     """After the validation, on made workloads; `make bench-search` measures many more."""
     endings = [play(surface, "auto", nr_trials) for surface in generate_surfaces(8, 2026, nr_params)]

@@ -54,6 +54,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("suffix", ["json", "state"])
+@pytest.mark.slow
 def test_the_others_are_told_and_stopped(tmp_path: Path, suffix: str, damage: str) -> None:
     journal = Journal.of(tmp_path, "there")
     for name in ("nginx", "redis"):

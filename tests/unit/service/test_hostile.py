@@ -77,6 +77,7 @@ def short_lines(path: Path) -> None:
         ("audit.log", sparse), ("a.json", sparse), ("a.json", lists),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_no_file_of_a_service_fills_memory(tmp_path: Path, name: str, fill: Callable[[Path], None]) -> None:
     fill(tmp_path / name)
     if name == "a.windows-before":
@@ -90,6 +91,7 @@ def test_no_file_of_a_service_fills_memory(tmp_path: Path, name: str, fill: Call
         assert "a.json: larger than 16 MiB" in read
 
 
+@pytest.mark.slow
 def test_of_files_that_are_too_long_the_end_is_read(tmp_path: Path) -> None:
     lines = b"".join(json.dumps({"at_s": float(nth), "paused": False}).encode() + b"\n" for nth in range(300_000))
     assert len(lines) > 2 * MOST_BYTES_OF_WINDOWS

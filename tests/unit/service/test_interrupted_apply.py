@@ -75,6 +75,7 @@ def test_apply_waits_until_it_is_in_force(slow: tuple[Journal, Path, dict[str, A
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.slow
 def test_a_keeper_that_ends_meanwhile_leaves_nothing(
     slow: tuple[Journal, Path, dict[str, Any]], number: signal.Signals
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_keeper_that_ends_meanwhile_leaves_nothing(
     assert number == signal.SIGKILL or not (host / "in force").exists()  # a real agent undoes it without its keeper
 
 
+@pytest.mark.slow
 def test_a_stop_meanwhile_is_obeyed_and_told(slow: tuple[Journal, Path, dict[str, Any]]) -> None:
     journal, host, _ = slow
     applied = begun(slow)

@@ -80,6 +80,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
 
 
 @pytest.mark.parametrize("on_exit", ["undo", "keep"])
+@pytest.mark.slow
 def test_a_second_stop_of_a_keeper_that_hangs_waits_again(host: Folder, on_exit: str) -> None:
     served = Served(host.host, on_exit)
     served.hang()
@@ -96,6 +97,7 @@ def test_a_second_stop_of_a_keeper_that_hangs_waits_again(host: Folder, on_exit:
 
 
 @pytest.mark.parametrize("is_killed_while_stop_waits", [False, True])
+@pytest.mark.slow
 def test_what_a_killed_keeper_has_left_in_force_is_taken_back(
     host: Folder, monkeypatch: pytest.MonkeyPatch, is_killed_while_stop_waits: bool
 ) -> None:
@@ -316,6 +318,7 @@ def test_stop_does_not_say_stopped_of_what_its_machine_could_not_undo(
 
 
 @pytest.mark.parametrize("ending", ["json", "stopping"])
+@pytest.mark.slow
 def test_what_stays_is_taken_back_although_its_file_is_damaged(host: Folder, ending: str) -> None:
     served = Served(host.host, "keep")
     served.kill()

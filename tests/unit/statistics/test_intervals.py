@@ -16,6 +16,7 @@ def test_students_interval() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 6, 8, 12])
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say(count: int) -> None:
     random = np.random.default_rng(7)
     held = [low <= 0 <= high for low, high in (interval(random.normal(size=count)) for _ in range(600))]

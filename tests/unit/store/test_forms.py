@@ -90,6 +90,7 @@ HOSTILE: dict[str, tuple[str, Change]] = {
 
 
 @pytest.mark.parametrize("what", HOSTILE)
+@pytest.mark.slow
 def test_each_command_ends_in_one_line(
     evil: tuple[Path, str, str], what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

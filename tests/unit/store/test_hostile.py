@@ -116,6 +116,7 @@ def test_a_store_that_computes_is_refused(store: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("view", [ENDLESS, LONG])
+@pytest.mark.slow
 def test_a_command_says_so_in_one_line(store: Path, view: str) -> None:
     change(store, f"{RENAME} create view study_user_attributes as {view}")
     code, out, err = in_bounds(store, "studies")
@@ -156,6 +157,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("key", HOSTILE)
+@pytest.mark.slow
 def test_a_hostile_study_does_not_stop_the_others(store: Path, key: str, damoos: Any) -> None:
     change(store, "insert into study_user_attributes (study_id, key, value_json) values (2, 'result', 'null')")
     set_word(store, *HOSTILE[key])
@@ -190,6 +192,7 @@ def test_a_setting_of_another_form_is_told(store: Path, value: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["config", "result", "run:baseline-001"])
+@pytest.mark.slow
 def test_a_value_does_not_fill_memory(store: Path, key: str) -> None:
     change(store, "insert or ignore into study_user_attributes (study_id, key, value_json) values (2, ?, '{}')", key)
     set_word(store, key, MANY)
@@ -205,6 +208,7 @@ def test_a_value_does_not_fill_memory(store: Path, key: str) -> None:
     [("trials", "study_id, number, state) select 2, i, 'FAIL'", MOST_TRIALS),
      ("study_user_attributes", "study_id, key, value_json) select 2, 'k' || i, '1'", MOST_ROWS)],
 )  # fmt: skip
+@pytest.mark.slow
 def test_a_study_of_many_rows_does_not_fill_memory(store: Path, table: str, columns: str, most: int) -> None:
     numbers = "with recursive n(i) as (select 100 union all select i + 1 from n where i < ?)"
     change(store, f"{numbers} insert into {table} ({columns} from n", 100 + most)

@@ -252,6 +252,7 @@ def test_thp_that_is_not_there_is_found_before_the_first_run(fleet, tmp_path: Pa
     assert UnsupportedError.exit_code == 3
 
 
+@pytest.mark.slow
 def test_averages_best_and_worst_over_workloads(fleet, tmp_path: Path) -> None:
     one = make(tmp_path, ["prcl"], WORKLOADS, ("a", "b"))
     fleet["a"] = FakeMachine(lambda age: (0.1, 0.5), noise=0.001)

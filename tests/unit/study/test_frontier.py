@@ -83,6 +83,7 @@ def test_limits_on_other_terms_stay(fake: Use, tmp_path: Path) -> None:
     assert smooth(known.params["min_age_us"] / 1e6)[1] <= 0.42
 
 
+@pytest.mark.slow
 def test_it_is_shown(study: api.TunedStudy) -> None:
     text = repr(study)
     assert "careful" in text

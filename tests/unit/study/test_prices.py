@@ -37,6 +37,7 @@ def as_an_older_damoos_or_another_person_writes_it(results: Path, name: str, fil
     record.set("config", {**record.config, "scorer_options": options})
 
 
+@pytest.mark.slow
 def test_a_study_stores_the_prices_and_needs_their_file_no_more(
     machines, results: Path, prices: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_study_stores_the_prices_and_needs_their_file_no_more(
 
 @pytest.mark.parametrize("kind", ["secret", "link", "pipe"])
 @pytest.mark.parametrize("finished", [True, False])
+@pytest.mark.slow
 def test_who_looks_at_a_store_reads_no_file_that_it_names(
     machines, results: Path, prices: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]], kind: str,
     finished: bool,

@@ -138,6 +138,7 @@ class Stop(BaseException):
     """As abrupt as a kill, but catchable here."""
 
 
+@pytest.mark.slow
 def test_a_resumed_study_equals_an_unbroken_one(fake, tmp_path: Path) -> None:
     machine = fake(recording_machine())
     whole = tune(tmp_path / "whole").result

@@ -45,6 +45,7 @@ def score(tmp_path: Path, ran: Path, request: pytest.FixtureRequest) -> str:
     return str(program)
 
 
+@pytest.mark.slow
 def test_one_s_own_study_shows_all_without_its_file(
     machines, results: Path, score: str, ran: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
@@ -67,6 +68,7 @@ def test_one_s_own_study_shows_all_without_its_file(
     assert not ran.exists()
 
 
+@pytest.mark.slow
 def test_going_on_runs_one_s_own_file(machines, results: Path, score: str, ran: Path) -> None:
     machines["a"] = FakeMachine(failures={3: WorkloadError("no"), 4: WorkloadError("no"), 5: WorkloadError("no")})
     with suppress(DamoosError):
@@ -116,6 +118,7 @@ def test_damaged_scores_are_told(machines, results: Path, tmp_path: Path, ran: P
 
 
 @pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.slow
 def test_the_file_of_a_store_that_all_may_write_to_is_not_run(
     machines, results: Path, score: str, ran: Path, what: str
 ) -> None:

@@ -157,6 +157,7 @@ WHOLE: dict[str, tuple[int, dict]] = {}
         ("daos", 9),
     ],
 )
+@pytest.mark.slow
 def test_a_resumed_study_equals_an_unbroken_one(fake, unbroken, tmp_path: Path, at: int, searcher: str) -> None:
     words = {"searcher": searcher}
     nr_runs, whole = unbroken(searcher)
@@ -293,6 +294,7 @@ def test_another_parameter_is_tuned_against_the_same_hand_made_scheme(fake, tmp_
 
 
 @pytest.mark.figures
+@pytest.mark.slow
 def test_several_parameters_at_once(fake, tmp_path: Path) -> None:
     fake(FakeMachine(curve=lambda age_s: (0.02, max(0.0, 0.6 - age_s / 100))))
     words = {"tune": ["min_age=0s:60s", "max_freq=0:20", "action=pageout,cold", "quota_sz=1M:1G"], "trials": 8}
@@ -493,6 +495,7 @@ def test_scores_come_from_the_baselines_on_both_sides(fake, tmp_path: Path) -> N
 
 
 @pytest.mark.figures
+@pytest.mark.slow
 def test_a_rule_in_user_space_is_tuned_against_the_values_of_its_source(fake, tmp_path: Path) -> None:
     fake(FakeMachine(noise=0.001))
     found = tune(tmp_path, policy="senpai", trials=8, repeats=3)

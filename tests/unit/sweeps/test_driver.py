@@ -139,6 +139,7 @@ class Kill(BaseException):
 
 
 @pytest.mark.parametrize("at", [0, 1, 3, 7, 14, 20, 31, 45])
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_ends_as_an_unbroken_one(fleet, tmp_path: Path, at: int) -> None:
     whole = make(tmp_path / "whole")
     go(whole)

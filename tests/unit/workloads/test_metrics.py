@@ -250,6 +250,7 @@ def test_a_file_that_is_no_table_of_values_is_told(text: str, message: str) -> N
         metric.read("p50_ms", "", "", {"a.log": text})
 
 
+@pytest.mark.slow
 def test_many_values_take_no_more_memory_than_their_text() -> None:
     metric = Metric(better="lower", values="*.log", percentile=50)
     text = "1\n" * (1 << 20)

@@ -74,6 +74,7 @@ NO_JSON = pytest.mark.parametrize(
 
 
 @NO_JSON
+@pytest.mark.slow
 def test_what_the_cache_has_of_a_kernel_is_asked_anew_where_it_is_damaged(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:

@@ -421,6 +421,7 @@ BOMB = bytes(65 << 20)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, lambda plain: lzma.compress(plain, preset=0), zstd])
+@pytest.mark.slow
 def test_an_image_that_stands_for_more_than_a_kernel_is_refused(
     tmp_path: Path, cache: Path, pack: Callable[[bytes], bytes]
 ) -> None:
