@@ -281,9 +281,10 @@ class Agent:
         return self._services[service].regions() if service in self._services else []
 
     def stop(self, service: str = SERVICE) -> None:
-        """Undo `apply`."""
-        if kept := self._services.pop(service, None):
+        """Undo `apply`; what cannot be undone is tried again by the next call."""
+        if kept := self._services.get(service):
             kept.stop()
+            del self._services[service]
 
     def leave(self) -> list[str]:
         """Undo everything but the policies that are to stay in force without an agent; nothing but `bye` may follow."""

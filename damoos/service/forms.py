@@ -45,6 +45,7 @@ class Wanted(Specification):
     """``NAME.json``: what is to be in service."""
 
     wanted_s: float
+    begun: bool = False
     confirmed: bool = False
 
 

@@ -115,12 +115,14 @@ class Journal:
         MachineError : the folder is not to be trusted
         """
         folder = trusted_folder(results.resolve() / "service")
-        lock = cls._opened(folder / ".naming")
+        lock = cls._opened(folder / ".naming", 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for journal in cls.all(results):
                 is_its = machine is not None and journal.folder.name == slug(machine)
-                if not is_its and (name in journal.wanted() or name in journal.stopping()):
+                is_taken = name in {**journal.wanted(), **journal.stopping()}
+                is_taken = is_taken or "unconfirmed" in journal.states().get(name, {})
+                if is_taken and not is_its:
                     raise ConfigError(
                         f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
                     )
@@ -152,6 +154,10 @@ class Journal:
         latest_s = max((spec["wanted_s"] for spec in self.wanted().values()), default=0.0)
         wanted_s = max(time.time(), latest_s + 1e-3)  # the clock may have been set back
         self._write(self._file(name, "json"), {**spec, "wanted_s": wanted_s}, sync=True)
+
+    def begin(self, name: str) -> None:
+        """Say that it is put into force now, so that it may be, whatever happens from here on."""
+        self._update(name, {"begun": True})
 
     def confirm(self, name: str, on: dict[str, Any] | None) -> None:
         """Say that it has been in force, so that it is wanted whatever happens to its keeper and its machine.
@@ -309,16 +315,17 @@ class Journal:
         """What nobody can read any more is in service no longer, unless it stays without a keeper."""
         state = self.states().get(name) if damage.path.suffix != ".state" else None
         if state and not state.keys() & {"failed", "error"}:
-            why = f"{damage.path.name} was damaged ({damage.why}) and is {aside.name} now; apply it again"
-            told = {**state, "in_force": False, "failed": why}
+            why = f"{damage.path.name} was damaged ({damage.why}) and is {aside.name} now"
             if state.get("on_exit") == KEEP:
-                told["unconfirmed"] = "it stays in force without its keeper"
-            self.tell(name, told)
+                told = {"failed": why, "unconfirmed": "it stays in force without its keeper"}
+            else:
+                told = {"failed": f"{why}; apply it again"}
+            self.tell(name, {**state, "in_force": False, **told})
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
         """While something is added, and while a keeper decides to end: one at a time."""
-        lock = self._opened(self.folder / ".changing")
+        lock = self._opened(self.folder / ".changing", 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -337,9 +344,12 @@ class Journal:
         return log
 
     @staticmethod
-    def _opened(file: Path) -> int:
+    def _opened(file: Path, mode: int = 0o666) -> int:
+        """A file of this user's; a lock is one that nobody else can open, since whoever reads a file can lock it."""
         try:
-            return own_file.descriptor(file, os.O_RDWR | os.O_CREAT, 0o666)
+            fd = own_file.descriptor(file, os.O_RDWR | os.O_CREAT, mode)
+            os.fchmod(fd, os.fstat(fd).st_mode & mode)  # one of an earlier version
+            return fd
         except OSError as error:
             if error.errno in _OF_DISK:
                 raise

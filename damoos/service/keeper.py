@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -251,7 +251,7 @@ def _take_back(journal: Journal, name: str, about: Mapping[str, Any]) -> None:
     """
     if about.get("on_exit") != KEEP and "unconfirmed" not in about:
         return
-    run = _its_run(journal, name, {"run": {"command": "true", "machine": about["machine"]}, **about})
+    run = _its_run(journal, name, {**_of_damaged(about), **about})
     machine, file = run.machine_for(from_beginning_to_end=False), run.machine
     if file.endswith(".toml") and (objection := objection_to_use(Path(file))):
         raise ConfigError(
@@ -324,20 +324,15 @@ class Keeper:
 
     def _left_in_force(self) -> dict[str, dict[str, Any]]:
         """What is to be taken off and stays in force until an agent on its machine says that it is off."""
-        unconfirmed = _unconfirmed(self._journal.states())
-        return {
-            name: spec
-            for name, spec in self._journal.stopping().items()
-            if spec.get("on_exit") == KEEP or name in unconfirmed
-        }
-
-    def _unconfirmed(self) -> set[str]:
-        """What may be in force until an agent on its machine says that it is not; of some, no file tells more."""
-        return self._left_in_force().keys() | _unconfirmed(self._journal.states())
+        states, stopping = self._journal.states(), self._journal.stopping()
+        unconfirmed = _unconfirmed(states)
+        left = {name: spec for name, spec in stopping.items() if spec.get("on_exit") == KEEP or name in unconfirmed}
+        of_damaged = unconfirmed - stopping.keys() - self._journal.wanted().keys()
+        return {**{name: _of_damaged(states[name]) for name in of_damaged}, **left}
 
     def _forget_stopped(self) -> None:
         """Of what was stopped while its machine was out of reach: its agent there has undone it by itself."""
-        for name in self._off() - self._unconfirmed():
+        for name in self._off() - self._left_in_force().keys():
             self._forget(name)
 
     def _off(self) -> set[str]:
@@ -373,10 +368,18 @@ class Keeper:
         if name in self._journal.stopping() or "unconfirmed" in state:
             state = state or _about(spec)
             self._journal.tell(name, {**state, "in_force": False, "unconfirmed": str(error)})
-        elif spec.get("confirmed") and (passes or spec.get("on_exit") == KEEP):
+        elif (spec.get("confirmed") and passes) or _may_have_stayed(spec):
             self._out_of_reach(name, spec, error)
         else:
             self._refuse(name, spec, error)
+
+    def _not_undone(self, names: Iterable[str], error: DamoosError) -> None:
+        """The last word of the agent is that it could not undo all; it does not tell of which policy."""
+        states = self._journal.states()
+        for name in names:
+            if name in states:
+                self._journal.audit(name, f"may be in force: {error}")
+                self._journal.tell(name, {**states[name], "in_force": False, "unconfirmed": str(error)})
 
     def _out_of_reach(self, name: str, spec: Mapping[str, Any], error: DamoosError) -> None:
         if self._unreached.get(name) != str(error):
@@ -388,26 +391,33 @@ class Keeper:
     def _wait_for_what_is_left(self) -> None:
         """Until the machine is tried again, if there is a reason to."""
         self._journal.looked()
-        if self._unconfirmed() or self._journal.wanted():
+        if self._left_in_force() or self._journal.wanted():
             self._woken.wait(RETRY_S)
 
     def _run_leased(self, machine: Machine) -> None:
         """Have the machine until nothing is wanted of it; it is as it was before anybody hears that."""
         ended: list[str] = []
+        is_told_to_end = False
         try:
             with Lease(machine) as lease:
                 try:
                     while self._follow(lease, ended):
                         self._pause()
                 except _Stopped:
+                    is_told_to_end = True
                     ended += self._told_to_end(lease)
                     raise
         except DamoosError as error:
+            if (ended or is_told_to_end) and not isinstance(error, (MachineTransientError, MachineBusy)):
+                self._not_undone({*ended, *self._journal.wanted()}, error)
+                ended.clear()
+            if is_told_to_end:
+                raise _Stopped from None
             for name, spec in {**self._left_in_force(), **self._journal.wanted()}.items():
                 self._cannot(name, spec, error)
             self._wait_for_what_is_left()
         else:
-            if self._unconfirmed() - set(ended):
+            if self._left_in_force().keys() - set(ended) or self._busy_until_s.keys() & self._journal.wanted().keys():
                 self._wait_for_what_is_left()
         finally:
             self._kept.clear()
@@ -450,7 +460,8 @@ class Keeper:
         """Do what the journal says, and look at what is kept; False once nothing is."""
         wanted, stopping = self._journal.wanted(), self._journal.stopping()
         off = self._off()  # left by a keeper before: the agent of this lease has taken it back
-        left = self._unconfirmed()
+        tasks = self._left_in_force()
+        left = set(tasks)
         for name in [name for name in self._kept if name not in wanted or name in stopping]:
             failed = self._journal.states().get(name, {}).get("failed")  # its file could not be read
             with contextlib.suppress(MachineTransientError):  # it is tried again, as what a keeper before has left
@@ -458,7 +469,7 @@ class Keeper:
                 off.add(name)
                 left.discard(name)
         for name in off:
-            if name in left and not self._is_undone(lease, name, stopping.get(name, {})):
+            if name in left and not self._is_undone(lease, name, tasks[name]):
                 continue
             if wanted:
                 self._forget(name)
@@ -489,7 +500,10 @@ class Keeper:
             self._journal.tell(name, {**_about(spec), "in_force": False, "beginning": True})
         self._beginning = name
         try:
-            applied, about = _call(lease, spec, _its_run(self._journal, name, spec))
+            run = _its_run(self._journal, name, spec)
+            if spec.get("on_exit") == KEEP and not _may_have_stayed(spec):
+                self._note_beginning(name)
+            applied, about = _call(lease, spec, run)
             watched = guard_of(spec)
             kept = Kept(name, lease.call, applied, about, watched, self._journal, adaptation_of(spec, watched))
             kept.begin()
@@ -507,8 +521,22 @@ class Keeper:
         else:
             self._kept[name] = kept
             self._unreached.pop(name, None)
+            self._busy_until_s.pop(name, None)
             self._journal.confirm(name, kept.applied.get("on"))
         self._beginning = ""
+
+    def _note_beginning(self, name: str) -> None:
+        """Write down that something is put into force that stays without its keeper.
+
+        Raises
+        ------
+        MachineError : the disk does not let it, so nobody would know of it later
+        """
+        self._journal.begin(name)
+        if self._journal.is_failing:
+            raise MachineError(
+                f"{self._journal.folder} cannot be written, so what stays without its keeper would be forgotten"
+            )
 
     def _refuse(self, name: str, spec: Mapping[str, Any], error: DamoosError, *, may_be_in_force: bool = False) -> None:
         """Tell whoever waits for it; what was in force once has failed instead."""
@@ -563,6 +591,17 @@ def _call(lease: Lease, spec: Mapping[str, Any], run: RunConfig) -> tuple[dict[s
         workload = run.workload_on(lease.place)
         applied |= workload.spec(lease.copy, lease.facts.get("vcpus", 1), lease.facts.get("arch", ""))
     return applied, _about(spec)
+
+
+def _may_have_stayed(spec: Mapping[str, Any]) -> bool:
+    """Whether it was put into force by a keeper before, and stays in force without one."""
+    return spec.get("on_exit") == KEEP and bool(spec.get("begun") or spec.get("confirmed"))
+
+
+def _of_damaged(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of something whose specification cannot be read: the machine that it is on."""
+    machine = state.get("machine", "")
+    return {"run": {"command": "true", "machine": machine}, "machine": machine}
 
 
 def _about(spec: Mapping[str, Any]) -> dict[str, Any]:

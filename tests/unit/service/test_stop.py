@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from damoos.errors import ConfigError, MachineBusy, MachineError, MachineLost
 from damoos.machines import catalog
 from damoos.service import keeper, listing
 from damoos.service.journal import Journal
+from damoos.service.patient import PatientJournal
 from damoos.testing.fake import FakeMachine
 from damoos.testing.rollout_fleet import spec
 from tests.conftest import until
@@ -384,3 +386,145 @@ def test_a_name_on_two_machines_is_told_and_taken_off_both(tmp_path: Path, capsy
     assert "'redis' is in service on web1 and on web2; 'damoos stop redis' takes both off" in capsys.readouterr().err
     keeper.stop(tmp_path, "redis")
     assert listing.listed(tmp_path) == {}
+
+
+def test_what_may_be_in_force_is_stopped_before_its_name_is_given_again(host: Folder) -> None:
+    served = Served(host.host, "keep")
+    served.kill()
+    (served.journal.folder / "redis.json").write_text("{")
+    assert "may be in force" in line(served.journal)
+    with pytest.raises(ConfigError, match="'redis' is in service already; end that with 'damoos stop redis'"):
+        keeper.apply(spec(machine="there", results=str(served.results), on_exit="keep"))
+    assert served.in_force.exists()
+    assert served.stop() == "redis"
+    assert not served.in_force.exists()
+
+
+@pytest.mark.parametrize("on_exit", ["undo", "keep"])
+def test_what_would_be_forgotten_is_not_put_into_force(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, on_exit: str
+) -> None:
+    """A full disk takes no line that says that it has begun."""
+    journal, host, wanted = kept_by
+    journal.want("redis", {**wanted, "on_exit": on_exit})
+    write = Journal._write
+
+    def full(self: Journal, file: Path, value: dict[str, Any], *, sync: bool = False) -> None:
+        if sync:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(self, file, value)
+
+    monkeypatch.setattr(Journal, "_write", full)
+    thread = run(journal)
+    if on_exit == "undo":
+        until(lambda: host.applied)
+        journal.stop("redis")
+    thread.join(60)
+    assert (("apply", "redis") in host.calls) == (on_exit == "undo")
+    if on_exit == "keep":
+        assert "would be forgotten" in journal.states()["redis"]["error"]["message"]
+
+
+def test_what_has_begun_and_stays_is_not_refused_by_the_next_keeper(
+    kept_by: tuple[Journal, Host, dict[str, Any]],
+) -> None:
+    journal, host, wanted = kept_by
+    host.refuses = REFUSED
+    journal.want("redis", {**wanted, "on_exit": "keep"})
+    journal.begin("redis")
+    thread = run(journal)
+    until(lambda: journal.states().get("redis", {}).get("out_of_reach") == str(REFUSED))
+    host.refuses = None
+    in_service(journal, host)
+    journal.stop("redis")
+    thread.join(60)
+
+
+def test_nobody_else_can_open_a_lock(tmp_path: Path) -> None:
+    """Whoever may read a file may lock it, and everybody who changes the journal would wait for that."""
+    journal = Journal.of(tmp_path, "there")
+    old = journal.folder / ".changing"
+    old.touch(0o644)
+    with Journal.naming(tmp_path, "redis"), journal.changing():
+        pass
+    assert [file.stat().st_mode & 0o777 for file in (old, journal.folder.parent / ".naming")] == [0o600, 0o600]
+
+
+def test_a_keeper_that_stays_takes_off_what_has_lost_its_file(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, host, _ = kept_by
+    journal.tell("redis", {**STATE, "machine": "fake", "failed": "damaged", "unconfirmed": "it stays"})
+    own, woken, is_over = PatientJournal(journal.folder), threading.Event(), threading.Event()
+    assert own.take()
+
+    def wait(timeout: float) -> None:
+        if is_over.wait(0.01):
+            raise keeper._Stopped
+
+    def keep() -> None:
+        with contextlib.suppress(keeper._Stopped):
+            keeper.Keeper(own, woken).run(True)
+
+    monkeypatch.setattr(woken, "wait", wait)
+    thread = threading.Thread(target=keep)
+    thread.start()
+    try:
+        until(lambda: "unconfirmed" not in journal.states()["redis"])
+    finally:
+        is_over.set()
+        thread.join(60)
+    assert ("stop", "redis") in host.calls
+
+
+def test_a_machine_that_refuses_the_only_policy_is_not_asked_at_each_look(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, host, wanted = kept_by
+    monkeypatch.setattr(keeper, "RETRY_S", 1000.0)
+    host.fails = {"apply": MachineBusy("somebody uses DAMON")}
+    journal.want("redis", wanted)
+    journal.confirm("redis", wanted["on"])
+    own, woken = PatientJournal(journal.folder), threading.Event()
+    assert own.take()
+    waits: list[float] = []
+    monkeypatch.setattr(woken, "wait", lambda timeout: waits.append(timeout) or journal.stop("redis"))
+    keeper.Keeper(own, woken).run(False)
+    assert waits[0] == 1000.0
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_the_last_word_of_an_agent_is_not_lost(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    """It could not undo all: a keeper that was told to end does so, and what is in force is not called off."""
+    journal, host, wanted = kept_by
+    journal.want("redis", wanted)
+    own, woken = PatientJournal(journal.folder), threading.Event()
+    assert own.take()
+
+    def close(session: Session) -> None:
+        raise MachineError("the agent could not undo: swap")
+
+    def end(timeout: float) -> None:
+        if is_stopped:
+            journal.stop("redis")
+        else:
+            raise keeper._Stopped
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "close", close)
+        patched.setattr(woken, "wait", end)
+        if is_stopped:
+            host.left_behind = ["swap"]
+            keeper.Keeper(own, woken).run(False)
+        else:
+            with pytest.raises(keeper._Stopped):
+                keeper.Keeper(own, woken).run(False)
+            own.leave()
+    assert journal.states()["redis"]["unconfirmed"] == "the agent could not undo: swap"
+    assert "redis: may be in force" in line(journal)
+    assert ("redis" in journal.wanted()) == (not is_stopped)
+    host.left_behind = []
+    assert keeper.stop(journal.folder.parent.parent)[0] == "redis"
+    assert (journal.wanted(), journal.stopping(), journal.states()) == ({}, {}, {})
