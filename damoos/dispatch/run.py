@@ -27,8 +27,6 @@ from damoos.workloads.base import Workload
 from damoos.workloads.tools import PROTECT, tool
 
 SAMPLE_S = 0.5
-# With fewer samples of its memory, a run says too little to be scored.
-LEAST_SAMPLES = 10
 _FACTS = (
     "kernel",
     "kernel_name",
@@ -148,11 +146,6 @@ def run_once(
         if ranges:
             _check_protected(raw, workload.name)
         samples = RawSamples(tuple(raw["sample_columns"]), tuple(map(tuple, raw["samples"])))
-        if len(samples.rows) < LEAST_SAMPLES and not raw["aborted"]:
-            raise MeasurementError(
-                f"{workload.name}: its memory was looked at {len(samples.rows)} times in {raw['runtime_s']:.2g} s, and"
-                f" {LEAST_SAMPLES} are the least that is scored; give it more to do"
-            )
         modelled = of_tiers(raw["counters"], raw["runtime_s"], session.facts.get("access_counter", {}))
         measurement = Measurement(
             metrics=_censored(raw) if raw["aborted"] else _metrics(raw, samples) | modelled | workload.metrics(raw),
