@@ -114,8 +114,8 @@ def execute(
     if len(samples.rows) < LEAST_SAMPLES and not measurement.censored:
         looks = f"{len(samples.rows)} times in {measurement.metric('runtime_s'):.2g} s"
         raise MeasurementError(
-            f"{workload.name}: its memory was looked at {looks}, and {LEAST_SAMPLES} are the least that is scored; give it"
-            " more to do"
+            f"{workload.name}: its memory was looked at {looks}, and {LEAST_SAMPLES} are the least that is scored;"
+            " give it more to do"
         )
     return measurement, samples
 
