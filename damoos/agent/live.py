@@ -23,9 +23,6 @@ from damoos.damon.damo_json import context_from_json
 from damoos.damon.scheme import Context
 from damoos.errors import MachineError, MachineLost, MeasurementError, WorkloadError
 
-# Of a window: how far its samples are apart at most, so that a short one has enough of them.
-WINDOW_SHARE = 0.08
-
 
 class CpuTimes:
     """CPU time that processes spend from now on; what one spends between the last look and its end is not seen.
@@ -120,7 +117,7 @@ class Live:
         cpu = CpuTimes(self._check_alive())
         spent_s = self._scheme.cpu_s() if self._scheme else 0.0
         self._steering.measured_from_now()
-        self._watch(spec["window_s"], min(spec["sample_s"], spec["window_s"] * WINDOW_SHARE), look)
+        self._watch(spec["window_s"], spec["sample_s"], look)
         result, after = meter.read(), self._done()
         result |= {**self._scheme.tuned(), **self._scheme.recorded()} if self._scheme else {}
         if "user_s" not in result:  # the cgroup's, if it has one, are exact

@@ -19,9 +19,10 @@ from damoos.prediction.reclaim import Cost
 from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
 from damoos.study.run_config import RunConfig
-from damoos.workloads.base import Tuning, Workload
+from damoos.workloads.base import LiveWorkload, Tuning, Workload
 
-# With fewer samples of its memory, a run says too little.
+# With fewer samples of its memory, a run says too little. How often a running process is looked at in a window depends
+# on what the user's own metrics take.
 LEAST_SAMPLES = 10
 
 
@@ -111,7 +112,8 @@ def execute(
     MeasurementError : it has fewer samples than `LEAST_SAMPLES`; and what `damoos.dispatch.run.run_once` raises
     """
     measurement, samples = lease.run(workload, policy, limit_s, abort_s)
-    if len(samples.rows) < LEAST_SAMPLES and not measurement.censored:
+    is_short = len(samples.rows) < LEAST_SAMPLES and not measurement.censored
+    if is_short and not isinstance(workload, LiveWorkload):
         looks = f"{len(samples.rows)} times in {measurement.metric('runtime_s'):.2g} s"
         raise MeasurementError(
             f"{workload.name}: its memory was looked at {looks}, and {LEAST_SAMPLES} are the least that is scored;"
