@@ -357,11 +357,11 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _pack(out: Path) -> None:
-    """The tree as a read-only disk, with room for nothing else; a guest takes whole pages of 4 KiB for memory."""
+    """The tree as a read-only disk, with room for nothing else."""
     size = sum(path.lstat().st_size + 8192 for path in sorted((out / "tree").rglob("*")))
-    blocks = str((size // 1024 * 5 // 4 + 8192) // 4)
+    blocks = f"{size // 1024 * 5 // 4 + 8192}K"
     _do(
-        "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-b", "4096", "-E", "root_owner=0:0",
+        "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-E", "root_owner=0:0",
         "-d", str(out / "tree"), str(out / "overlay.ext4"), blocks,
     )  # fmt: skip
 

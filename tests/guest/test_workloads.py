@@ -21,18 +21,6 @@ from tests.conftest import damoos, shell, small_redis
 TREES = Path(__file__).parents[1] / "trees"
 # The smallest study: three trials, one candidate, two rounds.
 SMALL = ("--trials", "3", "--repeats", "2", "--candidates", "1", "--format", "json")
-FAST = """
-description = "fast"
-thp = "never"
-[guest]
-memory = "512M"
-accel = "tcg"
-mips = 4000
-idle = "skip"
-[swap]
-kind = "zram"
-size = "128M"
-"""
 
 
 def tuned(folder: Path, *words: str | Path) -> dict:
@@ -77,11 +65,9 @@ def test_a_suite_is_built_laid_into_a_guest_and_tuned(
 ) -> None:
     """A tree in the form of Splash-3's, under the names of SPLASH-2x; what does not build leaves the rest usable.
 
-    This study runs on Debian's kernel, the default for users, and with a clock for which the host can read no disk.
+    This study runs on Debian's kernel, the default for users.
     """
     monkeypatch.setenv(KERNEL, "debian")
-    machine = tmp_path / "fast.toml"
-    machine.write_text(FAST)
     done = damoos("workloads", "install", "splash2x", "--from", TREES / "splash3", "--format", "json")
     assert done.returncode == 0, done.stderr
     about = json.loads(done.stdout)
@@ -89,10 +75,8 @@ def test_a_suite_is_built_laid_into_a_guest_and_tuned(
     assert "no_such_thing" in about["failed"]["radix"]
     assert about["failed"]["raytrace"] == "inputs is missing"
     assert (about["works"], about["fails"]) == (["splash2x/lu_cb:test"], {})
-    asked = ("--workload", "splash2x/lu_cb:test", "--machine", machine, "--score", "sla", "--limit", "slowdown<=1")
-    result = tuned(tmp_path, *asked)
+    result = tuned(tmp_path, "--workload", "splash2x/lu_cb:test", "--score", "sla", "--limit", "slowdown<=1")
     check(result, ("roi_s",))
-    assert result["machine"]["clock"] == "emulated CPU of 4,000 MIPS, idle time skipped"
     assert result["machine"]["kernel_name"] == "debian"
     assert result["provenance"]["overlays"] == {"splash3": Path(about["path"]).name}
     # The part that did not build is what it was before: a model.

@@ -179,13 +179,12 @@ class QemuProcess:
                 *(counter.options(self.place) if counter else ()),
                 *("-kernel", str(kernel.bootable), "-append", cmdline),
                 *(("-initrd", str(kernel.initrd)) if kernel.initrd else ()),
-                *(_in_memory if in_memory else _on_disks)(image.disk, list(overlays.values())),
+                *(_in_memory(image.disk) if in_memory else _throw_away(image.disk)),
+                *(word for disk in overlays.values() for word in _readonly(disk)),
                 *("-device", f"virtio-net-pci,netdev={forward.NET},romfile="),
             ]
             # What a counter has counted is no part of a guest's state, and random numbers must not be those of others.
-            # A snapshot would hold all of a suite, which can be many times what the guest itself has.
-            may_go_on = counter is None and not overlays
-            self.has_standby = bool(standby) and in_memory and kernel.vmgenid and may_go_on
+            self.has_standby = bool(standby) and in_memory and kernel.vmgenid and counter is None
             if self.has_standby:
                 self._argv += ["-device", "vmgenid,guid=auto"]
             self._snapshot = Snapshot([*self._argv, standby]) if self.has_standby else None
@@ -361,23 +360,18 @@ class QemuProcess:
         locks.unlock(self._in_use)
 
 
-def _in_memory(root: Path, overlays: Sequence[Path]) -> list[str]:
-    """Disks that are memory, so that reading them takes the guest the time of a copy; what it writes is thrown away."""
-    options = ["-machine", "nvdimm=on"]
-    for nth, disk in enumerate([root, *overlays]):
-        file = f"share=off,mem-path={qemu_options.value(disk)},size={disk.stat().st_size}"
-        options += ["-object", f"memory-backend-file,id=disk{nth},{file}"]
-        options += ["-device", f"nvdimm,memdev=disk{nth},id=nvdimm{nth}"]
-    return options
+def _in_memory(disk: Path) -> tuple[str, ...]:
+    """A disk that is memory, so that reading it takes the guest the time of a copy; what it writes is thrown away."""
+    backend = f"memory-backend-file,id=root,share=off,mem-path={qemu_options.value(disk)},size={disk.stat().st_size}"
+    return ("-machine", "nvdimm=on", "-object", backend, "-device", "nvdimm,memdev=root,id=nvdimm0")
 
 
-def _on_disks(root: Path, overlays: Sequence[Path]) -> list[str]:
-    """Disks that the host reads; what is written to the root goes to a snapshot that ends with QEMU."""
-    options = []
-    for nth, disk in enumerate([root, *overlays]):
-        access = "readonly=on" if nth else "snapshot=on"
-        options += ["-drive", f"file={qemu_options.value(disk)},if=virtio,format=raw,{access}"]
-    return options
+def _throw_away(disk: Path) -> tuple[str, ...]:
+    return ("-drive", f"file={qemu_options.value(disk)},if=virtio,format=raw,snapshot=on")
+
+
+def _readonly(disk: Path) -> tuple[str, str]:
+    return "-drive", f"file={qemu_options.value(disk)},if=virtio,format=raw,readonly=on"
 
 
 def sweep() -> None:

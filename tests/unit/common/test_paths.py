@@ -27,7 +27,7 @@ def suite(cache: Path) -> Path:
     folder = cache / "trees/splash3-abc"
     folder.mkdir(parents=True)
     (folder / "about.json").write_text("{}")
-    (folder / "overlay.ext4").write_bytes(bytes(8192))
+    (folder / "overlay.ext4").write_text("disk")
     (cache / "trees/splash3").symlink_to("splash3-abc")
     return folder
 
@@ -63,14 +63,6 @@ def test_only_a_file_is_a_disk(tmp_path: Path, suite: Path, kind: str) -> None:
     elif kind == "folder":
         disk.mkdir()
     with pytest.raises(ConfigError, match=r"overlay\.ext4: not a regular file, so no guest gets it; install the suite"):
-        paths.overlay(suite)
-
-
-def test_a_disk_is_made_of_pages(suite: Path) -> None:
-    """QEMU would say of one of an earlier version that its size does not match."""
-    disk = suite / "overlay.ext4"
-    disk.write_bytes(bytes(9 << 10))
-    with pytest.raises(ConfigError, match=r"overlay\.ext4: not made of pages of 4 KiB, .*; install the suite again"):
         paths.overlay(suite)
 
 
