@@ -50,7 +50,6 @@ from damoos.machines.base import Session
 from damoos.machines.catalog import machine
 from damoos.machines.guest import GuestSession, kernels
 from damoos.machines.guest.image import check_tools, image
-from damoos.machines.ssh import SshSession
 from damoos.workloads import catalog
 from damoos.workloads.base import PatternWorkload, Tuning
 
@@ -256,7 +255,6 @@ def nr_agents(session: GuestSession) -> int:
     return int(shell(session, "pgrep -f '[d]amoos-agent-.*pyz' | wc -l")) - session.qemu.has_standby
 
 
-def shell(session: SshSession, command: str) -> str:
-    """What a person who logs in beside the agent would see; a guest that stands still between calls goes on for it."""
-    with session.qemu.reserved.busy() if isinstance(session, GuestSession) else contextlib.nullcontext():
-        return session.connection.run(command, hide=True, in_stream=False).stdout.strip()
+def shell(session: GuestSession, command: str) -> str:
+    """What a person who logs in beside the agent would see."""
+    return session.connection.run(command, hide=True, in_stream=False).stdout.strip()
