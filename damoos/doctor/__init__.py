@@ -108,7 +108,7 @@ def examine_machine(
     ------
     DamoosError : it cannot be opened
     """
-    # Of the clocks that a guest of ours can have: that of most of what is measured on it.
+    # A guest of ours gets the clock of programs that mostly wait, as most workloads that are measured on it do.
     machine.suit(paced=True)
     session = machine.open(say)
     try:

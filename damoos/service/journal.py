@@ -119,10 +119,10 @@ class Journal:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for journal in cls.all(results):
-                is_its = machine is not None and journal.folder.name == slug(machine)
-                is_taken = name in {**journal.wanted(), **journal.stopping()}
-                is_taken = is_taken or "unconfirmed" in journal.states().get(name, {})
-                if is_taken and not is_its:
+                if machine is not None and journal.folder.name == slug(machine):
+                    continue
+                specs, state = {**journal.wanted(), **journal.stopping()}, journal.states().get(name, {})
+                if name in specs or "unconfirmed" in state:
                     raise ConfigError(
                         f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
                     )

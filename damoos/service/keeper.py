@@ -260,23 +260,22 @@ def _take_back(journal: Journal, name: str, about: Mapping[str, Any]) -> None:
         )
     try:
         with Lease(machine, attempts=1) as lease:
-            _check_undone(lease)
+            left = _left_behind(lease)
     except MachineError as error:
         raise MachineError(
             f"'{name}' may still be in force: machine '{file}' cannot be had ({error}); run 'damoos stop {name}' again"
             " once it can"
         ) from None
+    if left:
+        raise MachineError(
+            f"'{name}' may still be in force: machine '{file}' could not undo {left}; see there what keeps it, and run"
+            f" 'damoos stop {name}' again"
+        )
 
 
-def _check_undone(lease: Lease) -> None:
-    """See that the machine's agent has undone all that the one before has left.
-
-    Raises
-    ------
-    MachineError : it has not
-    """
-    if left := (lease.call("facts") or {}).get("left_behind"):
-        raise MachineError(f"the machine could not undo {'; '.join(left)}")
+def _left_behind(lease: Lease) -> str:
+    """What earlier agents and the machine's present one could not undo, in words."""
+    return "; ".join(lease.call("facts")["left_behind"])
 
 
 class _Stopped(Exception):
@@ -460,16 +459,15 @@ class Keeper:
         """Do what the journal says, and look at what is kept; False once nothing is."""
         wanted, stopping = self._journal.wanted(), self._journal.stopping()
         off = self._off()  # left by a keeper before: the agent of this lease has taken it back
-        tasks = self._left_in_force()
-        left = set(tasks)
+        left = self._left_in_force()
         for name in [name for name in self._kept if name not in wanted or name in stopping]:
             failed = self._journal.states().get(name, {}).get("failed")  # its file could not be read
             with contextlib.suppress(MachineTransientError):  # it is tried again, as what a keeper before has left
                 self._kept.pop(name).stop(failed or "'damoos stop'")
                 off.add(name)
-                left.discard(name)
+                left.pop(name, None)
         for name in off:
-            if name in left and not self._is_undone(lease, name, tasks[name]):
+            if name in left and not self._is_undone(lease, name, left[name]):
                 continue
             if wanted:
                 self._forget(name)
@@ -487,7 +485,8 @@ class Keeper:
         """Whether the agent says that nothing of it is left."""
         try:
             lease.call("stop", service=name)
-            _check_undone(lease)
+            if left := _left_behind(lease):
+                raise MachineError(f"the machine could not undo {left}")
         except DamoosError as error:
             self._cannot(name, spec, error)
             return False
@@ -535,7 +534,7 @@ class Keeper:
         self._journal.begin(name)
         if self._journal.is_failing:
             raise MachineError(
-                f"{self._journal.folder} cannot be written, so what stays without its keeper would be forgotten"
+                f"{self._journal.folder} cannot be written to: what stays without its keeper would be forgotten"
             )
 
     def _refuse(self, name: str, spec: Mapping[str, Any], error: DamoosError, *, may_be_in_force: bool = False) -> None:

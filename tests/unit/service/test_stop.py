@@ -229,14 +229,17 @@ def line(journal: Journal, name: str = "redis") -> str:
     return listing.describe(name, listing.of_machine(journal)[name])
 
 
+@pytest.mark.parametrize("is_confirmed", [False, True])
 def test_what_stays_is_not_forgotten_by_a_keeper_that_may_not_log_in(
-    kept_by: tuple[Journal, Host, dict[str, Any]],
+    kept_by: tuple[Journal, Host, dict[str, Any]], is_confirmed: bool
 ) -> None:
     """After a boot of its computer, say, when nobody has given the SSH agent its keys yet."""
     journal, host, wanted = kept_by
     host.refuses = REFUSED
     journal.want("redis", {**wanted, "on_exit": "keep"})
-    journal.confirm("redis", wanted["on"])
+    journal.begin("redis")
+    if is_confirmed:
+        journal.confirm("redis", wanted["on"])
     thread = run(journal)
     until(lambda: journal.states().get("redis", {}).get("out_of_reach") == str(REFUSED))
     host.refuses = None
@@ -423,21 +426,6 @@ def test_what_would_be_forgotten_is_not_put_into_force(
     assert (("apply", "redis") in host.calls) == (on_exit == "undo")
     if on_exit == "keep":
         assert "would be forgotten" in journal.states()["redis"]["error"]["message"]
-
-
-def test_what_has_begun_and_stays_is_not_refused_by_the_next_keeper(
-    kept_by: tuple[Journal, Host, dict[str, Any]],
-) -> None:
-    journal, host, wanted = kept_by
-    host.refuses = REFUSED
-    journal.want("redis", {**wanted, "on_exit": "keep"})
-    journal.begin("redis")
-    thread = run(journal)
-    until(lambda: journal.states().get("redis", {}).get("out_of_reach") == str(REFUSED))
-    host.refuses = None
-    in_service(journal, host)
-    journal.stop("redis")
-    thread.join(60)
 
 
 def test_nobody_else_can_open_a_lock(tmp_path: Path) -> None:
