@@ -29,6 +29,12 @@ from tests.unit.service.conftest import Host, Session, run
 STATE = {"study": "s", "machine": "there", "on": "unit:redis.service", "scheme": "senpai", "in_force": True}
 
 
+def stop(journal: Journal, name: str) -> None:
+    """As `keeper.stop` does: its keeper may be writing at the same moment that it has been in force."""
+    with journal.changing():
+        journal.stop(name)
+
+
 class Folder(FakeMachine):
     """The host of `keeper_of_slow_host`, as 'damoos stop' itself reaches it."""
 
@@ -169,7 +175,7 @@ def test_a_state_without_a_keeper_is_lost(tmp_path: Path) -> None:
     journal.tell("redis", STATE)
     assert "no keeper runs, so the machine is as it was before" in listing.listed(tmp_path)["redis"]["lost"]
     journal.want("redis", spec(machine="there", on_exit="keep"))
-    journal.stop("redis")
+    stop(journal, "redis")
     assert "it has no guard" in listing.listed(tmp_path)["redis"]["lost"]
 
 
@@ -178,7 +184,7 @@ def test_a_keeper_takes_back_what_the_one_before_was_to_stop(kept_by: tuple[Jour
     journal, host, wanted = kept_by
     journal.want("redis", {**wanted, "on_exit": "keep"})
     journal.tell("redis", STATE)
-    journal.stop("redis")
+    stop(journal, "redis")
     journal.want("nginx", {**wanted, "name": "nginx"})
     journal.confirm("nginx", wanted["on"])
     host.lost_for = 1_000_000
@@ -189,7 +195,7 @@ def test_a_keeper_takes_back_what_the_one_before_was_to_stop(kept_by: tuple[Jour
     until(lambda: not journal.stopping())
     assert "redis" not in journal.states()
     until(lambda: "nginx" in host.applied)
-    journal.stop("nginx")
+    stop(journal, "nginx")
     thread.join(60)
     assert (host.applied, journal.stopping(), journal.states()) == ({}, {}, {})
 
@@ -210,7 +216,7 @@ def test_what_stays_without_its_agent_is_off_only_once_its_machine_says_so(
 
     with monkeypatch.context() as patched:
         patched.setattr(Session, "call", lost)
-        journal.stop("redis")
+        stop(journal, "redis")
         thread.join(60)
     assert "redis" in journal.stopping()
     assert "redis" in journal.states()
@@ -244,7 +250,7 @@ def test_what_stays_is_not_forgotten_by_a_keeper_that_may_not_log_in(
     until(lambda: journal.states().get("redis", {}).get("out_of_reach") == str(REFUSED))
     host.refuses = None
     in_service(journal, host)
-    journal.stop("redis")
+    stop(journal, "redis")
     thread.join(60)
     assert (host.applied, journal.stopping(), journal.states()) == ({}, {}, {})
 
@@ -264,7 +270,7 @@ def test_what_is_to_be_off_stays_so_where_its_machine_has_no_file(
 ) -> None:
     journal, _, wanted = kept_by
     journal.want("redis", {**wanted, "on_exit": "keep"})
-    journal.stop("redis")
+    stop(journal, "redis")
 
     def no_file(name: str, kernel: str | None = None) -> FakeMachine:
         raise ConfigError(f"{name}: there is no such file")
@@ -311,7 +317,7 @@ def test_stop_does_not_say_stopped_of_what_its_machine_could_not_undo(
     in_service(journal, host)
     host.fails = {"stop": MachineError("the agent could not undo: memory.high")}
     host.left_behind = ["memory.high of redis"]
-    journal.stop("redis")
+    stop(journal, "redis")
     thread.join(60)
     assert "redis: may be in force on" in line(journal)
     host.fails = {}
@@ -349,15 +355,14 @@ def test_one_that_a_machine_refuses_does_not_take_off_the_others(kept_by: tuple[
     in_service(journal, host)
     called = host.calls.count(("stop", "redis"))
     host.fails = {"apply": MachineBusy("'redis' has DAMON on this machine")}
-    journal.want("nginx", {**wanted, "name": "nginx"})
-    journal.confirm("nginx", wanted["on"])
+    journal.want("nginx", {**wanted, "name": "nginx", "confirmed": True})  # at once: an unconfirmed one is refused
     until(lambda: "'redis' has DAMON" in journal.states().get("nginx", {}).get("out_of_reach", ""))
     assert "redis" in host.applied
     host.fails = {}
     in_service(journal, host, "nginx")
     assert host.calls.count(("stop", "redis")) == called
-    journal.stop("redis")
-    journal.stop("nginx")
+    stop(journal, "redis")
+    stop(journal, "nginx")
     thread.join(60)
 
 
@@ -421,7 +426,7 @@ def test_what_would_be_forgotten_is_not_put_into_force(
     thread = run(journal)
     if on_exit == "undo":
         until(lambda: host.applied)
-        journal.stop("redis")
+        stop(journal, "redis")
     thread.join(60)
     assert (("apply", "redis") in host.calls) == (on_exit == "undo")
     if on_exit == "keep":
@@ -496,7 +501,7 @@ def test_the_last_word_of_an_agent_is_not_lost(
 
     def end(timeout: float) -> None:
         if is_stopped:
-            journal.stop("redis")
+            stop(journal, "redis")
         else:
             raise keeper._Stopped
 
