@@ -13,7 +13,8 @@ from damoos.bench.curves import load
 from damoos.dispatch.lease import Lease
 from damoos.errors import ConfigError, nearest
 from damoos.model.trial import Measurement
-from damoos.policies.base import NonePolicy
+from damoos.policies import named
+from damoos.policies.base import NonePolicy, Policy
 from damoos.scorers.daos import DaosScorer
 from damoos.scorers.terms import term
 from damoos.study.config import manual_policy
@@ -23,11 +24,14 @@ from damoos.workloads import catalog
 from damoos.workloads.base import Workload
 
 Say = Callable[[str], None]
-# A model whose runtime or RSS is further off than this does not follow; nor does one with half or twice the saving.
+# A model whose runtime or RSS is further off than this does not follow; nor does one with half or twice the saving or
+# slowdown.
 TOLERANCE = 0.20
-SAVING_RATIO = 2.0
-# Savings that are this close (a fraction of RSS) are the same, however small they are.
-SAVING_POINTS = 0.03
+RATIO = 2.0
+# Savings and slowdowns that are this close (fractions of RSS and of runtime) are the same, however small they are.
+POINTS = 0.03
+# The scheme under which the published numbers were measured.
+PUBLISHED_UNDER = "v8-prcl"
 # Correlation with the published scores from which on a curve has the same shape.
 CORRELATION = 0.6
 # Ages at which a model's score is held against a published curve, in the program's own time.
@@ -36,7 +40,7 @@ CURVE_AGES_S = (1, 3, 5, 8, 12, 20, 30, 45)
 
 @dataclass(frozen=True)
 class Measured:
-    """A workload without a scheme and under the manual one, and what the machine was.
+    """A workload without a scheme and under one, the manual one where no other is said.
 
     ``wall_s`` is what the second of these took by the clock on the wall, its warm-up included.
     """
@@ -75,14 +79,21 @@ def chosen(patterns: Sequence[str]) -> list[str]:
 
 
 def measure(
-    name: str, machine: str, say: Say, ages_us: Sequence[int] = (), require_real: bool = False
+    name: str,
+    machine: str,
+    say: Say,
+    ages_us: Sequence[int] = (),
+    require_real: bool = False,
+    configuration: str | None = None,
 ) -> tuple[Measured, list[float | None]]:
-    """Run a workload without a scheme and under the manual one, and score further ages of the latter.
+    """Run a workload without a scheme and under one, and score the manual one at further ages.
 
     Parameters
     ----------
     require_real : bool
         Refuse a model.
+    configuration : str or None
+        The scheme, by its name as a configuration of evaluations; the manual one if None.
 
     Returns
     -------
@@ -95,7 +106,7 @@ def measure(
         limit_s = workload.tuning.limit_s
         without, _ = lease.run(workload, NonePolicy(), limit_s)  # the first run also makes the set-up
         begun = time.monotonic()
-        under, _ = lease.run(workload, manual_policy(workload.tuning.manual_us, "vaddr"), limit_s)
+        under, _ = lease.run(workload, _policy(configuration, workload), limit_s)
         wall_s = time.monotonic() - begun
         scores = []
         for age_us in ages_us:
@@ -103,6 +114,12 @@ def measure(
             score = DaosScorer().score(measurement, without, ())
             scores.append(None if score.value is None else 100 * score.value)
     return Measured(workload, without, under, wall_s), scores
+
+
+def _policy(configuration: str | None, workload: Workload) -> Policy:
+    if configuration is None:
+        return manual_policy(workload.tuning.manual_us, "vaddr")
+    return named.policy(named.resolve([configuration])[configuration], workload.tuning.time_scale)
 
 
 COLUMNS = ("workload", "variant", "reports", "runtime", "RSS", "under prcl: slowdown", "RSS saving", "wall")
@@ -154,14 +171,16 @@ def compare(name: str, machine: str, say: Say, curves: Path | None = None) -> li
     curve = next((curve for curve in load(curves) if curve.name == name), None) if curves else None
     time_scale = file.model.time_scale
     ages_us = [int(age_s * 1e6) // time_scale for age_s in CURVE_AGES_S] if curve else []
-    measured, scores = measure(name, machine, say, ages_us)
+    measured, scores = measure(name, machine, say, ages_us, configuration=PUBLISHED_UNDER)
     if measured.workload.variant != "model":
         raise ConfigError(f"machine '{machine}' has '{name}' itself, so its model does not run there")
 
     def near(what: str, model: float, real: float) -> Comparison:
         return Comparison(what, model, real, abs(model / real - 1) <= TOLERANCE)
 
-    saving = 1 - published.prcl_rss_kib / published.rss_kib
+    def alike(what: str, model: float, real: float) -> Comparison:
+        return Comparison(what, model, real, _same(model, real))
+
     comparisons = [
         near("runtime, s", measured.without.metric("runtime_s") * time_scale, published.runtime_s),
         near(
@@ -169,19 +188,20 @@ def compare(name: str, machine: str, say: Say, curves: Path | None = None) -> li
             measured.without.metric("rss_avg_bytes") * file.model.memory_scale / (1 << 20),
             published.rss_kib / 1024,
         ),
-        Comparison("prcl RSS saving", measured.saving, saving, _same_saving(measured.saving, saving)),
+        alike("prcl RSS saving", measured.saving, 1 - published.prcl_rss_kib / published.rss_kib),
+        alike("prcl slowdown", measured.slowdown, published.prcl_runtime_s / published.runtime_s - 1),
     ]
     if curve:
         theirs = [float(curve.score[list(curve.ages_s).index(age_s)]) for age_s in CURVE_AGES_S]
-        alike = _correlation([np.nan if score is None else score for score in scores], theirs)
-        comparisons.append(Comparison("shape of the curve (correlation)", alike, 1.0, alike >= CORRELATION))
+        same = _correlation([np.nan if score is None else score for score in scores], theirs)
+        comparisons.append(Comparison("shape of the curve (correlation)", same, 1.0, same >= CORRELATION))
     return comparisons
 
 
-def _same_saving(model: float, real: float) -> bool:
-    if abs(model - real) <= SAVING_POINTS:
+def _same(model: float, real: float) -> bool:
+    if abs(model - real) <= POINTS:
         return True
-    return real > 0 and 1 / SAVING_RATIO < model / real < SAVING_RATIO
+    return real > 0 and 1 / RATIO < model / real < RATIO
 
 
 def _correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:

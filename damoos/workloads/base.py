@@ -360,6 +360,11 @@ class PatternWorkload(Workload):
         How often the phases are gone through, and how many of them only the first time.
     paced : bool
         Whether it waits where the accesses are ahead of the phase's time.
+    sleeps : bool
+        Whether it sleeps, after each few accesses, for the time that they stand for.
+    memory_scale : int
+        How many pages of a program each of its pages stands for. Where it sleeps, it takes the time of all of them for
+        a page fault from swap.
     compression : float or None
         By which factor compressors make its memory smaller; None for as the accesses leave it.
     """
@@ -377,12 +382,15 @@ class PatternWorkload(Workload):
         variant: str = "real",
         note: str = "",
         paced: bool = False,
+        sleeps: bool = False,
+        memory_scale: int = 1,
         compression: float | None = None,
     ) -> None:
         self.name = name
         self._pattern = pattern
+        waits = ["-p"] if paced else ["-w", "-x", str(memory_scale)] if sleeps else []
         filled = [] if compression is None else ["-c", f"{compression:g}"]
-        self._options = [*(["-p"] if paced else []), *filled, "-r", str(rate), "-n", str(repeats), "-o", str(once)]
+        self._options = [*waits, *filled, "-r", str(rate), "-n", str(repeats), "-o", str(once)]
         self.tuning = tuning
         self.variant = variant
         self.note = note

@@ -478,6 +478,9 @@ class Pattern(Table):
         How many of them, the first ones, only the first time.
     paced : bool
         Wait where the accesses are ahead of the phase's time, as a server does between requests.
+    sleeps : bool
+        Sleep where a program computes: after each few accesses for the time that they stand for. What delays the
+        accesses makes the run longer, as it does that of a program; a CPU that sleeps costs an emulated guest nothing.
     compression : float
         By which factor compressors make the memory smaller, 1 or more. Without it the memory is zero where nothing has
         been written, and random where something has.
@@ -488,7 +491,14 @@ class Pattern(Table):
     repeats: int = Field(default=1, ge=1)
     once: int = Field(default=0, ge=0)
     paced: bool = False
+    sleeps: bool = False
     compression: float | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _waits_in_one_way(self) -> Pattern:
+        if self.paced and self.sleeps:
+            raise ValueError("paced and sleeps are two ways to wait; set one of them to false")
+        return self
 
 
 class Model(Pattern):
@@ -499,9 +509,12 @@ class Model(Pattern):
     time_scale : int
         By how much it runs shorter; ages of schemes are divided by it.
     memory_scale : int
-        By how much it is smaller.
+        By how much it is smaller. Where it sleeps, page faults from swap take so many times longer.
+    sleeps : bool
+        As in a pattern, but true where nothing is said.
     """
 
+    sleeps: bool = True
     time_scale: int = Field(ge=1)
     memory_scale: int = Field(ge=1)
 
@@ -659,8 +672,11 @@ def wanted(name: str) -> Wanted:
 
 def _paced(file: WorkloadFile) -> bool:
     """Whether the form of a workload that a guest runs mostly waits."""
-    there = (real for real in file.real if all(map(paths.tree, real.trees)))
-    return bool((form := file.pattern or next(there, file.model)) and form.paced)
+    # What neither a package nor a suite brings is in no guest, and a model stands for it.
+    brought = (real for real in file.real if real.trees or real.packages or file.model is None)
+    there = (real for real in brought if all(map(paths.tree, real.trees)))
+    form = file.pattern or next(there, file.model)
+    return form is not None and (form.paced or (isinstance(form, Pattern) and form.sleeps))
 
 
 def workload(name: str, machine: Place, require_real: bool = False) -> Workload:
@@ -751,8 +767,10 @@ def _pattern(name: str, path: Path, table: Pattern, tuning: Tuning) -> PatternWo
     if not pattern.is_file():
         raise ConfigError(f"{path}: pattern file {pattern} does not exist")
     return PatternWorkload(
-        name, pattern, table.rate, table.repeats, table.once, tuning, paced=table.paced, compression=table.compression
-    )
+        name, pattern, table.rate, table.repeats, table.once, tuning,
+        paced=table.paced, sleeps=table.sleeps, memory_scale=table.memory_scale if isinstance(table, Model) else 1,
+        compression=table.compression,
+    )  # fmt: skip
 
 
 def words_of(text: str, option: str) -> Words:

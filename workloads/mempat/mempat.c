@@ -15,6 +15,10 @@
  * has to do is therefore the same on every machine and under every memory policy, and the runtime is a measurement.
  * With -p it also waits where it is ahead of its time, as a server does between requests; then it only ends late where
  * the machine or the policy cannot keep up.
+ * With -w it sleeps where a program computes between its accesses. Each burst of them is followed by the time for which
+ * it stands, so whatever delays the accesses makes the run longer, as with -p it does not. With -x, too, it can stand for
+ * a program with more memory: each page is one of FACTOR pages that are paged in and out alike, so what a burst takes
+ * longer than one without page faults from swap is counted FACTOR times.
  *
  * With -c each page is filled when it is first accessed: one part is random and the rest is zero, so that compressors
  * make it smaller by the given factor. What is written later keeps both parts as they are.
@@ -28,11 +32,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { MAX_REGIONS = 64, MAX_PATTERNS = 64, NAME_LEN = 64, SLOTS = 1 << 12 };
-/* Of a paced run. Below DAMON's usual sampling interval of 5 ms, so that memory in steady use is seen in each sample; an
+enum wait { NEVER, WHEN_AHEAD, ALWAYS };
+/* Of a run that waits. Below DAMON's usual sampling interval of 5 ms, so that memory in steady use is seen in each sample; an
  * emulated machine with a longer interval is spared many wake-ups by -b. */
 static unsigned long burst_ms = 4;
 /* What compressed swap compresses at a time, on every architecture or a part of it. */
@@ -67,6 +73,7 @@ struct phase {
 static struct region regions[MAX_REGIONS];
 static struct phase *phases;
 static int nr_regions, nr_phases, line_no;
+static unsigned long pages_stood_for = 1; /* by each page of memory */
 static size_t noise_bytes; /* of each block, the others are zero; 0 if blocks are as the accesses leave them */
 static const char *path;
 
@@ -343,25 +350,63 @@ static void wait_until(double when)
 		;
 }
 
-static void run_phase(struct phase *phase, unsigned long rate, int paced)
+/* What a burst of accesses took. */
+struct span {
+	double seconds, cpu_seconds;
+	long swapped_in, preempted;
+};
+
+static struct span clocks(void)
+{
+	struct timespec cpu;
+	struct rusage usage;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	getrusage(RUSAGE_THREAD, &usage);
+	return (struct span){ now(), cpu.tv_sec + cpu.tv_nsec / 1e9, usage.ru_majflt, usage.ru_nivcsw };
+}
+
+/*
+ * Seconds that a burst took longer than its accesses take where they are in memory, which is found out on the way. Time
+ * in which another program had the CPU is no page fault's.
+ */
+static double delay_of_faults(struct span from, struct span to, uint64_t ops, double *per_op)
+{
+	double took = to.preempted == from.preempted ? to.seconds - from.seconds : to.cpu_seconds - from.cpu_seconds;
+
+	if (to.swapped_in == from.swapped_in) {
+		*per_op = took / ops;
+		return 0;
+	}
+	return took > ops * *per_op ? took - ops * *per_op : 0;
+}
+
+static void run_phase(struct phase *phase, unsigned long rate, enum wait wait)
 {
 	unsigned char slots[SLOTS];
-	uint64_t ops = phase->time_ms * rate, burst = paced ? burst_ms * rate : ops;
-	double start = now();
+	uint64_t ops = phase->time_ms * rate, burst = wait == NEVER ? ops : burst_ms * rate;
+	double start = now(), per_op = 0;
 
 	if (!phase->ops)
 		phase->start = start;
 	fill_slots(phase, slots);
 	for (uint64_t done = 0; done < ops;) {
-		uint64_t upto = ops - done < burst ? ops : done + burst;
+		uint64_t from = done, upto = ops - done < burst ? ops : done + burst;
+		struct span begin = clocks();
 
 		for (; done < upto; done++) {
 			uint64_t random = next_random();
 
 			touch(&phase->patterns[slots[random % SLOTS]], random * 0x9e3779b97f4a7c15ULL);
 		}
-		if (paced)
+		if (wait == WHEN_AHEAD) {
 			wait_until(start + (double)done / rate / 1000);
+		} else if (wait == ALWAYS) {
+			struct span end = clocks();
+			double more = (pages_stood_for - 1) * delay_of_faults(begin, end, done - from, &per_op);
+
+			wait_until(end.seconds + (double)(done - from) / rate / 1000 + more);
+		}
 	}
 	phase->ops += ops;
 	phase->seconds += now() - start;
@@ -388,8 +433,10 @@ static void print_report(double seconds)
 static void usage(FILE *out)
 {
 	fprintf(out,
-		"usage: mempat [-p] [-b MS] [-c FACTOR] [-r RATE] [-n REPEATS] [-o ONCE] [-s SEED] FILE\n"
+		"usage: mempat [-p | -w [-x FACTOR]] [-b MS] [-c FACTOR] [-r RATE] [-n REPEATS] [-o ONCE] [-s SEED] FILE\n"
 		"  -p          wait where the accesses are ahead of the phase's time\n"
+		"  -w          wait for as long as the accesses stand for, after each burst of them\n"
+		"  -x FACTOR   with -w: how often the time is counted that page faults from swap take (default 1)\n"
 		"  -b MS       of accesses between two waits (default 4)\n"
 		"  -c FACTOR   by which compressors make the memory smaller (1 or more; default: as the accesses leave it)\n"
 		"  -r RATE     accesses that stand for one millisecond of a phase (default 1000)\n"
@@ -402,12 +449,15 @@ int main(int argc, char **argv)
 {
 	unsigned long rate = 1000, repeats = 1, once = 0;
 	double start;
-	int option, paced = 0;
+	enum wait wait = NEVER;
+	int option;
 
 	random_state = 1;
-	while ((option = getopt(argc, argv, "pb:c:r:n:o:s:h")) != -1) {
+	while ((option = getopt(argc, argv, "pwx:b:c:r:n:o:s:h")) != -1) {
 		switch (option) {
-		case 'p': paced = 1; break;
+		case 'p': wait = WHEN_AHEAD; break;
+		case 'w': wait = ALWAYS; break;
+		case 'x': pages_stood_for = parse_number(optarg, "-x"); break;
 		case 'b': burst_ms = parse_number(optarg, "-b"); break;
 		case 'c': noise_bytes = parse_noise(optarg); break;
 		case 'r': rate = parse_number(optarg, "-r"); break;
@@ -424,6 +474,8 @@ int main(int argc, char **argv)
 	}
 	if (!burst_ms)
 		die("-b: the milliseconds are a number above 0");
+	if (!pages_stood_for || (pages_stood_for > 1 && wait != ALWAYS))
+		die("-x: the factor is a number above 0, and goes with -w");
 	if (!random_state)
 		die("-s: the seed is a number above 0");
 	path = argv[optind];
@@ -431,7 +483,7 @@ int main(int argc, char **argv)
 	start = now();
 	for (unsigned long round = 0; round < repeats; round++)
 		for (int i = round ? once : 0; i < nr_phases; i++)
-			run_phase(&phases[i], rate, paced);
+			run_phase(&phases[i], rate, wait);
 	print_report(now() - start);
 	return 0;
 }

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from damoos.bench.workloads import _correlation, _same_saving, chosen
+from damoos.bench.workloads import _correlation, _same, chosen
 from damoos.errors import ConfigError
 
 
@@ -23,7 +23,7 @@ from damoos.errors import ConfigError
     ],
 )
 def test_half_or_twice_the_saving_is_not_following(model: float, real: float, same: bool) -> None:
-    assert _same_saving(model, real) is same
+    assert _same(model, real) is same
 
 
 def test_the_shape_of_a_curve() -> None:

@@ -1,0 +1,139 @@
+"""The pattern files of the models, made from what has been published of their programs.
+
+    .venv/bin/python -m tests.bench.models
+
+A model has the memory that its program accesses all the time (hot), parts that it comes back to (warm), and parts that
+it has done with once they are loaded (cold). Their sizes follow from four published numbers: runtime and RSS without a
+scheme, and under v8's prcl (at most 5 % of accesses for 500 ms). What prcl saves is the cold memory from the end of the
+loading on, and the warm memory for most of the time between two walks over it; what it costs are the page faults of
+these walks. `damoos workloads check-models` measures how far this holds.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from damoos.workloads import catalog
+
+PAGE = 4096
+# Of a page fault from zram, at the default clock of guests (docs/machines.md).
+FAULT_S = 3.2e-6
+# A walk over warm memory: long enough to be seen in some of DAMON's aggregations of 100 ms.
+WALK_S = 0.3
+# From the beginning of a walk until prcl has paged out its memory: the age comes to it, and what DAMON takes to see it.
+OUT_AFTER_S = WALK_S + 0.5 + 0.15
+# What mempat needs for itself.
+OWN_PAGES = 170
+# Accesses for a millisecond: as many as have hot memory seen in most of DAMON's aggregations.
+RATE = 1000
+# What a run lasts longer than its phases: accesses and wake-ups.
+OVERHEAD = 1.025
+# Time until all is loaded, as a part of the run.
+LOADING = 0.08
+# What monitoring alone costs on average, in the same evaluation; the rest of a slowdown is page faults.
+MONITORING = 0.0045
+# Between two walks over warm memory, where saving and slowdown do not say it: below the min_age at which the published
+# scores of raytrace, blackscholes and dedup begin to keep their limit.
+PERIOD_S = 2.0
+# Of what is saved, the part that may be warm memory: as these scores fall slowly with min_age, most of it is cold.
+WARM_PART = 0.35
+SHORTEST_S = 2.5
+# Too little memory for its slowdown to be page faults; its scores fall to zero at this min_age.
+PERIODS_S = {"bodytrack": 12.0}
+
+# Programs whose phases go over the same data again and again; and matrices that shrink, a block at a time.
+SWEEPING = ("bodytrack", "barnes", "fft", "ocean_cp", "ocean_ncp", "radix", "water_spatial")
+SHRINKING = ("lu_cb", "lu_ncb")
+BLOCKS = 6
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Pages of a program, and how many seconds lie between two walks over the warm ones."""
+
+    hot: float
+    warm: float
+    cold: float
+    period_s: float
+
+
+def sizes(name: str, published: catalog.Published) -> Sizes:
+    """What follows from the published numbers."""
+    pages = published.rss_kib * 1024 / PAGE
+    saved = max(0.0, 1 - published.prcl_rss_kib / published.rss_kib) * pages
+    slowdown = max(0.0, published.prcl_runtime_s / published.runtime_s - 1 - MONITORING)
+    if name in SWEEPING:
+        period_s = PERIODS_S.get(name) or max(SHORTEST_S, OUT_AFTER_S + saved * FAULT_S / slowdown)
+        warm = saved / (1 - OUT_AFTER_S / period_s)
+        return Sizes(pages - warm, warm, 0, period_s)
+    out = 1 - OUT_AFTER_S / PERIOD_S
+    warm = min(slowdown * PERIOD_S / FAULT_S, WARM_PART * saved / out)
+    unused = 1 - LOADING - OUT_AFTER_S / published.runtime_s
+    if name in SHRINKING:  # each block is unused from the end of its step on
+        unused *= (BLOCKS + 1) / 2 / BLOCKS
+    cold = (saved - warm * out) / unused
+    return Sizes(pages - warm - cold, warm, cold, PERIOD_S)
+
+
+def pattern(title: str, of: Sizes, runtime_s: float, scale: int, blocks: int) -> tuple[str, int, int]:
+    """A pattern file, how often its phases are gone through, and how many of them once."""
+
+    def kib(pages: float) -> str:
+        return f"{max(1, round(pages / scale)) * PAGE // 1024}K"
+
+    names = ["cold"] if blocks == 1 else [f"block{nth}" for nth in range(1, blocks + 1)]
+    cold = [name for name in names if of.cold > 0]
+    warm = ["warm"] if of.warm > 0 else []
+    parts = {"hot": of.hot - OWN_PAGES * scale, **dict.fromkeys(warm, of.warm), **dict.fromkeys(cold, of.cold / blocks)}
+    lines = [title, "#regions", *(f"{name}, {kib(pages)}" for name, pages in parts.items())]
+    whole = sum(parts.values())
+    load_ms = round(1000 * LOADING * runtime_s / OVERHEAD)
+    lines += ["", "load", str(load_ms)]
+    lines += [f"{name}, 0, 4096, {max(1, round(100 * pages / whole))}" for name, pages in parts.items()]
+    walk_ms = round(1000 * WALK_S) if warm else 0
+    left_ms = 1000 * runtime_s / OVERHEAD - load_ms
+    rounds = max(1, round(left_ms / (1000 * of.period_s)))
+    work_ms = round(left_ms / rounds) - walk_ms
+    walk = ["", "walk", str(walk_ms), "hot, 1, 8, 50, rw", "warm, 0, 4096, 50, rw"] if warm else []
+    if blocks == 1:
+        lines += ["", "work", str(work_ms), "hot, 1, 8, 100, rw", *walk]
+        return "\n".join(lines) + "\n", rounds, 1
+    each = max(1, round(rounds / blocks))
+    for step in range(1, blocks + 1):
+        used = [f"{name}, 1, 8, {max(1, 20 // (blocks - step + 1))}, rw" for name in names[step - 1 :]]
+        work_ms = round(left_ms / blocks / each) - walk_ms
+        for _ in range(each):
+            lines += ["", f"step{step}", str(work_ms), "hot, 1, 8, 80, rw", *used, *walk]
+    return "\n".join(lines) + "\n", 1, 0
+
+
+def write(toml: Path, file: catalog.WorkloadFile) -> None:
+    """The pattern file of one model, and its keys in the workload's file."""
+    assert file.model
+    assert file.published
+    program, scale = toml.stem, file.model.memory_scale
+    found = sizes(program, file.published)
+    title = f"# {toml.parent.name}/{program}, 1/{scale} of its memory; made by tests/bench/models.py."
+    blocks = BLOCKS if program in SHRINKING else 1
+    text, repeats, once = pattern(title, found, file.published.runtime_s, scale, blocks)
+    (toml.parent / file.model.file).write_text(text)
+    keys = {"rate": RATE, "repeats": repeats, "once": once, "time_scale": 1}
+    head, model = toml.read_text().split("[model]\n")
+    for key, value in keys.items():
+        model = re.sub(rf"^{key} = \d+$", f"{key} = {value}", model, flags=re.MULTILINE)
+    toml.write_text(f"{head}[model]\n{model}")
+
+
+def main() -> None:
+    """All models."""
+    for name in catalog.names():
+        path, file = catalog.find(name)
+        if file.model and file.published:
+            write(path, file)
+            print(name, sizes(path.stem, file.published))
+
+
+if __name__ == "__main__":
+    main()
