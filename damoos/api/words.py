@@ -147,14 +147,7 @@ def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None,
     if unit_work is None:
         if workload is None:
             raise ConfigError("--time-limit with --command or --pid needs --unit-work")
-        file = catalog.find(workload)[1]
-        if file.model:
-            short = parse_time(file.tune.unit_work) // file.model.time_scale / 1e6
-            raise ConfigError(
-                f"--time-limit: '{workload}' may run as itself or as a model; choose with"
-                f" --unit-work {file.tune.unit_work} (real) or {short:g}s (model)"
-            )
-        unit_work = file.tune.unit_work
+        unit_work = catalog.find(workload)[1].tune.unit_work
     work_us = of_option(parse_time, unit_work, "--unit-work")
     if work_us == 0:
         raise ConfigError("--unit-work must be more than 0")

@@ -54,11 +54,6 @@ class SimulatedStudy(Study):
         """The paper's 5 s."""
         return MANUAL_US
 
-    @property
-    def time_scale(self) -> int:
-        """No model runs."""
-        return 1
-
 
 @dataclass(frozen=True)
 class Ending:

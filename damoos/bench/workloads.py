@@ -119,7 +119,7 @@ def measure(
 def _policy(configuration: str | None, workload: Workload) -> Policy:
     if configuration is None:
         return manual_policy(workload.tuning.manual_us, "vaddr")
-    return named.policy(named.resolve([configuration])[configuration], workload.tuning.time_scale)
+    return named.policy(named.resolve([configuration])[configuration])
 
 
 COLUMNS = ("workload", "variant", "reports", "runtime", "RSS", "under prcl: slowdown", "RSS saving", "wall")
@@ -169,8 +169,7 @@ def compare(name: str, machine: str, say: Say, curves: Path | None = None) -> li
     if file.model is None or published is None:
         raise ConfigError(f"workload '{name}' has no model, so there is nothing to check")
     curve = next((curve for curve in load(curves) if curve.name == name), None) if curves else None
-    time_scale = file.model.time_scale
-    ages_us = [int(age_s * 1e6) // time_scale for age_s in CURVE_AGES_S] if curve else []
+    ages_us = [int(age_s * 1e6) for age_s in CURVE_AGES_S] if curve else []
     measured, scores = measure(name, machine, say, ages_us, configuration=PUBLISHED_UNDER)
     if measured.workload.variant != "model":
         raise ConfigError(f"machine '{machine}' has '{name}' itself, so its model does not run there")
@@ -182,7 +181,7 @@ def compare(name: str, machine: str, say: Say, curves: Path | None = None) -> li
         return Comparison(what, model, real, _same(model, real))
 
     comparisons = [
-        near("runtime, s", measured.without.metric("runtime_s") * time_scale, published.runtime_s),
+        near("runtime, s", measured.without.metric("runtime_s"), published.runtime_s),
         near(
             "RSS, MiB",
             measured.without.metric("rss_avg_bytes") * file.model.memory_scale / (1 << 20),

@@ -309,24 +309,14 @@ def _print_estimate(config: Any, form: str) -> None:
         print(json.dumps(rows))
         return
     for row in rows:
-        money = "" if row["usd"] is None else f", {_money(row['usd'], row['usd_real'])} USD"
+        money = "" if row["usd"] is None else f", {row['usd']:.2f} USD"
         print(
             f"{row['machine']:<12} {show_count(row['studies'], 'study')}, {show_count(row['trials'], 'trial')},"
             f" {show_count(row['runs'], 'run')},"
-            f" about {_hours(row['hours'], row['hours_real'])} h{money}"
+            f" about {row['hours']:.1f} h{money}"
         )
-    total = sum(row["hours"] for row in rows), sum(row["hours_real"] for row in rows)
-    print(f"{'all':<12} {sum(row['runs'] for row in rows)} runs, about {_hours(*total)} machine-hours")
-    if total[0] != total[1]:
-        say("the first figure counts models for workloads that are not installed, the second counts real programs")
-
-
-def _hours(model: float, real: float) -> str:
-    return f"{real:.1f}" if model == real else f"{model:.1f} to {real:.1f}"
-
-
-def _money(model: float, real: float) -> str:
-    return f"{real:.2f}" if model == real else f"{model:.2f} to {real:.2f}"
+    hours = sum(row["hours"] for row in rows)
+    print(f"{'all':<12} {sum(row['runs'] for row in rows)} runs, about {hours:.1f} machine-hours")
 
 
 def check(said: dict[str, Any], listed: bool) -> None:

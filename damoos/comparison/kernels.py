@@ -239,7 +239,7 @@ def check_complete(result: Mapping[str, Any]) -> None:
 
 def _kernel_json(name: str, study: EvaluationStudy, pairs: Mapping[int, Pair]) -> dict[str, Any]:
     facts, result = study.setting.facts, study.record.result or {}
-    policy = named.policy(study.config.configs[SCHEME], result["time_scale"])
+    policy = named.policy(study.config.configs[SCHEME])
     assert isinstance(policy, DamosPolicy)
     error = result["configs"][SCHEME]["error"]
     quantities = {}

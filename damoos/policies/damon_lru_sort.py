@@ -19,7 +19,7 @@ class DamonLruSortPolicy(RulePolicy):
     parameters: ClassVar[Parameters] = {
         "cold_min_age": Parameter("us", "120s", "500ms", "120s", 100_000, "what was not accessed for so long is cold"),
         "hot_thres": Parameter("ppm", "50%", "1%", "100%", 10_000, "share of samples from which on memory is hot"),
-        "quota_ms": Parameter("ms", "10ms", "1ms", "1s", 1, "CPU time that it may take a second", is_rate=True),
+        "quota_ms": Parameter("ms", "10ms", "1ms", "1s", 1, "CPU time that it may take a second"),
         "free": Parameter("ppm", "15%", "15%", "100%", 10_000, "share of free memory below which it works"),
     }
     tuned = ("cold_min_age", "hot_thres")

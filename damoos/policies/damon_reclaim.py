@@ -34,7 +34,7 @@ class DamonReclaimPolicy(RulePolicy):
     source = "Linux, Documentation/admin-guide/mm/damon/reclaim.rst"
     parameters: ClassVar[Parameters] = {
         "min_age": Parameter("us", "120s", "500ms", "120s", 100_000, "what was not accessed for so long is paged out"),
-        "quota_ms": Parameter("ms", "10ms", "1ms", "1s", 1, "CPU time that it may take a second", is_rate=True),
+        "quota_ms": Parameter("ms", "10ms", "1ms", "1s", 1, "CPU time that it may take a second"),
         "quota_sz": Parameter("bytes", "128M", "1M", "1G", 1 << 20, "memory that it may page out a second"),
         # The kernel's own watermarks are 20, 40 and 50 %; 100 % is always.
         "free": Parameter("ppm", "40%", "40%", "100%", 10_000, "share of free memory below which it works"),

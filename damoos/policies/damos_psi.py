@@ -18,7 +18,7 @@ class DamosPsiPolicy(RulePolicy):
     source = "Linux, Documentation/mm/damon/design.rst, Aim-oriented Feedback-driven Auto-tuning"
     parameters: ClassVar[Parameters] = {
         "target": Parameter(
-            "us", "1ms", "100us", "100ms", 100, "time, a second, that some task is to wait for memory", is_rate=True
+            "us", "1ms", "100us", "100ms", 100, "time, a second, that some task is to wait for memory"
         ),
         "min_age": Parameter("us", "5s", "500ms", "60s", 100_000, "what was not accessed for so long can be paged out"),
         "quota_sz": Parameter("bytes", "128M", "1M", "1G", 1 << 20, "memory that it may page out a second at most"),

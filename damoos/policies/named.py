@@ -14,7 +14,7 @@ from typing import Any
 
 from damoos.common import paths
 from damoos.damon.damo_json import context_from_json
-from damoos.damon.scheme import Context, Scheme
+from damoos.damon.scheme import Context
 from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.policies import catalog
 from damoos.policies.base import DamosPolicy, NonePolicy, Policy, ProtectPolicy, RecordPolicy, ThpPolicy
@@ -189,23 +189,15 @@ def limits_of(limit: str, peak_bytes: float) -> dict[str, int]:
     return {file: int(share * peak_bytes)}
 
 
-def policy(form: Mapping[str, Any], time_scale: int = 1) -> Policy:
-    """The policy of a plain form, without the limit of memory that it may have.
-
-    Parameters
-    ----------
-    time_scale : int
-        By how much a model runs shorter than what it stands for; the ages of scheme texts and the times of policies
-        are divided by it. A context in damo's JSON (``damo``) is taken as it is.
-    """
+def policy(form: Mapping[str, Any]) -> Policy:
+    """The policy of a plain form, without the limit of memory that it may have."""
     if "damo" in form:
         return DamosPolicy(context_from_json(form["damo"]))
     if "scheme" in form:
         context = Context.parse(form["scheme"], form["operations"])
-        aged = tuple(_aged(scheme, time_scale) for scheme in context.schemes)
-        return DamosPolicy(replace(context, schemes=aged), thp=form.get("thp"))
+        return DamosPolicy(context, thp=form.get("thp"))
     if "policy" in form:
-        return catalog.parse(form["policy"]).shorter(time_scale)
+        return catalog.parse(form["policy"])
     if "containers" in form:
         return ContainersPolicy()
     if "protect" in form:
@@ -235,15 +227,3 @@ def _of_file(word: str, operations: str) -> dict[str, str]:
     plain = context if context.module else replace(context, operations="vaddr")
     config = {"scheme": str(plain), "operations": context.operations}
     return config | ({"thp": "madvise"} if any(scheme.action in _OF_THP for scheme in context.schemes) else {})
-
-
-def _aged(scheme: Scheme, time_scale: int) -> Scheme:
-    """The same scheme in the time of a model."""
-    pattern = scheme.pattern
-    upper = pattern.max_age_us
-    pattern = replace(
-        pattern,
-        min_age_us=pattern.min_age_us // time_scale,
-        max_age_us=None if upper is None else upper // time_scale,
-    )
-    return replace(scheme, pattern=pattern)

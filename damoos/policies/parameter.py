@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from damoos.errors import ConfigError, nearest
 from damoos.model.space import UNITS, Param
@@ -29,8 +29,6 @@ class Parameter:
         The words that it can be; empty for a number.
     zero : bool
         Whether 0 has a meaning, which ``help`` tells.
-    is_rate : bool
-        Of a time, whether it is a share of each second.
     """
 
     unit: str
@@ -41,7 +39,6 @@ class Parameter:
     help: str = ""
     choices: tuple[str, ...] = ()
     zero: bool = False
-    is_rate: bool = False
 
     def parsed(self, text: str) -> int:
         """A value as people write it: ``500ms``, ``0.5%``, ``64M``, a word of ``choices``.
@@ -65,23 +62,6 @@ class Parameter:
     def text(self, value: int) -> str:
         """A value as people write it."""
         return self.choices[value] if self.choices else UNITS[self.unit].text(value)
-
-    @property
-    def is_time(self) -> bool:
-        """Whether its values are times that pass, which are shorter for a model."""
-        return self.unit in ("us", "ms") and not self.is_rate
-
-    def shortened(self, value: int, time_scale: int) -> int:
-        """A value in the time of a model, which runs so many times shorter than its program; not 0 if it was not."""
-        return max(value // time_scale, min(value, 1)) if self.is_time else value
-
-    def shorter(self, time_scale: int) -> Parameter:
-        """The same in the time of a model."""
-        if not self.is_time or time_scale == 1:
-            return self
-        texts = (self.default, self.low, self.high)
-        default, low, high = (self.text(self.shortened(self.parsed(text), time_scale)) for text in texts)
-        return replace(self, default=default, low=low, high=high, step=max(1, self.step // time_scale))
 
     @property
     def range(self) -> str:

@@ -84,27 +84,18 @@ class RulePolicy(Policy):
         return cls(values)
 
     @classmethod
-    def defaults(cls, time_scale: int = 1) -> RulePolicy:
-        """The policy at the values of its source; for a model with times that are so many times shorter."""
-        return cls().shorter(time_scale)
-
-    def shorter(self, time_scale: int) -> RulePolicy:
-        """The same policy in the time of a model, which runs so many times shorter than its program."""
-        if time_scale == 1:
-            return self
-        times = {name: one.shortened(self[name], time_scale) for name, one in self.parameters.items() if one.is_time}
-        return type(self)({**self.values, **times})
+    def defaults(cls) -> RulePolicy:
+        """The policy at the values of its source."""
+        return cls()
 
     @classmethod
-    def space(cls, ranges: Sequence[str] = (), time_scale: int = 1) -> tuple[Param, ...]:
+    def space(cls, ranges: Sequence[str] = ()) -> tuple[Param, ...]:
         """What is tuned of it.
 
         Parameters
         ----------
         ranges : sequence of str
             ``ratio=0.05%:5%``, ``mode=always,never``; empty for those of `tuned`, over their own ranges.
-        time_scale : int
-            By how much a model runs shorter than its program; its own ranges of times are divided by it.
 
         Raises
         ------
@@ -113,8 +104,7 @@ class RulePolicy(Policy):
         found = []
         if not cls.tuned:
             raise ConfigError(f"nothing of {cls.name} can be tuned; compare it with others by damoos evaluate")
-        known = {name: one.shorter(time_scale) for name, one in cls.parameters.items()}
-        for text in ranges or [f"{name}={known[name].range}" for name in cls.tuned]:
+        for text in ranges or [f"{name}={cls.parameters[name].range}" for name in cls.tuned]:
             name, equals, span = text.partition("=")
             if not equals:
                 example = f"{cls.tuned[0]}={cls.parameters[cls.tuned[0]].range}"
@@ -122,21 +112,21 @@ class RulePolicy(Policy):
             if name not in cls.parameters:
                 raise ConfigError(f"unknown tunable '{name}' of {cls.name}{nearest(name, cls.parameters)}")
             try:
-                found.append(known[name].tuned(name, span))
+                found.append(cls.parameters[name].tuned(name, span))
             except ConfigError as error:
                 raise ConfigError(f"{text}: {error}") from None
         return tuple(found)
 
     @classmethod
-    def at(cls, params: Sequence[Param], point: Params, time_scale: int = 1) -> RulePolicy:
-        """The policy of one point of its space; what is not tuned has its default, in the time of a model."""
+    def at(cls, params: Sequence[Param], point: Params) -> RulePolicy:
+        """The policy of one point of its space; what is not tuned has its default."""
         tuned = {param.name: cls.parameters[param.name].parsed(param.text(point[param.key])) for param in params}
-        return cls({**cls.defaults(time_scale).values, **tuned})
+        return cls({**cls.defaults().values, **tuned})
 
     @classmethod
-    def default_point(cls, params: Sequence[Param], time_scale: int = 1) -> dict[str, int]:
+    def default_point(cls, params: Sequence[Param]) -> dict[str, int]:
         """The values of the source, of what is tuned; the nearest word where a choice leaves the default out."""
-        default = cls.defaults(time_scale)
+        default = cls.defaults()
         point = {}
         for param in params:
             text = cls.parameters[param.name].text(default[param.name])

@@ -24,8 +24,8 @@ def explanation(name: str, path: Path, file: WorkloadFile) -> Iterator[str]:
         yield f"  pattern   {file.pattern.file}: accesses made by mempat; reports ops, ops_per_s"
     if file.model:
         yield (
-            f"  model     {file.model.file}, used where the program is not: 1/{file.model.time_scale} of the time,"
-            f" 1/{file.model.memory_scale} of the memory; reports ops, ops_per_s"
+            f"  model     {file.model.file}, used where the program is not: 1/{file.model.memory_scale} of the"
+            f" memory; reports ops, ops_per_s"
         )
     if file.published:
         paper = file.published

@@ -132,7 +132,7 @@ class Setting(TypedDict):
     record: NotRequired[Flag]
     has_runtime: NotRequired[Flag]
     like: NotRequired[list[str]]
-    time_scale: NotRequired[Annotated[Count, Field(gt=0)]]
+    time_scale: NotRequired[Annotated[Count, Field(gt=0)]]  # of older studies
 
 
 @_closed
@@ -376,7 +376,7 @@ class Compared(About):
     """`damoos.study.configurations.result_of`."""
 
     repeats: Count
-    time_scale: Annotated[Count, Field(gt=0)]
+    time_scale: NotRequired[Annotated[Count, Field(gt=0)]]  # of older studies
     configs: dict[str, Annotated[Configuration, AfterValidator(_has_quantities)]]
 
 

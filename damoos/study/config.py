@@ -238,7 +238,7 @@ class StudyConfig(RunConfig):
         if self.has_several:
             return []
         space = space_of(self, tuning)
-        policies = [policy_of(self, space, corner, tuning.time_scale) for corner in space.corners]
+        policies = [policy_of(self, space, corner) for corner in space.corners]
         return [policy.damon_context for policy in policies if policy.damon_context is not None]
 
     @property
@@ -282,7 +282,7 @@ def space_of(config: StudyConfig, tuning: Tuning) -> Space | ConditionalSpace:
 def _space_of(config: StudyConfig, policy: str, tuning: Tuning) -> Space:
     """The space of one policy."""
     if policy != DAMOS:
-        return Space(policy, catalog.rule(policy).space(config.tune, tuning.time_scale))
+        return Space(policy, catalog.rule(policy).space(config.tune))
     step = _monitoring(config.scheme).attrs.aggr_us
     if isinstance(config.tune, str):
         raise ConfigError(f"tune is a list: ['{config.tune}']")
@@ -306,7 +306,7 @@ def default_of(policy: str, space: Space, tuning: Tuning) -> dict[str, int]:
     if policy == DAMOS:
         point: Params = {"min_age_us": tuning.manual_us}
     else:
-        point = catalog.rule(policy).default_point(space.params, tuning.time_scale)
+        point = catalog.rule(policy).default_point(space.params)
     return {p.key: point[p.key] if p.choices else p.snap(point[p.key]) for p in space.params}
 
 
@@ -322,27 +322,17 @@ def searcher_of(config: StudyConfig, space: Space | ConditionalSpace, tuning: Tu
     return ConditionalSearcher(space, config.nr_trials, config.seed, make, defaults, config.league)
 
 
-def policy_of(
-    config: StudyConfig, space: Space | ConditionalSpace, point: Params, time_scale: int = 1
-) -> DamosPolicy | RulePolicy:
-    """The policy of one point; a tuned quota belongs to each scheme.
-
-    Parameters
-    ----------
-    time_scale : int
-        By how much a model runs shorter than its program; times that are not tuned have their defaults, divided by it.
-    """
+def policy_of(config: StudyConfig, space: Space | ConditionalSpace, point: Params) -> DamosPolicy | RulePolicy:
+    """The policy of one point; a tuned quota belongs to each scheme."""
     if isinstance(space, ConditionalSpace):
         name = space.name(point)
-        return _policy_of(config, name, space.branches[name], space.own(point), time_scale)
-    return _policy_of(config, config.policy, space, point, time_scale)
+        return _policy_of(config, name, space.branches[name], space.own(point))
+    return _policy_of(config, config.policy, space, point)
 
 
-def _policy_of(
-    config: StudyConfig, policy: str, space: Space, point: Params, time_scale: int
-) -> DamosPolicy | RulePolicy:
+def _policy_of(config: StudyConfig, policy: str, space: Space, point: Params) -> DamosPolicy | RulePolicy:
     if policy != DAMOS:
-        return catalog.rule(policy).at(space.params, point, time_scale)
+        return catalog.rule(policy).at(space.params, point)
     # Values are as wide as their placeholders, where they are short enough: errors tell the columns of the template.
     texts = {name: text.ljust(len(name)) for name, text in space.texts(point).items()}
     try:

@@ -53,16 +53,15 @@ class Listing(Execution):
         super().__init__(study, watcher, study.config.nr_runs)
 
     def _work(self) -> Part:
-        scale = self._found.workload.tuning.time_scale
         for step in self._left(self._plan):
             if step.arm not in self._failed():
-                policy = self._policy(self._config.configs[step.arm], scale)
+                policy = self._policy(self._config.configs[step.arm])
                 yield from self._execute(step, policy, must_succeed=self._is_baseline(step))
 
-    def _policy(self, form: Mapping[str, Any], time_scale: int) -> Policy:
+    def _policy(self, form: Mapping[str, Any]) -> Policy:
         peak_bytes = peak(self._done.values()) if self._config.needs_peak and form else 0.0
         limits = named.limits_of(form["memory"], peak_bytes) if "memory" in form else {}
-        return limited(named.policy(form, time_scale), limits, peak_bytes, form.get("write_limit", 0))
+        return limited(named.policy(form), limits, peak_bytes, form.get("write_limit", 0))
 
     def _check_metrics(self) -> None:
         workload = self._found.workload
@@ -84,7 +83,7 @@ class Listing(Execution):
         return run.arm == named.BASELINE
 
     def _result(self, elapsed_s: float) -> dict[str, Any]:
-        return result_of(self._study, self._found.workload.tuning.time_scale, elapsed_s)
+        return result_of(self._study, elapsed_s)
 
 
 def peak(runs: Iterable[Run]) -> float:
@@ -94,14 +93,12 @@ def peak(runs: Iterable[Run]) -> float:
     return peak_of(base)
 
 
-def result_of(study: EvaluationStudy, time_scale: int, elapsed_s: float) -> dict[str, Any]:
+def result_of(study: EvaluationStudy, elapsed_s: float) -> dict[str, Any]:
     """Everything that a finished listed study has to say (docs/evaluate.md has the keys).
 
     Parameters
     ----------
     study : EvaluationStudy
-    time_scale : int
-        By how much ages of schemes were divided.
     elapsed_s : float, seconds
         Wall time that the study took.
     """
@@ -113,9 +110,8 @@ def result_of(study: EvaluationStudy, time_scale: int, elapsed_s: float) -> dict
     return {
         **about(study),
         "repeats": study.config.repeats,
-        "time_scale": time_scale,
         "configs": {
-            name: config_json(name, config, time_scale, blocks, study.setting.reports)
+            name: config_json(name, config, blocks, study.setting.reports)
             | {"memory_limits": named.limits_of(config["memory"], peak_bytes) if "memory" in config else {}}
             for name, config in forms.items()
         },
@@ -190,7 +186,7 @@ def _by_role(pairs: Sequence[Pair]) -> dict[str, dict[str, Quantity]]:
 
 
 def config_json(
-    name: str, form: Mapping[str, str], time_scale: int, blocks: Sequence[Block], reports: Sequence[str] = ()
+    name: str, form: Mapping[str, str], blocks: Sequence[Block], reports: Sequence[str] = ()
 ) -> dict[str, Any]:
     """One configuration of a listed study: what was in force, and its quantities; or why there are none.
 
@@ -198,8 +194,6 @@ def config_json(
     ----------
     form : mapping
         As `damoos.policies.named.resolve` gives it.
-    time_scale : int
-        By how much ages of schemes were divided.
     blocks : sequence of mapping of str to Run
         Runs by configuration, one mapping per block.
     reports : sequence of str
@@ -210,7 +204,7 @@ def config_json(
     dict
         ``scheme, operations, thp, record, protect, policy, nr_runs, error, quantities, reports, roles, damos``
     """
-    policy = named.policy(form, time_scale)
+    policy = named.policy(form)
     runs = [block[name] for block in blocks if name in block]
     pairs, error = _pairs(name, blocks), next((run.error for run in runs if run.error), "")
     if not pairs and not error:

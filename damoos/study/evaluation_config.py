@@ -77,7 +77,7 @@ class EvaluationConfig(RunConfig):
 
     def contexts(self, tuning: Tuning) -> list[Context]:
         """Those of all configurations."""
-        policies = [named.policy(config, tuning.time_scale) for config in self.configs.values()]
+        policies = [named.policy(config) for config in self.configs.values()]
         return [policy.damon_context for policy in policies if policy.damon_context is not None]
 
     @property

@@ -30,7 +30,7 @@ class RunTime:
     Parameters
     ----------
     source : str
-        Where that is from: a study's name, or ``itself`` and ``its model`` for the workload file's ``unit_work``.
+        Where that is from: a study's name, or ``itself`` for the workload file's ``unit_work``.
     seconds : float
     """
 
@@ -49,9 +49,7 @@ class Outline:
     policy : str
         The scheme with its placeholders, or names of policies.
     params : tuple of Param
-        What is searched; of a workload that may run as a model, the ranges of the real program.
-    time_scale : int
-        By how much they are divided where the model runs; 1 where there is none.
+        What is searched.
     score : str
     limits : tuple of str
     searcher : str
@@ -70,7 +68,6 @@ class Outline:
     machine: str
     policy: str
     params: tuple[Param, ...]
-    time_scale: int
     score: str
     limits: tuple[str, ...]
     searcher: str
@@ -106,7 +103,6 @@ def outline(config: StudyConfig, store: Store | None, new: bool = False) -> Outl
     scorer = config.make_scorer()
     file = workloads.find(config.workload)[1] if config.workload else None
     tuning = file.tune.tuning() if file else Tuning()
-    model = file.model if file and not config.require_real else None
     kinds = [run.kind for run in plan(config.nr_trials)]
     unfinished = None if new or store is None else store.unfinished(plain(config))
     machine = machines.machine(config.machine, config.kernel)
@@ -116,7 +112,6 @@ def outline(config: StudyConfig, store: Store | None, new: bool = False) -> Outl
         machine=described + (f"; kernel {config.kernel}" if config.kernel else ""),
         policy=config.scheme if config.policy == DAMOS else ", ".join(config.policies),
         params=space_of(config, tuning).params,
-        time_scale=model.time_scale if model else 1,
         score=f"{config.scorer} ({scorer.unit}; {scorer.direction})",
         limits=_limits(config, scorer),
         searcher=config.searcher,
@@ -124,7 +119,7 @@ def outline(config: StudyConfig, store: Store | None, new: bool = False) -> Outl
         trials=config.nr_trials,
         least_runs=config.nr_runs,
         most_runs=min(config.runs or math.inf, len(kinds) + config.repeats * config.nr_arms),  # type: ignore[arg-type]
-        run_times=_measured(config, store) or _expected(config, file, model),
+        run_times=_measured(config, store) or _expected(config, file),
         goes_on=unfinished.name if unfinished else None,
         done=len(unfinished.runs()) if unfinished else 0,
     )
@@ -158,13 +153,10 @@ def _measured(config: StudyConfig, store: Store | None) -> tuple[RunTime, ...]:
     return ()
 
 
-def _expected(
-    config: StudyConfig, file: workloads.WorkloadFile | None, model: workloads.Model | None
-) -> tuple[RunTime, ...]:
+def _expected(config: StudyConfig, file: workloads.WorkloadFile | None) -> tuple[RunTime, ...]:
     """What the workload's file says, or the windows of a running process; empty for a command."""
     if config.pid is not None:
         return (RunTime("a window", config.unit_work_s + config.settle_s),)
     if file is None:
         return ()
-    itself = RunTime("itself", file.tune.tuning().unit_work_s)
-    return (itself, RunTime("its model", file.tune.tuning(model.time_scale).unit_work_s)) if model else (itself,)
+    return (RunTime("itself", file.tune.tuning().unit_work_s),)

@@ -156,7 +156,6 @@ class Execution(ABC):
                 record=self._can_record(),
                 has_runtime=workload.has_runtime,
                 like=self._like(workload.variant),
-                time_scale=workload.tuning.time_scale,
             )
             self._study.record.set("setting", setting.to_json())
         elif stored["workload_identity"] != workload.identity:

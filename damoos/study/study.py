@@ -56,7 +56,6 @@ class Setting:
     record: bool = False
     has_runtime: bool = True
     like: tuple[str, ...] = ()
-    time_scale: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """Plain form for the store."""
@@ -66,6 +65,7 @@ class Setting:
     def from_json(cls, form: dict[str, Any]) -> Setting:
         """Read what `to_json` wrote."""
         params = tuple(Param(**param) for param in form["params"])
+        form = {key: value for key, value in form.items() if key != "time_scale"}  # of older studies
         return cls(**{**form, "params": params, "reports": tuple(form.get("reports", ())),
                       "like": tuple(form.get("like", ()))})  # fmt: skip
 
@@ -233,11 +233,6 @@ class Study(StoredStudy):
         return self.setting.manual_us
 
     @property
-    def time_scale(self) -> int:
-        """By how much a model runs shorter than its program; 1 for a program itself."""
-        return self.setting.time_scale
-
-    @property
     def manual(self) -> Params:
         """``min_age`` of the manual scheme, whatever is tuned here; of another policy the values of its source.
 
@@ -250,7 +245,7 @@ class Study(StoredStudy):
 
     def _default(self, policy: str, space: Space) -> Params:
         if policy != DAMOS:
-            return catalog.rule(policy).default_point(space.params, self.time_scale)
+            return catalog.rule(policy).default_point(space.params)
         return {"min_age_us": self.manual_us}
 
     @property
@@ -261,7 +256,7 @@ class Study(StoredStudy):
     def default_policy(self, name: str) -> DamosPolicy | RulePolicy:
         """A policy at its own defaults; of ``damos`` the manual scheme."""
         if name != DAMOS:
-            return catalog.rule(name).defaults(self.time_scale)
+            return catalog.rule(name).defaults()
         return manual_policy(self.manual_us, self.config.operations)
 
     def default_point(self, name: str) -> Params:
@@ -278,7 +273,7 @@ class Study(StoredStudy):
 
     @property
     def _tuning(self) -> Tuning:
-        return Tuning(manual_us=self.manual_us, time_scale=self.time_scale)
+        return Tuning(manual_us=self.manual_us)
 
     @cached_property
     def _searcher(self) -> Searcher | ConditionalSearcher:
@@ -397,7 +392,7 @@ class Study(StoredStudy):
 
     def policy(self, point: Params) -> DamosPolicy | RulePolicy:
         """The policy of one point."""
-        return policy_of(self.config, self.space, point, self.time_scale)
+        return policy_of(self.config, self.space, point)
 
 
 def tuning_study(record: StudyRecord) -> Study:

@@ -37,8 +37,6 @@ class Tuning:
         How long one run takes about, without a scheme.
     limit_s : float, seconds
         A run that takes longer hangs.
-    time_scale : int
-        By how much a model runs shorter than its program; ages of schemes are to be shorter, too.
     """
 
     low_us: int = 0
@@ -46,7 +44,6 @@ class Tuning:
     manual_us: int = 5_000_000
     unit_work_s: float = 60.0
     limit_s: float = 3600.0
-    time_scale: int = 1
 
 
 class Workload(ABC):

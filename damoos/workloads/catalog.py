@@ -103,16 +103,15 @@ class Tune(Table):
             raise ValueError(f"the range {words} is empty")
         return words
 
-    def tuning(self, time_scale: int = 1) -> Tuning:
-        """As values, divided by a model's time scale."""
+    def tuning(self, shorter: int = 1) -> Tuning:
+        """As values, for runs that are so many times shorter."""
         low, _, high = self.min_age.partition(":")
         return Tuning(
-            low_us=parse_time(low) // time_scale,
-            high_us=parse_time(high) // time_scale,
-            manual_us=parse_time(self.manual_min_age) // time_scale,
-            unit_work_s=float(Fraction(parse_time(self.unit_work), 1_000_000 * time_scale)),
+            low_us=parse_time(low) // shorter,
+            high_us=parse_time(high) // shorter,
+            manual_us=parse_time(self.manual_min_age) // shorter,
+            unit_work_s=float(Fraction(parse_time(self.unit_work), 1_000_000 * shorter)),
             limit_s=float(Fraction(parse_time(self.limit), 1_000_000)),
-            time_scale=time_scale,
         )
 
 
@@ -502,12 +501,10 @@ class Pattern(Table):
 
 
 class Model(Pattern):
-    """``[model]``: a pattern that stands for the real program, smaller and shorter.
+    """``[model]``: a pattern that stands for the real program, and is smaller.
 
     Parameters
     ----------
-    time_scale : int
-        By how much it runs shorter; ages of schemes are divided by it.
     memory_scale : int
         By how much it is smaller. Where it sleeps, page faults from swap take so many times longer.
     sleeps : bool
@@ -515,7 +512,6 @@ class Model(Pattern):
     """
 
     sleeps: bool = True
-    time_scale: int = Field(ge=1)
     memory_scale: int = Field(ge=1)
 
 
@@ -708,12 +704,9 @@ def workload(name: str, machine: Place, require_real: bool = False) -> Workload:
     lacks = f"{stem} is not installed on the machine" + (f" ({ways})" if ways else "")
     if require_real or file.model is None:
         raise UnsupportedError(f"{lacks}, and {'a model was refused' if file.model else 'there is no model of it'}")
-    model = file.model
-    note = (
-        f"{lacks}: an access-pattern MODEL of it runs, time scaled 1/{model.time_scale}, memory 1/{model.memory_scale}"
-    )
-    runs = _pattern(short, path, model, file.tune.tuning(model.time_scale))
-    runs.variant, runs.note = "model", note
+    runs = _pattern(short, path, file.model, file.tune.tuning())
+    runs.variant = "model"
+    runs.note = f"{lacks}: an access-pattern MODEL of it runs, with 1/{file.model.memory_scale} of the memory"
     return runs
 
 
@@ -745,9 +738,10 @@ def _program(name: str, path: Path, file: WorkloadFile, real: Real, machine: Pla
     # The ages of [tune] are for runs of its unit_work. Those of a user's own schemes are what they are.
     scale = max(1, round(file.tune.tuning().unit_work_s / work_s)) if work_s else 1
     is_chosen = chosen is not None and named is None and real.input is None
-    tuning = replace(file.tune.tuning(scale), time_scale=1)
     runs = ProgramWorkload(
-        f"{stem}:{chosen}" if is_chosen else name, real.program(path.parent, chosen, file.containers), tuning
+        f"{stem}:{chosen}" if is_chosen else name,
+        real.program(path.parent, chosen, file.containers),
+        file.tune.tuning(scale),
     )
     if is_chosen:
         cpu = "an emulated CPU" if machine.emulated else "its CPUs"

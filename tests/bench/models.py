@@ -119,7 +119,7 @@ def write(toml: Path, file: catalog.WorkloadFile) -> None:
     blocks = BLOCKS if program in SHRINKING else 1
     text, repeats, once = pattern(title, found, file.published.runtime_s, scale, blocks)
     (toml.parent / file.model.file).write_text(text)
-    keys = {"rate": RATE, "repeats": repeats, "once": once, "time_scale": 1}
+    keys = {"rate": RATE, "repeats": repeats, "once": once}
     head, model = toml.read_text().split("[model]\n")
     for key, value in keys.items():
         model = re.sub(rf"^{key} = \d+$", f"{key} = {value}", model, flags=re.MULTILINE)

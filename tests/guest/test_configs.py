@@ -25,22 +25,15 @@ sparse, 0, 65536, 5, wo
 cold, 0, 4096, 75, wo
 
 work
-4500
+20000
 hot, 0, 4096, 100
 """
-# A model, so that the 5 s of prcl are 0.5 s of a run that lasts for 4.
+# Of 20 s, most of which are left when prcl and ethp have waited for 5 s and 7 s.
 WORKLOAD = """description = "one page in 16 of most of it"
-[tune]
-unit_work = "45s"
-[[real]]
-command = ["damoos-has-no-such-program"]
-needs = "damoos-has-no-such-program"
-[model]
+[pattern]
 file = "own.pattern"
 rate = 1000
 paced = true
-time_scale = 10
-memory_scale = 1
 """
 
 

@@ -23,7 +23,6 @@ SMALLER = {
     "3-searcher": {"generate(60, seed=0)": "generate(30, seed=0)", "nr_seeds=5": "nr_seeds=2"},
     "4-recording": PACED,
     "5-paper": {
-        **PACED,
         **ONE_MACHINE,
         '["parsec3/raytrace"]': '["./short.toml"]',
         "hot, 16M\nsparse, 64M\ncold, 48M": "hot, 4M\nsparse, 16M\ncold, 12M",

@@ -105,14 +105,16 @@ def test_inputs_of_a_suite_are_made_in_the_guest(guest_image: None, own_trees: N
 
 
 def test_a_model_is_held_against_what_has_been_published(guest_image: None) -> None:
-    done = damoos("workloads", "check-models", "--workloads", "splash2x/volrend", "--format", "json", timeout=900)
-    rows = {row["what"]: row for row in json.loads(done.stdout)["splash2x/volrend"]}
+    """dedup is the shortest program, and slowed down by page faults of which the model has a twentieth."""
+    done = damoos("workloads", "check-models", "--workloads", "parsec3/dedup", "--format", "json", timeout=900)
+    rows = {row["what"]: row for row in json.loads(done.stdout)["parsec3/dedup"]}
     # What a scheme saves in one run is DAMON's luck, too: it is shown, and decides how the command ends.
     assert done.returncode == (0 if all(row["follows"] for row in rows.values()) else 1), done.stderr
-    assert rows["runtime, s"]["published"] == 86.703
+    assert rows["runtime, s"]["published"] == 11.914
     assert rows["runtime, s"]["follows"]
     assert rows["RSS, MiB"]["follows"]
     assert rows["prcl RSS saving"]["model"] < 0.5
+    assert rows["prcl slowdown"]["model"] > 0.02
 
 
 def test_distributions_that_are_taken_as_they_are(guest_image: None, own_trees: None) -> None:

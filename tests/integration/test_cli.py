@@ -77,7 +77,6 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
         ([*RAYTRACE, "--score", "doas"], "unknown scorer 'doas'; did you mean 'daos'?"),
         ([*RAYTRACE, "--searcher", "rendom"], "did you mean 'random'?"),
         ([*RAYTRACE, "--run-limit", "5 parsecs"], "unknown time unit 'parsecs'"),
-        ([*RAYTRACE, "--time-limit", "1h"], "may run as itself or as a model"),
         ([*RAYTRACE, "--tune", "min_agee=0s:1s"], "did you mean 'min_age'?"),
         (["tune"], "give either a workload, a command or a pid"),
         (["tune", "--command", "'unclosed"], "No closing quotation"),

@@ -103,7 +103,7 @@ def _machine(machine: Mapping[str, Any], results: Sequence[Result]) -> Iterator[
             if _had_nothing_to_do(config):
                 yield f"  {name} on {short(result['workload'])}: {IDLE_SCHEME}"
     if any(result["variant"] == "model" for result in results):
-        yield "  a model has the accesses of a program that is not installed; ages of schemes are scaled with its time"
+        yield "  a model has the accesses of a program that is not installed"
     if len(results) > 1:
         yield from _averages(machine, width)
     for share in machine["thp"]:
@@ -165,8 +165,9 @@ _OF_ROLE: tuple[tuple[str, Callable[[Mapping[str, Any]], str]], ...] = (
 
 
 def _name(result: Result) -> str:
-    scaled = f" (model, time 1/{result['time_scale']})" if result["variant"] == "model" else ""
-    return f"{result['workload']}{scaled}"
+    scale = result.get("time_scale", 1)  # of older studies, whose models ran shorter than their programs
+    shorter = f", time 1/{scale}" if scale > 1 else ""
+    return f"{result['workload']}{f' (model{shorter})' if result['variant'] == 'model' else ''}"
 
 
 def _had_nothing_to_do(config: Configuration) -> bool:

@@ -12,8 +12,6 @@ def text(found: Outline) -> str:
     """A line for each part, and nothing that would only be known on the machine."""
     policy, *more = found.policy.strip().splitlines()
     space = [_range(param) for param in found.params if param.name != POLICY]
-    if found.time_scale > 1:
-        space.append(f"as a model: ages 1/{found.time_scale} of that")
     rounds = f"{found.least_runs} to {found.most_runs}" if found.most_runs > found.least_runs else f"{found.least_runs}"
     rows = [
         ("workload", found.workload),
@@ -37,12 +35,12 @@ def _range(param: Param) -> str:
 
 
 def _times(found: Outline) -> list[str]:
-    """How long it takes, for each of the ways in which the workload may run."""
+    """How long it takes, as far as that is known."""
     left = max(0, found.least_runs - found.done), max(0, found.most_runs - found.done)
     lines = []
     for known in found.run_times:
         low, high = (show_clock(count * known.seconds) for count in left)
-        how = {"itself": "as itself", "its model": "as a model", "a window": "in windows"}.get(known.source)
+        how = {"itself": "as its file says", "a window": "in windows"}.get(known.source)
         lines.append(
             f"{low} to {high} {how or 'as in ' + known.source} ({known.seconds:.3g} s a run), and what machine and"
             " workload need around each run"

@@ -13,6 +13,7 @@ from damoos.damon.scheme import Context, Scheme, parse_schemes
 from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.policies.base import DamosPolicy, NonePolicy, RecordPolicy, ThpPolicy, limited
+from damoos.policies.catalog import RULES
 from damoos.study.evaluation_config import EvaluationConfig
 
 MIB, S, MINUTE = 1 << 20, 1_000_000, 60_000_000
@@ -87,12 +88,6 @@ def test_the_baseline_comes_first_and_unasked() -> None:
     assert list(named.resolve(["prcl", "baseline"])) == ["baseline", "prcl"]
 
 
-def test_ages_are_in_the_time_of_a_model() -> None:
-    policy = named.policy(named.resolve(["ethp"])["ethp"], time_scale=10)
-    assert isinstance(policy, DamosPolicy)
-    assert [one.pattern.min_age_us for one in policy.schemes] == [0, 700_000]
-
-
 def test_a_users_own_file_is_kept_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "mine.damos"
     file.write_text("# mine\n4K max  min min  2s max  pageout\n")
@@ -145,3 +140,12 @@ def test_a_hard_limit_of_memory_and_one_of_writes_are_refused_together() -> None
         EvaluationConfig(workload="redis/idle", machine="guest", configs=forms)
     with pytest.raises(ConfigError, match="not above 0"):
         named.write_limit("0")
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if RULES[name].tuned])
+def test_the_default_point_is_the_default_policy(name: str) -> None:
+    rule = RULES[name]
+    params = rule.space()
+    if not any(param.choices for param in params):
+        assert rule.at(params, rule.default_point(params)) == rule.defaults()
+    assert [param.name for param in params] == list(rule.tuned)

@@ -50,6 +50,19 @@ def test_a_paced_run_takes_its_time_and_does_the_same_work(tmp_path: Path) -> No
     assert min(paced["seconds"], long["seconds"]) >= 0.2 - 1e-6
 
 
+def test_a_run_that_sleeps_takes_the_time_of_its_accesses_and_does_the_same_work(tmp_path: Path) -> None:
+    text = "#regions\na, 64K\n\np\n200\na, 1, 8, 1\n"
+    report = json.loads(run(tmp_path, text, "-w", "-x", "20").stdout)
+    assert report["ops"] == 200_000
+    assert report["seconds"] >= 0.2
+
+
+@pytest.mark.parametrize("words", [("-x", "2"), ("-p", "-x", "2"), ("-w", "-x", "0")])
+def test_page_faults_count_more_often_only_where_it_sleeps(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = run(tmp_path, GOOD, *words)
+    assert (done.returncode, done.stderr) == (2, "mempat: -x: the factor is a number above 0, and goes with -w\n")
+
+
 def test_masims_own_defaults_are_understood(tmp_path: Path) -> None:
     text = (
         "#regions\na, 256, none\nb, 64, none\nc, 128, none\n\nexample phase 1\n10\na, 1, 64, 80, wo\n\n"

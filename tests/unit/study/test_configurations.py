@@ -226,15 +226,15 @@ def test_a_baseline_that_fails_ends_the_study_which_then_goes_on_with_it(fleet, 
     assert only(one)["configs"]["baseline"]["nr_runs"] == 3
 
 
-def test_ages_follow_the_time_of_a_model(fleet, tmp_path: Path) -> None:
+def test_a_model_is_named_as_one_and_runs_under_the_schemes_as_they_are(fleet, tmp_path: Path) -> None:
     one = make(tmp_path, ["ethp", "prcl"], ["parsec3/raytrace"])
     go(one)
     configs = only(one)["configs"]
-    assert configs["prcl"]["scheme"] == "4K max  min min  500ms max  pageout"
-    assert "700ms max  nohugepage" in configs["ethp"]["scheme"]
+    assert configs["prcl"]["scheme"] == "4K max  min min  5s max  pageout"
+    assert "7s max  nohugepage" in configs["ethp"]["scheme"]
     said = repr(comparisons.Evaluated(one))
-    assert "parsec3/raytrace (model, time 1/10)" in said
-    assert "ages of schemes are scaled with its time" in said
+    assert "parsec3/raytrace (model)" in said
+    assert "a model has the accesses of a program that is not installed" in said
 
 
 def test_thp_that_is_not_there_is_found_before_the_first_run(fleet, tmp_path: Path, monkeypatch) -> None:

@@ -18,18 +18,15 @@ from damoos.testing.fake import FakeMachine
 from damoos.units import parse_time
 
 
-def test_a_workload_that_may_run_as_a_model() -> None:
+def test_a_workload_of_the_catalogue() -> None:
     found = outline(StudyConfig(workload="parsec3/raytrace", machine="guest", nr_samples=10), None)
     assert [(param.name, param.high) for param in found.params] == [("min_age", parse_time("60s"))]
-    assert (found.time_scale, [known.seconds for known in found.run_times]) == (10, [120.0, 12.0])
+    assert [known.seconds for known in found.run_times] == [120.0]
     assert (found.baselines, found.trials, found.least_runs, found.goes_on) == (3, 10, 19, None)
     lines = text(found).splitlines()
     assert lines[0].startswith("workload  parsec3/raytrace: ")
     assert "space     min_age 0s to 1m (601 values)" in lines
-    assert "          as a model: ages 1/10 of that" in lines
     assert lines[-1] == "study     a new one"
-    real = outline(StudyConfig(workload="parsec3/raytrace", machine="guest", nr_samples=10, require_real=True), None)
-    assert (real.time_scale, len(real.run_times)) == (1, 1)
 
 
 def test_several_policies_name_all_of_their_parameters() -> None:

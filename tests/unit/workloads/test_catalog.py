@@ -386,7 +386,7 @@ TWICE = '[[container]]\nname = "agent"\nrole = "tax"\ncommand = ["x"]\n[[contain
         (('command = ["python3", "{file:agent.py}", "{vcpus}"]\n', ""), "has no command, so it is the program of"),
         (('memory_min = "1M"', 'memory_min = "much"'), "much"),
         (("[[container]]", TWICE), "of its own"),
-        (('[real]', '[model]\nfile = "x"\nrate = 1\ntime_scale = 1\nmemory_scale = 1\n[real]'), "not beside"),
+        (('[real]', '[model]\nfile = "x"\nrate = 1\nmemory_scale = 1\n[real]'), "not beside"),
     ],
 )  # fmt: skip
 def test_a_container_that_cannot_be_is_refused(tmp_path: Path, change: tuple[str, str], wrong: str) -> None:
@@ -445,7 +445,7 @@ def test_a_file_that_is_not_beside_the_workload_file_is_told(tmp_path: Path, nam
         catalog.find(f"{name}.toml")
 
 
-@pytest.mark.parametrize("table", ["[pattern]", "[model]\ntime_scale = 1\nmemory_scale = 1"])
+@pytest.mark.parametrize("table", ["[pattern]", "[model]\nmemory_scale = 1"])
 def test_a_pattern_outside_of_the_folder_is_refused(tmp_path: Path, table: str) -> None:
     (tmp_path / "secret").write_text("kept")
     real = "" if table == "[pattern]" else '[real]\ncommand = ["a"]\nneeds = "a"\n'
@@ -453,6 +453,19 @@ def test_a_pattern_outside_of_the_folder_is_refused(tmp_path: Path, table: str) 
     file = tmp_path / "theirs/own.toml"
     file.write_text(f'description = "x"\n{real}{table}\nfile = "../secret"\nrate = 1\n')
     with pytest.raises(ConfigError, match=r"pattern '\.\./secret' is .*secret, outside of the workload file's folder"):
+        catalog.find(str(file))
+
+
+def test_a_pattern_waits_in_one_way(tmp_path: Path) -> None:
+    (tmp_path / "own.pattern").write_text("#regions\na, 1M\n\nwork\n100\na, 0, 8, 1\n")
+    file = tmp_path / "own.toml"
+    for waits, words in ("paced", ["-p"]), ("sleeps", ["-w", "-x", "1"]):
+        file.write_text(f'description = "x"\n[pattern]\nfile = "own.pattern"\nrate = 1\n{waits} = true\n')
+        argv = catalog.workload(str(file), EVERYTHING).argv(str)
+        assert argv[1 : 1 + len(words)] == words
+        assert catalog.wanted(str(file)).paced
+    file.write_text(file.read_text() + "paced = true\n")
+    with pytest.raises(ConfigError, match="paced and sleeps are two ways to wait"):
         catalog.find(str(file))
 
 
