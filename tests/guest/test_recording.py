@@ -97,9 +97,19 @@ def test_the_whole_machine_is_recorded_and_bounded(lease: Lease, tmp_path: Path)
     assert "record" not in after.provenance
 
 
-@pytest.mark.parametrize("name", ["redis/idle:test", "parsec3/raytrace"])
+def own_model(folder: Path) -> Path:
+    """A model of a program that is nowhere."""
+    file = short_workload(folder, manual_min_age="1s", work_ms=9000)
+    nowhere = '[real]\ncommand = ["no-such-program"]\nneeds = "no-such-program"\n'
+    model = file.read_text().replace("[pattern]", f"{nowhere}[model]\nmemory_scale = 20")
+    file.write_text(model.replace("paced = true", "sleeps = true"))
+    return file
+
+
+@pytest.mark.parametrize("name", ["redis/idle:test", "short"])
 def test_a_server_and_a_model_are_recorded_and_predicted(guest_image: None, tmp_path: Path, name: str) -> None:
-    done = damoos("record", "--workload", name, "--format", "json", cwd=tmp_path, timeout=600)
+    workload = str(own_model(tmp_path)) if name == "short" else name
+    done = damoos("record", "--workload", workload, "--format", "json", cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     file = tmp_path / found["file"]
