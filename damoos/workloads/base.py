@@ -358,7 +358,7 @@ class PatternWorkload(Workload):
     paced : bool
         Whether it waits where the accesses are ahead of the phase's time.
     sleeps : bool
-        Whether it sleeps, after each few accesses, for the time that they stand for.
+        Whether it sleeps, after accesses of some milliseconds, for the time that they stand for.
     memory_scale : int
         How many pages of a program each of its pages stands for. Where it sleeps, it takes the time of all of them for
         a page fault from swap.
@@ -385,7 +385,8 @@ class PatternWorkload(Workload):
     ) -> None:
         self.name = name
         self._pattern = pattern
-        waits = ["-p"] if paced else ["-w", "-x", str(memory_scale)] if sleeps else []
+        # Of 8 ms at a time: each time it wakes up costs an emulated guest's host half a millisecond.
+        waits = ["-p"] if paced else ["-w", "-b", "8", "-x", str(memory_scale)] if sleeps else []
         filled = [] if compression is None else ["-c", f"{compression:g}"]
         self._options = [*waits, *filled, "-r", str(rate), "-n", str(repeats), "-o", str(once)]
         self.tuning = tuning

@@ -26,8 +26,11 @@ WALK_S = 0.3
 OUT_AFTER_S = WALK_S + 0.5 + 0.15
 # What mempat needs for itself.
 OWN_PAGES = 170
-# Accesses for a millisecond: as many as have hot memory seen in most of DAMON's aggregations.
-RATE = 1000
+# Accesses of a millisecond for each hot page: each 8 ms, for which mempat sleeps, all of it is accessed. So DAMON sees
+# it alike everywhere, and keeps few regions.
+RATE = 1.1 / 8
+# As loading and walks take an access for each page.
+LEAST_RATE = 100
 # What a run lasts longer than its phases: accesses and wake-ups.
 OVERHEAD = 1.025
 # Time until all is loaded, as a part of the run.
@@ -86,7 +89,8 @@ def pattern(title: str, of: Sizes, runtime_s: float, scale: int, blocks: int) ->
     names = ["cold"] if blocks == 1 else [f"block{nth}" for nth in range(1, blocks + 1)]
     cold = [name for name in names if of.cold > 0]
     warm = ["warm"] if of.warm > 0 else []
-    parts = {"hot": of.hot - OWN_PAGES * scale, **dict.fromkeys(warm, of.warm), **dict.fromkeys(cold, of.cold / blocks)}
+    # Hot memory lies between the others: DAMON merges cold memory with warm that is quiet beside it.
+    parts = {**dict.fromkeys(warm, of.warm), "hot": of.hot - OWN_PAGES * scale, **dict.fromkeys(cold, of.cold / blocks)}
     lines = [title, "#regions", *(f"{name}, {kib(pages)}" for name, pages in parts.items())]
     whole = sum(parts.values())
     load_ms = round(1000 * LOADING * runtime_s / OVERHEAD)
@@ -96,16 +100,16 @@ def pattern(title: str, of: Sizes, runtime_s: float, scale: int, blocks: int) ->
     left_ms = 1000 * runtime_s / OVERHEAD - load_ms
     rounds = max(1, round(left_ms / (1000 * of.period_s)))
     work_ms = round(left_ms / rounds) - walk_ms
-    walk = ["", "walk", str(walk_ms), "hot, 1, 8, 50, rw", "warm, 0, 4096, 50, rw"] if warm else []
+    walk = ["", "walk", str(walk_ms), "hot, 0, 4096, 50, rw", "warm, 0, 4096, 50, rw"] if warm else []
     if blocks == 1:
-        lines += ["", "work", str(work_ms), "hot, 1, 8, 100, rw", *walk]
+        lines += ["", "work", str(work_ms), "hot, 0, 4096, 100, rw", *walk]
         return "\n".join(lines) + "\n", rounds, 1
     each = max(1, round(rounds / blocks))
     for step in range(1, blocks + 1):
-        used = [f"{name}, 1, 8, {max(1, 20 // (blocks - step + 1))}, rw" for name in names[step - 1 :]]
+        used = [f"{name}, 0, 4096, {max(1, 20 // (blocks - step + 1))}, rw" for name in names[step - 1 :]]
         work_ms = round(left_ms / blocks / each) - walk_ms
         for _ in range(each):
-            lines += ["", f"step{step}", str(work_ms), "hot, 1, 8, 80, rw", *used, *walk]
+            lines += ["", f"step{step}", str(work_ms), "hot, 0, 4096, 80, rw", *used, *walk]
     return "\n".join(lines) + "\n", 1, 0
 
 
@@ -119,7 +123,8 @@ def write(toml: Path, file: catalog.WorkloadFile) -> None:
     blocks = BLOCKS if program in SHRINKING else 1
     text, repeats, once = pattern(title, found, file.published.runtime_s, scale, blocks)
     (toml.parent / file.model.file).write_text(text)
-    keys = {"rate": RATE, "repeats": repeats, "once": once}
+    rate = max(LEAST_RATE, round(RATE * found.hot / scale))
+    keys = {"rate": rate, "repeats": repeats, "once": once}
     head, model = toml.read_text().split("[model]\n")
     for key, value in keys.items():
         model = re.sub(rf"^{key} = \d+$", f"{key} = {value}", model, flags=re.MULTILINE)

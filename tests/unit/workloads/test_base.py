@@ -18,7 +18,8 @@ def test_real_and_model() -> None:
     model = workloads.workload("parsec3/raytrace", NO_PROGRAMS)
     assert (model.variant, model.tuning) == ("model", real.tuning)
     assert "MODEL" in model.note
-    assert model.argv(str)[1:4] == ["-w", "-x", "20"]  # it sleeps, and a page fault counts as those of 20 pages
+    # It sleeps, and a page fault counts as those of 20 pages.
+    assert model.argv(str)[1:6] == ["-w", "-b", "8", "-x", "20"]
     with pytest.raises(UnsupportedError, match="a model was refused"):
         workloads.workload("parsec3/raytrace", NO_PROGRAMS, require_real=True)
 

@@ -459,7 +459,7 @@ def test_a_pattern_outside_of_the_folder_is_refused(tmp_path: Path, table: str) 
 def test_a_pattern_waits_in_one_way(tmp_path: Path) -> None:
     (tmp_path / "own.pattern").write_text("#regions\na, 1M\n\nwork\n100\na, 0, 8, 1\n")
     file = tmp_path / "own.toml"
-    for waits, words in ("paced", ["-p"]), ("sleeps", ["-w", "-x", "1"]):
+    for waits, words in ("paced", ["-p"]), ("sleeps", ["-w", "-b", "8", "-x", "1"]):
         file.write_text(f'description = "x"\n[pattern]\nfile = "own.pattern"\nrate = 1\n{waits} = true\n')
         argv = catalog.workload(str(file), EVERYTHING).argv(str)
         assert argv[1 : 1 + len(words)] == words
