@@ -15,7 +15,7 @@ from damoos.report.study.rows import outcome, point, scored
 from damoos.study.progress import Count
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
-from damoos.units import format_us, show_bytes, show_clock
+from damoos.units import show_bytes, show_clock
 
 
 def _number(count: Count, number: int) -> str:
@@ -176,6 +176,5 @@ def _banner(study: Study | EvaluationStudy) -> list[str]:
         f" accel {facts['accel']}{emulation}; clock: {facts['clock']}",
     ]
     if setting.variant == "model":
-        manual = format_us(setting.manual_us)
-        lines.append(f"{setting.note}; the manual prcl of 5s is {manual} here")
+        lines.append(setting.note)
     return lines
