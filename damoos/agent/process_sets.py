@@ -14,11 +14,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from damoos import regular_file
 from damoos.agent import cgroup, proc
 from damoos.damon.files import kernel_text
 from damoos.errors import MachineError, UnsupportedError
 
 _UNIT_S = 10.0
+# What is read of a pid file: a number and a line feed, and what PostgreSQL writes behind them.
+_PID_FILE_BYTES = 256
 
 
 class ProcessSet(ABC):
@@ -81,29 +84,43 @@ class ProgramProcesses(ProcessSet):
 class PidFileProcesses(ProcessSet):
     """The program whose process id a file holds, and its children; another one once the file holds another id.
 
+    The account of a server may write the file: it is read as a file that may be anything, and if it is neither root's
+    nor this agent's, it leads to processes of its owner only.
+
     Parameters
     ----------
     path : str
 
     Raises
     ------
-    MachineError : the file holds no process id
+    MachineError : the file holds no process id, or that of another user's process
     """
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
-        self._pid()
+        self._found()
 
-    def _pid(self) -> int:
+    def _found(self) -> list[int]:
+        """The program first; none where there is no such process."""
         try:
-            return int(self._path.read_text().split()[0])
+            with open(regular_file.descriptor(self._path, os.O_NOFOLLOW), "rb") as file:
+                status, words = os.fstat(file.fileno()), file.read(_PID_FILE_BYTES).split()
+            pid = int(words[0])
+            if status.st_nlink > 1:  # whoever may write to the folder can give a file of root's a name in it
+                raise ValueError("it has a second name (a hard link)")
         except (OSError, ValueError, IndexError) as error:
             raise MachineError(f"{self._path} holds no process id: {error}") from None
+        pids = proc.descendants(pid)
+        if status.st_uid in (0, os.geteuid()):
+            return pids
+        if pids and not _is_of(pid, status.st_uid):
+            raise MachineError(f"{self._path} is of user {status.st_uid}, and process {pid} is not")
+        return [one for one in pids if _is_of(one, status.st_uid)]
 
     def pids(self) -> list[int]:
         """The program first; none while there is no such file, or no such process."""
         try:
-            return proc.descendants(self._pid())
+            return self._found()
         except MachineError:
             return []
 
@@ -111,7 +128,13 @@ class PidFileProcesses(ProcessSet):
     def group(self) -> Path | None:
         """The group that they have to themselves."""
         pids = self.pids()
-        return cgroup.own_group(pids[0]) if pids else None
+        group = cgroup.own_group(pids[0]) if pids else None
+        return group if group and set(cgroup.pids(group)) <= set(pids) else None
+
+
+def _is_of(pid: int, user: int) -> bool:
+    """Whether a process has the rights of a user, and no others."""
+    return set(proc.uids(pid)) == {user}
 
 
 class GroupProcesses(ProcessSet):

@@ -64,6 +64,51 @@ def test_a_pid_file_is_read_anew(child: subprocess.Popen[bytes], tmp_path: Path)
     assert processes.lasts
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device", "link", "second name", "folder"])
+def test_a_pid_file_may_be_anything(child: subprocess.Popen[bytes], tmp_path: Path, kind: str) -> None:
+    """The account of a server may put it there, and must not hold an agent up that is root's."""
+    file, another = tmp_path / "program.pid", tmp_path / "another"
+    for each in (file, another):
+        each.write_text(f"{child.pid}\n")
+    processes = process_set({"kind": "pid_file", "path": str(file)})
+    file.unlink()
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    elif kind == "second name":
+        file.hardlink_to(another)
+    else:
+        file.symlink_to("/dev/zero" if kind == "device" else another)
+    assert processes.pids() == []
+    with pytest.raises(MachineError, match=f"{file} holds no process id"):
+        process_set({"kind": "pid_file", "path": str(file)})
+
+
+def test_a_pid_file_of_another_user_leads_to_that_user_s_processes_only(
+    child: subprocess.Popen[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "program.pid"
+    file.write_text(f"{child.pid}\n")
+    stranger, own = 12345, os.geteuid()
+    users = dict.fromkeys(proc.descendants(child.pid), [stranger] * 4)
+    whose = os.fstat
+
+    def fstat(fd: int) -> os.stat_result:
+        return os.stat_result([*whose(fd)[:4], stranger, *whose(fd)[5:]])
+
+    monkeypatch.setattr(os, "fstat", fstat)
+    monkeypatch.setattr(proc, "uids", lambda pid: users.get(pid, [own] * 4))
+    processes = process_set({"kind": "pid_file", "path": str(file)})
+    assert processes.pids() == list(users)
+    users[list(users)[1]] = [stranger, 0, 0, 0]
+    assert processes.pids() == [child.pid]
+    users[child.pid] = [stranger, own, own, own]
+    assert processes.pids() == []
+    with pytest.raises(MachineError, match=f"is of user {stranger}, and process {child.pid} is not"):
+        process_set({"kind": "pid_file", "path": str(file)})
+
+
 def test_names_match_the_kernel_s(tmp_path: Path) -> None:
     """The child of a child: what is below this process would be an agent's own, which is left out."""
     # An agent in an earlier test of this process may have made it the parent of all orphans below it.
