@@ -53,6 +53,8 @@ SERVICE = "service"
 LINE_BYTES = 16 << 20
 # How long an agent waits for another one that works here, and for one that is about to be gone.
 BUSY_S, MAKE_WAY_S = 10.0, 60.0
+# How long a call that is under way may keep an agent that is to end; then it is killed, and its guardian undoes all.
+LEAVE_S = 30.0
 
 
 class Link:
@@ -66,10 +68,12 @@ class Link:
         # A SimpleQueue: signal handlers put into it as well, whatever the main thread is doing.
         self.calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self.interrupted = Interruption()
+        self.is_heard = False
+        self._given_up: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._pinged = threading.Event()
         self._write_lock = threading.Lock()
-        threading.Thread(target=self._read, daemon=True).start()
-        threading.Thread(target=self._beat, daemon=True).start()
+        for watch in (self._read, self._beat, self._end):
+            threading.Thread(target=watch, daemon=True).start()
 
     def send(self, message: dict[str, Any]) -> None:
         """Write one line; a controller that is gone is noticed by the reader, not here."""
@@ -111,6 +115,14 @@ class Link:
         """End the run under way, if any, and then the agent."""
         self.interrupted.lose()
         self.calls.put(None)
+        self._given_up.put(None)
+
+    def _end(self) -> None:
+        """End the agent if a call does not: one that waits for a file system that does not answer, say."""
+        self._given_up.get()
+        time.sleep(LEAVE_S)
+        if not self.is_heard:
+            os._exit(1)
 
     def _take(self, call: Call) -> None:
         if call["call"] == "cancel":
@@ -392,6 +404,7 @@ def main() -> int:
         link.send(answer)
         if call["call"] == "bye":
             return 0
+    link.is_heard = True
     agent.leave()
     strays.end()
     return 0
