@@ -85,6 +85,18 @@ def descriptor(path: Path, flags: int, mode: int = 0o600) -> int:
         return descriptor_in(around, path, flags, mode)
 
 
+def lock(path: Path) -> int:
+    """Descriptor of a file to be locked, made if need be, which nobody else can open: who reads a file can lock it.
+
+    Raises
+    ------
+    OSError : as of `descriptor`
+    """
+    fd = descriptor(path, os.O_RDWR | os.O_CREAT)
+    os.fchmod(fd, 0o600)  # one of an earlier version
+    return fd
+
+
 def descriptor_in(around: int, path: Path, flags: int, mode: int = 0o600, is_shared: bool = False) -> int:
     """Descriptor of a file as `descriptor` gives it, in a folder that is open.
 

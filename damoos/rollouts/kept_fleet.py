@@ -127,7 +127,7 @@ class KeptFleet:
         found = []
         for (machine, part), state in self.states().items():
             journal = self._journals[machine]
-            if not journal.keeper_pid and self._name(machine, part) in journal.wanted():
+            if not journal.has_keeper and self._name(machine, part) in journal.wanted():
                 with journal.changing():
                     keeper.wake(journal)
             if "failed" in state:
@@ -149,7 +149,7 @@ class KeptFleet:
         found = []
         for (machine, part), state in self.states().items():
             journal = self._journals[machine]
-            if "failed" not in state and not journal.keeper_pid:
+            if "failed" not in state and not journal.has_keeper:
                 journal.tell(self._name(machine, part), None)
             elif "failed" not in state:
                 found.append(machine)

@@ -24,7 +24,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -115,7 +115,7 @@ class Journal:
         MachineError : the folder is not to be trusted
         """
         folder = trusted_folder(results.resolve() / "service")
-        lock = cls._opened(folder / ".naming", 0o600)
+        lock = cls._opened(folder / ".naming")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for journal in cls.all(results):
@@ -325,7 +325,7 @@ class Journal:
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
         """While something is added, and while a keeper decides to end: one at a time."""
-        lock = self._opened(self.folder / ".changing", 0o600)
+        lock = self._opened(self.folder / ".changing")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -339,17 +339,15 @@ class Journal:
         ------
         MachineError : it is a link, no regular file, or another user's
         """
-        log = self._opened(self.log_file)
+        log = self._opened(self.log_file, lambda file: own_file.descriptor(file, os.O_RDWR | os.O_CREAT, 0o666))
         os.ftruncate(log, 0)
         return log
 
     @staticmethod
-    def _opened(file: Path, mode: int = 0o666) -> int:
-        """A file of this user's; a lock is one that nobody else can open, since whoever reads a file can lock it."""
+    def _opened(file: Path, open_it: Callable[[Path], int] = own_file.lock) -> int:
+        """Descriptor of a file of this user's, by default of a lock."""
         try:
-            fd = own_file.descriptor(file, os.O_RDWR | os.O_CREAT, mode)
-            os.fchmod(fd, os.fstat(fd).st_mode & mode)  # one of an earlier version
-            return fd
+            return open_it(file)
         except OSError as error:
             if error.errno in _OF_DISK:
                 raise
@@ -374,8 +372,13 @@ class Journal:
 
     @property
     def keeper_pid(self) -> int:
-        """The process that keeps this machine's; 0 if there is none."""
+        """The process that keeps this machine's; 0 if there is none on this computer."""
         return self.keeper.pid
+
+    @property
+    def has_keeper(self) -> bool:
+        """Whether a process keeps this machine's, wherever that is."""
+        return self.keeper.lives
 
 
 def audit_line(name: str, what: str) -> str:

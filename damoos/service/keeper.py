@@ -97,7 +97,7 @@ def _first_state(journal: Journal, name: str) -> dict[str, Any]:
     """
     while True:
         # In this order: a keeper that refuses it says why before it forgets it, and one that ends does that last.
-        pid, spec, state = journal.keeper_pid, journal.wanted().get(name), journal.states().get(name)
+        lives, spec, state = journal.has_keeper, journal.wanted().get(name), journal.states().get(name)
         if state and "error" in state:
             journal.tell(name, None)
             raise from_wire(state["error"])
@@ -106,7 +106,7 @@ def _first_state(journal: Journal, name: str) -> dict[str, Any]:
         if not spec and not state:
             last = journal.last_words(name)
             raise MachineError(f"'{name}' was taken off while it was put into force{f': {last}' if last else ''}")
-        if not pid:
+        if not lives:
             if spec:
                 _take_back(journal, name, {**spec, **(state or {})})
                 journal.forget(name)
@@ -124,7 +124,7 @@ def wake(journal: Journal, start: bool = True) -> None:
 
     To be called while nobody else changes the journal.
     """
-    if start and not journal.keeper_pid:
+    if start and not journal.has_keeper:
         _start(journal)
     journal.wake_keeper()
 
@@ -149,7 +149,7 @@ def _start(journal: Journal) -> None:
         is_silent = not os.fstat(log).st_size
     finally:
         os.close(log)
-    if not journal.keeper_pid:
+    if not journal.has_keeper:
         empty = " (if that is empty, its disk may be full)" if is_silent else ""
         raise MachineError(f"the keeper process died; {journal.log_file} shows why{empty}")
 
@@ -213,12 +213,12 @@ def _wait_for_keeper(journal: Journal, name: str) -> None:
     MachineError : it does not
     """
     deadline = time.monotonic() + STOP_S
-    while (pid := journal.keeper_pid) and (
+    while (alive := journal.keeper).lives and (
         name in journal.stopping() or name in _live(states := journal.states()) | _unconfirmed(states)
     ):
         if time.monotonic() > deadline:
             raise MachineError(
-                f"keeper process {pid} does not take '{name}' off, so it may still be in force; {journal.log_file}"
+                f"{alive.name} does not take '{name}' off, so it may still be in force; {journal.log_file}"
                 f" shows why, and 'damoos stop {name}' waits again"
             )
         time.sleep(0.05)

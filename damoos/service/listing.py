@@ -41,13 +41,13 @@ def of_machine(journal: Journal) -> dict[str, dict[str, Any]]:
     services = {name: state for name, state in states.items() if "error" not in state}
     services |= {name: described(spec) for name, spec in specs.items() if name not in services}
     late = {"late": round(keeper.age_s)} if keeper.is_late else {}
-    unwritten = {"unwritten": clock(keeper.unwritten_s)} if keeper.pid and keeper.unwritten_s else {}
+    unwritten = {"unwritten": clock(keeper.unwritten_s)} if keeper.lives and keeper.unwritten_s else {}
     lives = {"keeper_pid": keeper.pid, **late, **unwritten}
     services = {name: {**dict.fromkeys(_KEYS, "unknown"), **state, **lives} for name, state in services.items()}
     for name, state in services.items():
         if name in stopping:
             state["stopping"] = True
-        if not keeper.pid:
+        if not keeper.lives:
             state["in_force"] = state["paused"] = False
             if "failed" not in state:
                 stays = {**state, **specs.get(name, {})}.get("on_exit") == KEEP
@@ -100,10 +100,10 @@ def _how(state: Mapping[str, Any]) -> str:
 
 def _keeper(state: Mapping[str, Any]) -> str:
     """What is wrong with its keeper."""
-    pid = state.get("keeper_pid")
+    process = f"process {state['keeper_pid']}" if state.get("keeper_pid") else "elsewhere"
     if "late" in state:
         late = format_us(state["late"] * 1_000_000)
-        return f"; its keeper (process {pid}) lives and has not looked for {late}: end it, and start or apply it again"
+        return f"; its keeper ({process}) lives and has not looked for {late}: end it, and start or apply it again"
     if "unwritten" in state:
-        return f"; its keeper (process {pid}) cannot write its journal since {state['unwritten']}: free its disk"
+        return f"; its keeper ({process}) cannot write its journal since {state['unwritten']}: free its disk"
     return ""

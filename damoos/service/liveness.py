@@ -23,6 +23,8 @@ from damoos.ownership import user_name
 # A keeper looks every few seconds, and waits for a silent machine for some minutes at most.
 LATE_S = 600.0
 _BYTES = 200
+# How often a keeper tries to take a lock that somebody may hold for a moment, to see whether it is held.
+_LOOKS = 20
 
 
 @dataclass(frozen=True)
@@ -32,24 +34,36 @@ class Liveness:
     Parameters
     ----------
     pid : int
-        Its process; 0 where there is none.
+        Its process; 0 where there is none on this computer, as this process sees it.
+    lives : bool
+        Whether there is a keeper, be it in another container or on another computer: it holds the lock of the file.
     looked_s : float, seconds since 1970
         When it has looked last, or begun; 0 for a keeper of an older damoos.
     age_s : float, seconds
         How long ago that was, whatever has happened to the computer's clock since.
     unwritten_s : float, seconds since 1970
         Since when it cannot write its journal; 0 while it can.
+    silent_s : float, seconds
+        For how long at least no keeper has had the machine, be it that the keeper is gone or that the machine does not
+        answer.
     """
 
     pid: int = 0
+    lives: bool = False
     looked_s: float = 0.0
     age_s: float = 0.0
     unwritten_s: float = 0.0
+    silent_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The keeper as a message calls it."""
+        return f"keeper process {self.pid}" if self.pid else "the keeper, in another container or on another computer,"
 
     @property
     def is_late(self) -> bool:
         """Whether it lives and has not looked for longer than a keeper that works."""
-        return bool(self.pid and self.looked_s and self.age_s > LATE_S)
+        return bool(self.lives and self.looked_s and self.age_s > LATE_S)
 
 
 class KeeperFile:
@@ -65,6 +79,7 @@ class KeeperFile:
         self._folder = folder
         self._path = folder / ".keeper"
         self._fd = -1
+        self._had_s = 0.0
 
     def take(self) -> bool:
         """Become the machine's keeper for as long as this process lives; False if there is one.
@@ -74,16 +89,16 @@ class KeeperFile:
         MachineError : the file is a link, no regular file, or another user's; or the disk has no room for it, so that
             nobody would know of the keeper
         """
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            self._had_s = self._times()[3]
         try:
-            fd = own_file.descriptor(self._path, os.O_RDWR | os.O_CREAT)
+            fd = own_file.lock(self._path)
         except OSError as error:
             raise MachineError(f"{self._path}: {error.strerror}") from None
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(fd)
-            return False
-        try:
+            if not _lock(fd):
+                os.close(fd)
+                return False
             os.pwrite(fd, b" " * _BYTES, 0)
         except OSError as error:
             os.close(fd)
@@ -92,34 +107,69 @@ class KeeperFile:
         self.looked()
         return True
 
-    def looked(self, unwritten_s: float = 0.0) -> None:
-        """Note that the keeper has looked at its machine just now; `Liveness` says what ``unwritten_s`` is."""
-        own = f"{os.getpid()} {time.time():.3f} {_steady_s():.3f} {unwritten_s:.3f}"
-        words = f"{own} {proc.start_ticks(os.getpid())}"
+    def looked(self, unwritten_s: float = 0.0, *, has_machine: bool = False) -> None:
+        """Note that the keeper has looked just now.
+
+        Parameters
+        ----------
+        unwritten_s : float
+            See `Liveness`.
+        has_machine : bool
+            Whether its machine has answered.
+        """
+        now_s = _steady_s()
+        self._had_s = now_s if has_machine else self._had_s
+        own = f"{os.getpid()} {time.time():.3f} {now_s:.3f} {unwritten_s:.3f}"
+        words = f"{own} {proc.start_ticks(os.getpid())} {self._had_s:.3f}"
         with contextlib.suppress(OSError):  # a disk that takes not even this makes the keeper look late
             os.pwrite(self._fd, f"{words:<{_BYTES - 1}}\n".encode(), 0)
 
     def leave(self) -> None:
         """Be its keeper no longer."""
-        os.ftruncate(self._fd, 0)
         os.close(self._fd)
 
     def liveness(self) -> Liveness:
         """What is known of the keeper; of one that is gone, when it has looked last."""
         try:
-            words, process = self._read()
-            times = [*map(float, words[1:4])]
+            lives, process = self._is_held(), self._read()[1]
+        except FileNotFoundError:  # there has been none
+            return Liveness(silent_s=math.inf)
         except (OSError, ValueError, IndexError):
             return Liveness()
-        if not all(map(math.isfinite, times)):
-            return Liveness()
-        looked_s, steady_s, unwritten_s = times if len(times) == 3 else (0.0, _steady_s(), 0.0)
-        return Liveness(process.pid if process.is_running else 0, looked_s, _steady_s() - steady_s, unwritten_s)
+        try:
+            looked_s, steady_s, unwritten_s, had_s = self._times()
+        except (OSError, ValueError, IndexError):
+            return Liveness(lives=lives)
+        pid = process.pid if lives and process.is_running else 0
+        return Liveness(pid, lives, looked_s, _since(steady_s), unwritten_s, _since(had_s))
 
     def send(self, number: signal.Signals) -> None:
         """Send the keeper a signal; nothing happens if there is none."""
         with contextlib.suppress(OSError, ValueError, IndexError):
             self._read()[1].send(number)
+
+    def _is_held(self) -> bool:
+        """Whether a keeper holds the lock: wherever it is, its process need not be one of those that are seen here."""
+        fd = own_file.descriptor(self._path, os.O_RDONLY)
+        try:
+            return not _lock(fd, fcntl.LOCK_SH)
+        finally:
+            os.close(fd)
+
+    def _times(self) -> tuple[float, float, float, float]:
+        """When the keeper has looked last (of both clocks), since when it cannot write, when it has had its machine.
+
+        Raises
+        ------
+        OSError, ValueError, IndexError : as of `_read`
+        """
+        words = self._read()[0]
+        if len(words) == 1:  # of an older damoos
+            return 0.0, _steady_s(), 0.0, _steady_s()
+        looked_s, steady_s, unwritten_s, had_s = map(float, [*words[1:4], words[5] if len(words) > 5 else words[2]])
+        if not all(map(math.isfinite, (looked_s, steady_s, unwritten_s, had_s))):
+            raise ValueError("it has numbers without an end")
+        return looked_s, steady_s, unwritten_s, had_s
 
     def _read(self) -> tuple[list[str], OwnProcess]:
         """Words of the file, and the keeper that it names: a process of the user whose file it is.
@@ -147,3 +197,27 @@ class KeeperFile:
 def _steady_s() -> float:
     """Seconds since the boot, also those in which the computer slept; every process has the same."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _since(then_s: float) -> float:
+    """Seconds since then, or since the boot, if that was later."""
+    now_s = _steady_s()
+    return now_s - then_s if then_s <= now_s else now_s
+
+
+def _lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+    """Lock a file for as long as it is open; False if a keeper has it, and not only somebody who looks whether one has.
+
+    Raises
+    ------
+    OSError : the file system knows no locks
+    """
+    for _ in range(_LOOKS):
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if kind == fcntl.LOCK_SH:
+                break
+            time.sleep(0.01)
+    return False

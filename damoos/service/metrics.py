@@ -204,6 +204,6 @@ def _for_here(app: App) -> App:
 def _looked_up(journal: Journal) -> Machine:
     """A machine as its journal tells; nothing of it is in force where its keeper is gone."""
     keeper, states = journal.keeper, of_machine(journal)
-    if not keeper.pid:  # its numbers are old
+    if not keeper.lives:  # its numbers are old
         states = {name: {key: state[key] for key in _LASTING if key in state} for name, state in states.items()}
-    return Machine(states, bool(keeper.pid), keeper.looked_s, bool(keeper.unwritten_s))
+    return Machine(states, keeper.lives, keeper.looked_s, bool(keeper.unwritten_s))

@@ -126,10 +126,10 @@ class PatientJournal(Journal):
             return False
         return True
 
-    def looked(self) -> None:
-        """Note that the keeper has looked at its machine just now, and write what waits."""
+    def looked(self, *, has_machine: bool = False) -> None:
+        """Note that the keeper has looked just now, and whether its machine has answered; and write what waits."""
         self.retry()
-        self._keeper.looked(self._failing_s)
+        self._keeper.looked(self._failing_s, has_machine=has_machine)
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import subprocess
@@ -205,8 +206,12 @@ def test_a_clock_that_jumps_changes_no_order(tmp_path: Path, monkeypatch: pytest
 
 def test_the_mark_of_an_older_keeper_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_process.OwnProcess, "is_running", property(lambda process: process.pid == 4711))
-    (tmp_path / ".keeper").write_text("4711")
-    keeper = Journal(tmp_path).keeper
-    assert (keeper.pid, keeper.is_late) == (4711, False)
-    (tmp_path / ".keeper").write_text(json.dumps([]))
-    assert Journal(tmp_path).keeper_pid == 0
+    mark = tmp_path / ".keeper"
+    mark.write_text("4711")
+    assert not Journal(tmp_path).has_keeper
+    with open(mark) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        keeper = Journal(tmp_path).keeper
+        assert (keeper.pid, keeper.lives, keeper.is_late) == (4711, True, False)
+        mark.write_text(json.dumps([]))
+        assert Journal(tmp_path).keeper_pid == 0

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from damoos.cli import app
+from damoos.dispatch import own_process
 from damoos.errors import ConfigError, MachineBusy, MachineError, MachineLost
 from damoos.machines import catalog
 from damoos.service import keeper, listing
@@ -68,7 +69,7 @@ class Served:
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
-        until(lambda: not self.journal.keeper_pid)
+        until(lambda: not self.journal.has_keeper)
 
     def stop(self) -> str:
         return keeper.stop(self.results, "redis")[0]
@@ -102,6 +103,21 @@ def test_a_second_stop_of_a_keeper_that_hangs_waits_again(host: Folder, on_exit:
     (host.host / "hangs").unlink()
     until(lambda: not listing.listed(served.results))
     assert not served.in_force.exists()
+
+
+def test_a_keeper_whose_process_is_not_seen_here_lives_all_the_same(
+    host: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the folder in another container, or on another computer: what tells is that it holds the lock."""
+    served = Served(host.host, "undo")
+    served.hang()
+    with monkeypatch.context() as patched:
+        patched.setattr(own_process.OwnProcess, "is_running", False)
+        assert served.journal.keeper_pid == 0
+        assert "lost" not in listing.listed(served.results)["redis"]
+        with pytest.raises(MachineError, match=r"the keeper, in another container or .*, does not take 'redis' off"):
+            served.stop()
+    assert served.in_force.exists()
 
 
 @pytest.mark.parametrize("is_killed_while_stop_waits", [False, True])
