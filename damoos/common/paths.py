@@ -180,6 +180,8 @@ def overlay(tree: Path) -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder of the cache against other processes that would fill it; makes it if need be.
 
+    Only a group that may write to the folder can open its lock: whoever may read a file may lock it.
+
     Raises
     ------
     OSError : the lock is a link or a pipe, or cannot be made
@@ -187,7 +189,10 @@ def locked(folder: Path) -> Iterator[None]:
     make_folders(folder)
     around = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        lock = own_file.descriptor_in(around, folder / "lock", os.O_RDWR | os.O_CREAT, 0o664, is_shared=True)
+        mode = 0o660 if os.fstat(around).st_mode & stat.S_IWGRP else 0o600
+        lock = own_file.descriptor_in(around, folder / "lock", os.O_RDWR | os.O_CREAT, mode, is_shared=True)
+        if os.fstat(lock).st_uid == os.geteuid():
+            os.fchmod(lock, mode)  # one of an earlier version, or of another umask
     finally:
         os.close(around)
     try:

@@ -57,6 +57,10 @@ def study_folder(results: Path, name: str) -> Path:
     return results / name
 
 
+class HeldError(StoreError):
+    """Another process holds the folder."""
+
+
 class Artifacts:
     """The folder of one study."""
 
@@ -69,18 +73,19 @@ class Artifacts:
 
         Raises
         ------
-        StoreError : one has it (with the refusal as message), or it cannot be made
+        HeldError : one has it (with the refusal as message)
+        StoreError : it cannot be made
         """
         try:
             with self._opened():
-                lock = own_file.descriptor(self.path / _LOCK, os.O_RDWR | os.O_CREAT, SHARED)
+                lock = own_file.lock(self.path / _LOCK)
         except OSError as error:
             raise StoreError(f"{error.filename or self.path}: {error.strerror}") from None
         try:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise StoreError(refusal) from None
+                raise HeldError(refusal) from None
             yield
         finally:
             os.close(lock)

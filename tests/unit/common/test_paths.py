@@ -127,6 +127,15 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for_and_nothing_is_written_to_one(t
         assert (tmp_path / "victim").read_text() == "precious"
 
 
+@pytest.mark.parametrize(("folder", "lock"), [(0o755, 0o600), (0o775, 0o660)])
+def test_only_those_who_may_write_to_a_cache_can_open_its_locks(cache: Path, folder: int, lock: int) -> None:
+    cache.mkdir()
+    cache.chmod(folder)
+    (cache / "lock").touch(0o664)
+    with paths.locked(cache):
+        assert (cache / "lock").stat().st_mode & 0o777 == lock
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 def test_a_group_shares_the_locks_of_its_cache(cache: Path) -> None:
     for _ in range(2):

@@ -12,7 +12,7 @@ import pytest
 from damoos.errors import StoreError
 from damoos.model.trial import RawSamples
 from damoos.store import artifacts as of_store
-from damoos.store.artifacts import Artifacts
+from damoos.store.artifacts import Artifacts, HeldError
 
 
 def test_runs_under_a_limit_of_writes_have_files_of_their_own(tmp_path: Path) -> None:
@@ -86,3 +86,13 @@ def test_samples_of_a_colleague_s_are_bounded_before_they_are_read(
         artifacts.read_samples("trial-000")
     assert str(refused.value).startswith(f"{tmp_path}/trial-000.parquet: {why}")
     assert "\n" not in str(refused.value)
+
+
+def test_nobody_else_can_open_the_lock_of_a_folder(tmp_path: Path) -> None:
+    """Whoever may read a file may lock it, and 'damoos stop' of a rollout would wait for that."""
+    lock = tmp_path / ".lock"
+    lock.touch(0o644)  # an earlier version's
+    with Artifacts(tmp_path).held("held"):
+        assert lock.stat().st_mode & 0o777 == 0o600
+        with pytest.raises(HeldError, match="held by another"), Artifacts(tmp_path).held("held by another"):
+            pass
