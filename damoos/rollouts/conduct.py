@@ -21,6 +21,7 @@ from damoos.rollouts.ray_fleet import RayFleet
 from damoos.rollouts.rollout import Rollout, State
 from damoos.service import guard
 from damoos.service.specification import specification
+from damoos.store.artifacts import HeldError
 
 
 def begin(
@@ -111,7 +112,8 @@ def run(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], A
 
     Raises
     ------
-    StoreError : another process drives it
+    HeldError : another process drives it
+    StoreError : its files cannot be written
     MachineError : it is undone, but for machines that could not be told so
     """
     with rollout.driving(), fleet(rollout.plan, rollout.cluster, event) as machines_of_it:
@@ -126,10 +128,22 @@ def run(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], A
 
 
 def undo(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], Any] = time.sleep) -> State:
-    """Take a rollout's policy off all its machines, however far it has come, and whoever drives it."""
-    rollout.ask_for_undo()
+    """Take a rollout's policy off all its machines, however far it has come, and whoever drives it.
+
+    Raises
+    ------
+    StoreError : its files cannot be written; its machines are told all the same, unless another process drives it
+    MachineError : as of `run`
+    """
+    refusal = None
+    try:
+        rollout.ask_for_undo()
+    except StoreError as error:  # nobody else can be told, on a full disk, say
+        refusal = error
     while True:
         try:
             return run(rollout, event, wait)
-        except StoreError:  # its driver does it
+        except HeldError:  # its driver does it
+            if refusal:
+                raise refusal from None
             wait(POLL_S)

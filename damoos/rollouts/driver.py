@@ -153,7 +153,8 @@ class Driver:
     def _undo(self, why: str) -> None:
         self._progress.state, self._progress.why = State.UNDOING, why
         self._progress.until_s = self._now() + UNDO_S
-        self._decide(f"undone everywhere: {why}")
+        self._settle()  # first: a full disk takes no decision, and must not keep the policy on
+        self._tell(f"undone everywhere: {why}")
 
     def _hold(self, why: str) -> None:
         self._progress.state, self._progress.why = State.HELD, why

@@ -96,6 +96,7 @@ class Rollout:
         self.cluster = cluster
         self.results = results
         self.artifacts = Artifacts(results.resolve() / name)
+        self._is_undo_wanted = False
         self.plan = self._plan()
         self.progress = self._progress()
 
@@ -160,7 +161,7 @@ class Rollout:
 
         Raises
         ------
-        StoreError : another process has it
+        HeldError : another process has it
         """
         with self.artifacts.held(f"'{self.name}' is being driven by another damoos process"):
             self.progress = self._progress()
@@ -186,12 +187,18 @@ class Rollout:
         return self.artifacts.in_use()
 
     def ask_for_undo(self) -> None:
-        """Have whoever drives it, now or next, take it back."""
+        """Have whoever drives it, now or next, take it back.
+
+        Raises
+        ------
+        StoreError : only a driver of this object hears of it
+        """
+        self._is_undo_wanted = True
         self.artifacts.write_text(UNDO, "")
 
     def is_undo_asked_for(self) -> bool:
         """Whether somebody has asked to take it back."""
-        return (self.artifacts.path / UNDO).exists()
+        return self._is_undo_wanted or (self.artifacts.path / UNDO).exists()
 
     def save(self) -> None:
         """Write down how far it has come."""

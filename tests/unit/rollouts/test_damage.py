@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from damoos.rollouts.driver import Driver
 from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.rollouts.rollout import Phase, Rollout, State
 from damoos.service.journal import Journal
+from damoos.store.artifacts import Artifacts
 from damoos.testing.rollout_fleet import FakeFleet, fake_plan, spec
 
 CONTENTS = ("", "{", "[]", "3", '{"state": "flying"}', '{"plan": {}, "schema": 1}', '{"step": "x"}', "[" * 100_000)
@@ -152,6 +154,25 @@ def test_an_undo_goes_on_with_the_others_where_one_machine_s_folder_is_not_belie
     assert journals["m1"].wanted()
     assert CliRunner().invoke(app, words).exception is None
     assert journals["m1"].wanted() == {}
+
+
+@pytest.mark.parametrize("is_driven", [False, True])
+def test_an_undo_on_a_full_disk_takes_the_policy_off_and_says_what_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_driven: bool
+) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2], spec=spec(results=str(tmp_path))))
+    journal = Journal.of(tmp_path, "m0")
+    journal.want("redis-m0", {**spec(machine="m0"), "name": "redis-m0", "confirmed": True})
+
+    def full(*_: object) -> None:
+        raise StoreError(f"{tmp_path}: No space left on device")
+
+    monkeypatch.setattr(Artifacts, "_write", full)
+    with rollout.driving() if is_driven else contextlib.nullcontext():
+        done = CliRunner().invoke(app, ["stop", rollout.name, "--results", str(tmp_path)])
+    assert isinstance(done.exception, StoreError)
+    assert str(done.exception) == f"{tmp_path}: No space left on device"
+    assert list(journal.wanted()) == (["redis-m0"] if is_driven else [])
 
 
 def test_one_whose_progress_is_damaged_is_held_and_can_be_undone(tmp_path: Path) -> None:
