@@ -13,6 +13,7 @@ from damoos.rollouts.effect import Track
 from damoos.rollouts.plan import Plan
 from damoos.rollouts.rollout import Part
 from damoos.service import keeper
+from damoos.service.in_force import InForce
 from damoos.service.journal import Journal
 from damoos.service.specification import watched_only
 from damoos.service.windows import Windows
@@ -84,7 +85,7 @@ class KeptFleet:
         for machine, journal in self._journals.items():
             for part in Part:
                 name = self._name(machine, part)
-                if name in journal.wanted():
+                if name in {**journal.wanted(), **journal.stopping()}:
                     raise ConfigError(
                         f"'{name}' is in service already; end that with 'damoos stop {name}', or give --name"
                     )
@@ -98,14 +99,15 @@ class KeptFleet:
     def _settle(self, machine: str, part: Part | None) -> None:
         journal = self._journal(machine)
         with journal.changing():
-            wanted, states = journal.wanted(), journal.states()
+            known = InForce(journal)
+            wanted, states = known.wanted, known.states
             changes = False
             for one in Part:
                 name = self._name(machine, one)
                 if one is not part and name in wanted:
-                    journal.forget(name)
+                    journal.stop(name)
                     changes = True
-                elif one is not part and "failed" in states.get(name, {}):
+                elif one is not part and "failed" in states.get(name, {}) and not known.may_be(name):
                     journal.tell(name, None)
                 elif one is part and name not in wanted and "failed" not in states.get(name, {}):
                     journal.want(name, self._spec(machine, one))
@@ -145,15 +147,20 @@ class KeptFleet:
         return found
 
     def remaining(self) -> list[str]:
-        """Machines on which there is still something of it; where no keeper runs any more, there is nothing."""
+        """Machines on which something of it may be in force; a keeper is started where none takes it off."""
         found = []
-        for (machine, part), state in self.states().items():
-            journal = self._journals[machine]
-            if "failed" not in state and not journal.has_keeper:
-                journal.tell(self._name(machine, part), None)
-            elif "failed" not in state:
-                found.append(machine)
-        return found
+        for machine, journal in self._journals.items():
+            known, lives = InForce(journal), journal.has_keeper
+            for name in {self._name(machine, part) for part in Part} & known.to_be_off():
+                if lives or known.may_be(name):
+                    found.append(machine)
+                else:
+                    journal.stopped(name)
+                    journal.tell(name, None)
+            if machine in found and not lives:
+                with journal.changing():
+                    keeper.wake(journal)
+        return list(dict.fromkeys(found))
 
     def tracks(self, machines: Iterable[str], part: Part, begun_s: float, baking_s: float) -> list[Track]:
         """Windows of machines in a step."""

@@ -77,6 +77,7 @@ class Journal:
         self.folder = trusted_folder(folder)
         self._keeper = KeeperFile(folder)
         self._named: set[str] = set()
+        self._unread: dict[str, str] = {}
 
     @classmethod
     def of(cls, results: Path, machine: str) -> Self:
@@ -122,7 +123,7 @@ class Journal:
                 if machine is not None and journal.folder.name == slug(machine):
                     continue
                 specs, state = {**journal.wanted(), **journal.stopping()}, journal.states().get(name, {})
-                if name in specs or "unconfirmed" in state:
+                if name in specs or "unconfirmed" in state or name in journal.unread():
                     raise ConfigError(
                         f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
                     )
@@ -148,6 +149,12 @@ class Journal:
     def stopping(self) -> dict[str, dict[str, Any]]:
         """What is to be taken off, by name; it may be in force until its keeper, or `damoos stop`, says `stopped`."""
         return self._read(".stopping", WANTED)
+
+    def unread(self) -> dict[str, str]:
+        """Of what the disk does not give the file now, by name: why. It may be wanted or to be off, and in force."""
+        self.wanted()
+        self.stopping()
+        return {Path(file).stem: why for file, why in self._unread.items() if not file.endswith(".state")}
 
     def want(self, name: str, spec: dict[str, Any]) -> None:
         """Have something in service from now on."""
@@ -273,6 +280,7 @@ class Journal:
     def _read(self, suffix: str, form: JsonForm) -> dict[str, dict[str, Any]]:
         """The content of all files of a kind, by name; a damaged one is set aside, and the others are read."""
         found = {}
+        self._unread = {name: why for name, why in self._unread.items() if not name.endswith(suffix)}
         for file in sorted(self.folder.glob(f"[!.]*{suffix}")):
             if not is_name(file.stem):
                 self._name_broken(file)
@@ -285,6 +293,8 @@ class Journal:
                 self._set_aside(file.stem, content)
                 if content.may_pass and (known := self._unreadable(file)):
                     found[file.stem] = known
+                elif content.may_pass:
+                    self._unread[file.name] = str(content)
         return found
 
     def _unreadable(self, file: Path) -> dict[str, Any] | None:
@@ -307,9 +317,10 @@ class Journal:
         fate = f"set aside as {aside.name}" if aside else "left out until it can be read"
         print(printable(f"damoos: {damage}; {fate}"), file=sys.stderr)
         if aside:
+            with contextlib.suppress(OSError):  # of what was in force, the state tells as it is
+                self._tell_damage(name, damage, aside)
             with contextlib.suppress(OSError):  # it has been said already
                 self.audit(name, f"{damage.path.name} is damaged, {fate}: {damage.why}")
-                self._tell_damage(name, damage, aside)
 
     def _tell_damage(self, name: str, damage: Damage, aside: Path) -> None:
         """What nobody can read any more is in service no longer, unless it stays without a keeper."""

@@ -23,6 +23,7 @@ from damoos.common.terminal import printable
 from damoos.common.unpack import MALFORMED, in_short
 from damoos.dispatch.lease import Lease
 from damoos.errors import (
+    MOST_CHARS,
     ConfigError,
     DamoosError,
     MachineBusy,
@@ -35,6 +36,7 @@ from damoos.errors import (
 from damoos.machines.base import Machine
 from damoos.ownership import objection_to_use
 from damoos.service import metrics
+from damoos.service.in_force import InForce
 from damoos.service.journal import KEEP, Journal
 from damoos.service.kept import Kept, adaptation_of, guard_of
 from damoos.service.listing import described, listed, of_machine
@@ -108,7 +110,7 @@ def _first_state(journal: Journal, name: str) -> dict[str, Any]:
             raise MachineError(f"'{name}' was taken off while it was put into force{f': {last}' if last else ''}")
         if not lives:
             if spec:
-                _take_back(journal, name, {**spec, **(state or {})})
+                _take_back(journal, name)
                 journal.forget(name)
             journal.tell(name, None)
             raise MachineError(
@@ -195,12 +197,9 @@ def _stop(journal: Journal, name: str) -> None:
     """
     with journal.changing():  # a keeper that begins with it has said so before, or does not begin
         journal.stop(name)
-    spec = journal.stopping().get(name, {})
     journal.wake_keeper()
     _wait_for_keeper(journal, name)
-    state = journal.states().get(name, {})
-    if name in journal.stopping() or "unconfirmed" in state:  # there is no keeper that could have taken it off
-        _take_back(journal, name, {**spec, **state})
+    _take_back(journal, name)
     journal.stopped(name)
     journal.tell(name, None)
 
@@ -213,9 +212,7 @@ def _wait_for_keeper(journal: Journal, name: str) -> None:
     MachineError : it does not
     """
     deadline = time.monotonic() + STOP_S
-    while (alive := journal.keeper).lives and (
-        name in journal.stopping() or name in _live(states := journal.states()) | _unconfirmed(states)
-    ):
+    while (alive := journal.keeper).lives and name in (known := InForce(journal)).to_be_off() | known.unread.keys():
         if time.monotonic() > deadline:
             raise MachineError(
                 f"{alive.name} does not take '{name}' off, so it may still be in force; {journal.log_file}"
@@ -224,34 +221,23 @@ def _wait_for_keeper(journal: Journal, name: str) -> None:
         time.sleep(0.05)
 
 
-def _live(states: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Names of states of what may be in force."""
-    return {name for name, state in states.items() if not state.keys() & {"failed", "error"}}
-
-
-def _unconfirmed(states: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Names of states of what is to be off and may be in force."""
-    return {name for name, state in states.items() if "unconfirmed" in state}
-
-
-def _take_back(journal: Journal, name: str, about: Mapping[str, Any]) -> None:
-    """Take back what a keeper that is gone has left in force: the next agent on its machine does that.
+def _take_back(journal: Journal, name: str) -> None:
+    """Take back what a keeper that is gone may have left in force: the next agent on its machine does that.
 
     It is tried once, since somebody waits for it.
-
-    Parameters
-    ----------
-    about : mapping
-        All that is known of it: its specification, or its state, or both.
 
     Raises
     ------
     ConfigError : the machine is not believed, see `_its_run`, or another user can have written its file
     MachineError : the machine cannot be had, or could not undo it
     """
-    if about.get("on_exit") != KEEP and "unconfirmed" not in about:
+    known = InForce(journal)
+    if not known.may_be(name):
         return
-    run = _its_run(journal, name, {**_of_damaged(about), **about})
+    spec = known.wanted.get(name) or known.specification(name)
+    if name in known.unread and not spec["machine"]:
+        raise MachineError(f"'{name}' may still be in force: {known.unread[name]}; run 'damoos stop {name}' again")
+    run = _its_run(journal, name, spec)
     machine, file = run.machine_for(from_beginning_to_end=False), run.machine
     if file.endswith(".toml") and (objection := objection_to_use(Path(file))):
         raise ConfigError(
@@ -322,31 +308,26 @@ class Keeper:
             self._pause()
 
     def _left_in_force(self) -> dict[str, dict[str, Any]]:
-        """What is to be taken off and stays in force until an agent on its machine says that it is off."""
-        states, stopping = self._journal.states(), self._journal.stopping()
-        unconfirmed = _unconfirmed(states)
-        left = {name: spec for name, spec in stopping.items() if spec.get("on_exit") == KEEP or name in unconfirmed}
-        of_damaged = unconfirmed - stopping.keys() - self._journal.wanted().keys()
-        return {**{name: _of_damaged(states[name]) for name in of_damaged}, **left}
+        """What is to be off, and may be in force until an agent on its machine says that it is not."""
+        known = InForce(self._journal)
+        return {name: known.specification(name) for name in known.to_be_off() if known.may_be(name)}
 
     def _forget_stopped(self) -> None:
-        """Of what was stopped while its machine was out of reach: its agent there has undone it by itself."""
+        """Of what was stopped, and is off without anything that its machine has to say."""
         for name in self._off() - self._left_in_force().keys():
             self._forget(name)
 
     def _off(self) -> set[str]:
         """What is neither wanted nor kept, and of which the journal does not say yet that it is off."""
-        states = self._journal.states()
-        told = (_live(states) | _unconfirmed(states)) - self._journal.wanted().keys()
-        return (told | self._journal.stopping().keys()) - self._kept.keys()
+        return InForce(self._journal).to_be_off() - self._kept.keys()
 
     def _forget(self, name: str) -> None:
         """Say that nothing of it is in force; what its end has been called is left to whoever has to read it."""
-        states = self._journal.states()
-        if name in _live(states):
+        state = self._journal.states().get(name, {})
+        if not state.keys() & {"failed", "error"}:
             self._journal.tell(name, None)
-        elif "unconfirmed" in states.get(name, {}):
-            self._journal.tell(name, {key: value for key, value in states[name].items() if key != "unconfirmed"})
+        elif "unconfirmed" in state:
+            self._journal.tell(name, {key: value for key, value in state.items() if key != "unconfirmed"})
         self._journal.stopped(name)
 
     def _run_on_their_machine(self, tasks: Mapping[str, Mapping[str, Any]]) -> None:
@@ -363,10 +344,13 @@ class Keeper:
     def _cannot(self, name: str, spec: Mapping[str, Any], error: DamoosError) -> None:
         """Its machine cannot be had: what was in force on it once is tried again, where that can help."""
         passes = isinstance(error, (MachineTransientError, MachineBusy))
-        state = self._journal.states().get(name, {})
-        if name in self._journal.stopping() or "unconfirmed" in state:
-            state = state or _about(spec)
-            self._journal.tell(name, {**state, "in_force": False, "unconfirmed": str(error)})
+        known = InForce(self._journal)
+        state = known.states.get(name, {})
+        if name in known.to_be_off() or "unconfirmed" in state:
+            # An agent that hears nothing ends by itself; one that keeps others off its machine has not.
+            is_silent = "unconfirmed" not in state and isinstance(error, (MachineTransientError, ConfigError))
+            doubt = "out_of_reach" if is_silent and spec.get("on_exit") != KEEP else "unconfirmed"
+            self._journal.tell(name, {**(state or _about(spec)), "in_force": False, doubt: str(error)[:MOST_CHARS]})
         elif (spec.get("confirmed") and passes) or _may_have_stayed(spec):
             self._out_of_reach(name, spec, error)
         else:
@@ -399,6 +383,7 @@ class Keeper:
         is_told_to_end = False
         try:
             with Lease(machine) as lease:
+                self._journal.looked(has_machine=True)
                 try:
                     while self._follow(lease, ended):
                         self._pause()
@@ -458,16 +443,15 @@ class Keeper:
     def _follow(self, lease: Lease, ended: list[str]) -> bool:
         """Do what the journal says, and look at what is kept; False once nothing is."""
         wanted, stopping = self._journal.wanted(), self._journal.stopping()
-        off = self._off()  # left by a keeper before: the agent of this lease has taken it back
-        left = self._left_in_force()
+        confirmed = set()
         for name in [name for name in self._kept if name not in wanted or name in stopping]:
             failed = self._journal.states().get(name, {}).get("failed")  # its file could not be read
             with contextlib.suppress(MachineTransientError):  # it is tried again, as what a keeper before has left
                 self._kept.pop(name).stop(failed or "'damoos stop'")
-                off.add(name)
-                left.pop(name, None)
-        for name in off:
-            if name in left and not self._is_undone(lease, name, left[name]):
+                confirmed.add(name)
+        left = self._left_in_force()
+        for name in self._off() | confirmed:
+            if name in left and name not in confirmed and not self._is_undone(lease, name, left[name]):
                 continue
             if wanted:
                 self._forget(name)
@@ -476,8 +460,7 @@ class Keeper:
         for name in [name for name in wanted if name not in self._kept]:
             if time.monotonic() >= self._busy_until_s.get(name, 0.0):
                 self._begin(lease, name, wanted[name])
-        self._look()
-        self._journal.looked()
+        self._journal.looked(has_machine=self._look())
         self._publish_metrics()
         return bool(self._kept)
 
@@ -547,18 +530,22 @@ class Keeper:
         else:
             self._journal.forget(name)
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
+        """See how each is; whether the machine has answered."""
+        kept = list(self._kept.items())
         try:
-            for name, kept in list(self._kept.items()):
-                if not kept.look():
+            for name, one in kept:
+                if not one.look():
                     del self._kept[name]
                     if "failed" not in self._journal.states().get(name, {}):
                         self._journal.forget(name)
                         self._journal.tell(name, None)
         except (MachineTransientError, MachineBusy) as error:
-            for kept in self._kept.values():
-                kept.out_of_reach(error)
+            for one in self._kept.values():
+                one.out_of_reach(error)
             self._woken.wait(RETRY_S)
+            return False
+        return bool(kept)
 
 
 def _its_run(journal: Journal, name: str, spec: Mapping[str, Any]) -> RunConfig:
@@ -595,12 +582,6 @@ def _call(lease: Lease, spec: Mapping[str, Any], run: RunConfig) -> tuple[dict[s
 def _may_have_stayed(spec: Mapping[str, Any]) -> bool:
     """Whether it was put into force by a keeper before, and stays in force without one."""
     return spec.get("on_exit") == KEEP and bool(spec.get("begun") or spec.get("confirmed"))
-
-
-def _of_damaged(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of something whose specification cannot be read: the machine that it is on."""
-    machine = state.get("machine", "")
-    return {"run": {"command": "true", "machine": machine}, "machine": machine}
 
 
 def _about(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -240,41 +240,42 @@ class Kept:
         self._publish({"in_force": False, "out_of_reach": str(error)})
 
     def _fail(self, why: str, stood_down: bool = False) -> None:
-        unconfirmed = {}
+        doubt = {}
         try:
             self._call("stop", service=self.name)
         except DamoosError as error:
             why = f"{why}; and taking it off failed: {error}"
-            unconfirmed = self._unconfirmed(error)
+            doubt = self._doubt(error)
         why = why[:MOST_CHARS]
-        self._journal.audit(self.name, f"{'to be off' if unconfirmed else 'no longer in force'}: {why}")
-        self._publish({"in_force": False, "failed": why, "stood_down": stood_down, **unconfirmed})
-        if unconfirmed:
+        self._journal.audit(self.name, f"{'to be off' if doubt else 'no longer in force'}: {why}")
+        self._publish({"in_force": False, "failed": why, "stood_down": stood_down, **doubt})
+        if doubt:
             self._journal.stop(self.name)
         else:
             self._journal.forget(self.name)
 
-    def _unconfirmed(self, error: DamoosError) -> dict[str, str]:
-        """What its state says after it could not be taken off; nothing if its agent does that when it hears nothing."""
-        if not self.applied.get("stays") and isinstance(error, (MachineTransientError, MachineBusy)):
-            return {}
-        return {"unconfirmed": str(error)[:MOST_CHARS]}
+    def _doubt(self, error: DamoosError) -> dict[str, str]:
+        """What its state says after it could not be taken off.
+
+        An agent that hears nothing takes it off by itself, in time. One that could not do it does not, nor one that is
+        there and lets nobody else in.
+        """
+        is_silent = isinstance(error, MachineTransientError) and not self.applied.get("stays")
+        return {"out_of_reach" if is_silent else "unconfirmed": str(error)[:MOST_CHARS]}
 
     def stop(self, why: str) -> None:
-        """Take it off; of a machine out of reach, its agent does that when it hears nothing for too long.
+        """Take it off.
 
         Raises
         ------
-        MachineTransientError : it may be in force, and its agent does not see to that
+        MachineTransientError : its machine has not confirmed that, so it may be in force
         """
         try:
             self._call("stop", service=self.name)
         except DamoosError as error:
-            if unconfirmed := self._unconfirmed(error):
-                self._journal.audit(self.name, f"not taken off yet: {error}")
-                self._publish({"in_force": False, **unconfirmed})
-                raise MachineTransientError(str(error)) from None
-            why = f"{why}; the machine did not confirm it: {error}"
+            self._journal.audit(self.name, f"not taken off yet: {error}")
+            self._publish({"in_force": False, **self._doubt(error)})
+            raise MachineTransientError(str(error)) from None
         self._journal.audit(self.name, f"taken off: {why}")
 
     def _publish(self, status: Mapping[str, Any], told: Mapping[str, Any] = MappingProxyType({})) -> None:

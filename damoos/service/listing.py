@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from damoos.common.terminal import printable
+from damoos.service.in_force import InForce
 from damoos.service.journal import KEEP, UNDO, Journal, clock
 from damoos.units import format_us
 
 _UNDONE = "no keeper runs, so the machine is as it was before"
 _LEFT = "no keeper runs, so it has no guard; what was in force stays until damoos has the machine again, or it reboots"
+_LEAVING = "no keeper runs, so its machine takes it off by itself, within some minutes"
+_UNCONFIRMED = "its machine has not confirmed that it is off"
 _KEYS = ("study", "machine", "scheme", "on")
 
 
@@ -36,22 +39,27 @@ def listed(results: Path) -> dict[str, dict[str, Any]]:
 
 def of_machine(journal: Journal) -> dict[str, dict[str, Any]]:
     """What is in service on one machine, and what failed there, by name."""
-    stopping, wanted = journal.stopping(), journal.wanted()  # first: of what is damaged, the state tells
-    specs, states, keeper = {**stopping, **wanted}, journal.states(), journal.keeper
-    services = {name: state for name, state in states.items() if "error" not in state}
+    known, keeper = InForce(journal), journal.keeper
+    specs = {**known.stopping, **known.wanted}
+    services = {name: dict(state) for name, state in known.states.items() if "error" not in state}
     services |= {name: described(spec) for name, spec in specs.items() if name not in services}
+    services |= {
+        name: {"unconfirmed": why, "failed": why} for name, why in known.unread.items() if name not in services
+    }
     late = {"late": round(keeper.age_s)} if keeper.is_late else {}
     unwritten = {"unwritten": clock(keeper.unwritten_s)} if keeper.lives and keeper.unwritten_s else {}
     lives = {"keeper_pid": keeper.pid, **late, **unwritten}
     services = {name: {**dict.fromkeys(_KEYS, "unknown"), **state, **lives} for name, state in services.items()}
     for name, state in services.items():
-        if name in stopping:
+        if name in known.stopping:
             state["stopping"] = True
         if not keeper.lives:
             state["in_force"] = state["paused"] = False
+            stays = {**state, **specs.get(name, {})}.get("on_exit") == KEEP or "unconfirmed" in state
             if "failed" not in state:
-                stays = {**state, **specs.get(name, {})}.get("on_exit") == KEEP
-                state["lost"] = _LEFT if stays or "unconfirmed" in state else _UNDONE
+                state["lost"] = (_LEFT if stays else _LEAVING) if known.may_be(name) else _UNDONE
+            elif known.may_be(name):
+                state.setdefault("unconfirmed", _UNCONFIRMED)
     return services
 
 
@@ -79,7 +87,7 @@ def _described(name: str, state: Mapping[str, Any]) -> str:
         return f"{name}: {state['scheme']} is no longer on {where}: {state['failed']}"
     if "lost" in state:
         way = f"'damoos stop {name}'" if state.get("stopping") else f"start its systemd unit, or 'damoos stop {name}'"
-        what = "may be in force" if state["lost"] == _LEFT else "is not in force"
+        what = "is not in force" if state["lost"] == _UNDONE else "may be in force"
         return f"{name}: {what} on {where}: {state['lost']}; {way}"
     age = f" for {format_us(int(state['for_s']) * 1_000_000)}" if state.get("for_s") else ""
     return f"{name}: {state['scheme']}  on {where}{age} (study {state['study']}){_how(state)}{_keeper(state)}"

@@ -13,6 +13,7 @@ from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.rollouts.rollout import Part, Rollout
 from damoos.service import keeper
 from damoos.service.journal import Journal
+from damoos.service.liveness import KeeperFile
 from damoos.service.windows import Windows
 from damoos.testing.rollout_fleet import fake_plan, spec
 
@@ -90,6 +91,24 @@ def test_a_machine_without_a_keeper_has_nothing_any_more(fleet: KeptFleet, tmp_p
     Journal.of(tmp_path, "m1").tell("redis-m1", {"in_force": False, "out_of_reach": "no route to host"})
     assert fleet.remaining() == []
     assert Journal.of(tmp_path, "m1").states() == {}
+
+
+def test_what_a_killed_keeper_has_left_is_taken_off_by_another_one(
+    fleet: KeptFleet, tmp_path: Path, woken: list[tuple[str, bool]]
+) -> None:
+    """Its machine may have it in force: only a keeper that has the machine can say that it has not."""
+    journal, file = Journal.of(tmp_path, "m0"), KeeperFile(tmp_path / "service" / "m0")
+    fleet.settle({"m0": Part.POLICY})
+    assert file.take()
+    file.looked(has_machine=True)
+    file.leave()
+    fleet.settle({"m0": None})
+    woken.clear()
+    assert fleet.remaining() == ["m0"]
+    assert woken == [("m0", True)]
+    assert journal.stopping().keys() == {"redis-m0"}
+    journal.stopped("redis-m0")
+    assert fleet.remaining() == []
 
 
 def test_windows_before_are_those_without_the_policy(fleet: KeptFleet, tmp_path: Path) -> None:

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from damoos.errors import DamoosError, MachineError
+from damoos.machines import catalog
 from damoos.service import keeper
 from damoos.service.journal import Journal
+from damoos.testing.fake import FakeMachine, FakeSession
 from damoos.testing.rollout_fleet import spec
 from tests.conftest import until
 
@@ -77,9 +79,13 @@ def test_apply_waits_until_it_is_in_force(slow: tuple[Journal, Path, dict[str, A
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 @pytest.mark.slow
 def test_a_keeper_that_ends_meanwhile_leaves_nothing(
-    slow: tuple[Journal, Path, dict[str, Any]], number: signal.Signals
+    slow: tuple[Journal, Path, dict[str, Any]], number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Whoever applies looks on the machine, where a keeper was killed that could not say so."""
     journal, host, _ = slow
+    opened: list[str] = []
+    monkeypatch.setattr(FakeMachine, "open", lambda self, say=None: opened.append("opened") or FakeSession(self))
+    monkeypatch.setattr(catalog, "machine", lambda name, kernel=None: FakeMachine())
     applied = begun(slow)
     os.kill(journal.keeper_pid, number)
     (host / "go").touch()
@@ -89,6 +95,7 @@ def test_a_keeper_that_ends_meanwhile_leaves_nothing(
         applied.error
     )
     assert (journal.wanted(), journal.states()) == ({}, {})
+    assert opened == (["opened"] if number == signal.SIGKILL else [])
     assert number == signal.SIGKILL or not (host / "in force").exists()  # a real agent undoes it without its keeper
 
 

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from damoos import regular_file
 from damoos.cli import app
 from damoos.dispatch import own_process
 from damoos.errors import ConfigError, MachineBusy, MachineError, MachineLost
 from damoos.machines import catalog
-from damoos.service import keeper, listing
+from damoos.service import keeper, listing, liveness
 from damoos.service.journal import Journal
 from damoos.service.patient import PatientJournal
 from damoos.testing.fake import FakeMachine
@@ -105,6 +106,7 @@ def test_a_second_stop_of_a_keeper_that_hangs_waits_again(host: Folder, on_exit:
     assert not served.in_force.exists()
 
 
+@pytest.mark.slow
 def test_a_keeper_whose_process_is_not_seen_here_lives_all_the_same(
     host: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -537,3 +539,163 @@ def test_the_last_word_of_an_agent_is_not_lost(
     host.left_behind = []
     assert keeper.stop(journal.folder.parent.parent)[0] == "redis"
     assert (journal.wanted(), journal.stopping(), journal.states()) == ({}, {}, {})
+
+
+def test_an_agent_that_lets_nobody_in_has_not_undone_its_policy(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hangs: its controller hears nothing of it, and the next agent hears that there is one."""
+    journal, host, wanted = kept_by
+    results = journal.folder.parent.parent
+    journal.want("redis", wanted)
+    thread = run(journal)
+    in_service(journal, host)
+    lost = MachineLost("the machine shows that it lives, and has not answered for 600 s")
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "close", lambda session: None)
+        host.refuses = MachineBusy("another damoos agent works on this machine")
+        host.fails = dict.fromkeys(("status", "stop"), lost)
+        until(lambda: "out_of_reach" in journal.states()["redis"])
+        stop(journal, "redis")
+        thread.join(60)
+        assert "redis" in host.applied
+        assert "redis" in journal.stopping()
+        assert journal.states()["redis"]["unconfirmed"] == str(host.refuses)
+        with pytest.raises(MachineError, match=r"'redis' may still be in force: .*another damoos agent works"):
+            keeper.stop(results)
+        later = liveness._steady_s() + 86_400.0
+        patched.setattr(liveness, "_steady_s", lambda: later)
+        with pytest.raises(MachineError, match="'redis' may still be in force"):
+            keeper.stop(results)
+    host.refuses, host.fails = None, {}
+    assert keeper.stop(results)[0] == "redis"
+    assert listing.listed(results) == {}
+
+
+def test_a_lost_line_is_no_confirmation_until_the_agent_has_had_the_time_to_end(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, host, wanted = kept_by
+    results = journal.folder.parent.parent
+    journal.want("redis", wanted)
+    thread = run(journal)
+    in_service(journal, host)
+    monkeypatch.setattr(Session, "close", lambda session: None)
+    host.refuses = MachineLost("there: no route to host")
+    host.fails = {"status": host.refuses, "stop": host.refuses}
+    stop(journal, "redis")
+    thread.join(60)
+    assert "redis" in host.applied
+    assert "redis: may be in force on" in line(journal)
+    assert "its machine takes it off by itself" in line(journal)
+    with pytest.raises(MachineError, match="'redis' may still be in force"):
+        keeper.stop(results)
+    later = liveness._steady_s() + 86_400.0
+    monkeypatch.setattr(liveness, "_steady_s", lambda: later)
+    assert "redis: is not in force" in line(journal)
+    assert keeper.stop(results)[0] == "redis"
+    assert listing.listed(results) == {}
+
+
+@pytest.mark.parametrize("how", ["killed", "rebooted"])
+@pytest.mark.slow
+def test_what_a_killed_keeper_was_to_undo_is_asked_for_on_its_machine(
+    host: Folder, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The line may break later than the keeper ends, and the agent ends after that."""
+    served = Served(host.host, "undo")
+    served.kill()
+    if how == "rebooted":  # this computer, a moment ago
+        monkeypatch.setattr(liveness, "_steady_s", lambda: 1.0)
+    host.is_away = True
+    with pytest.raises(MachineError, match="'redis' may still be in force"):
+        served.stop()
+    host.is_away = False
+    assert served.stop() == "redis"
+    assert not served.in_force.exists()
+
+
+def test_a_guard_that_cannot_take_a_policy_off_does_not_call_it_off(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, host, wanted = kept_by
+    journal.want("redis", wanted)
+    thread = run(journal)
+    in_service(journal, host)
+    lost = MachineLost("there: hung up")
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "close", lambda session: None)
+        host.fails = {"status": MachineError("its kdamond has ended"), "stop": lost}
+        until(journal.stopping)
+        host.refuses = lost
+        thread.join(60)
+        assert "redis" in host.applied
+        assert "redis: senpai may be in force on" in line(journal).replace(wanted["scheme"], "senpai")
+    host.refuses, host.fails = None, {}
+    name, state = keeper.stop(journal.folder.parent.parent)
+    assert "is no longer on" in listing.describe(name, state)
+
+
+@pytest.mark.parametrize("ending", ["json", "stopping"])
+@pytest.mark.parametrize("has_state", [False, True])
+@pytest.mark.slow
+def test_what_cannot_be_read_may_be_in_force(
+    host: Folder, monkeypatch: pytest.MonkeyPatch, ending: str, has_state: bool
+) -> None:
+    served = Served(host.host, "keep")
+    served.kill()
+    if ending == "stopping":
+        served.journal.stop("redis")
+    if not has_state:
+        served.journal.tell("redis", None)
+    whole = regular_file.whole
+
+    def broken(path: Path, most_bytes: int) -> bytes:
+        if path.suffix in (".json", ".stopping"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return whole(path, most_bytes)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(regular_file, "whole", broken)
+        assert "redis: " in line(served.journal)
+        if has_state:
+            host.is_away = True
+        with pytest.raises(MachineError, match="'redis' may still be in force"):
+            served.stop()
+        assert served.in_force.exists()
+        own = PatientJournal(served.journal.folder)  # a keeper that begins now knows no more
+        assert own.take()
+        keeper.Keeper(own, threading.Event()).run(False)
+        assert served.in_force.exists()
+    host.is_away = False
+    assert list(served.journal.folder.glob("redis.stopping"))
+    assert served.stop() == "redis"
+    assert not served.in_force.exists()
+
+
+@pytest.mark.parametrize("how", ["full", "link"])
+@pytest.mark.slow
+def test_a_damaged_file_of_what_stays_is_no_reason_to_forget_it_where_nothing_can_be_written(
+    host: Folder, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    served = Served(host.host, "keep")
+    served.kill()
+    file, audit = served.journal.folder / "redis.json", served.journal.folder / "audit.log"
+    file.write_bytes(file.read_bytes()[:100])
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        if how == "link":
+            audit.rename(host.host / "elsewhere")
+            audit.symlink_to(host.host / "elsewhere")
+        else:
+            patched.setattr("damoos.service.journal.append", full)
+            patched.setattr("damoos.service.journal.fill", full)
+        host.is_away = True
+        with pytest.raises(MachineError, match="'redis' may still be in force"):
+            served.stop()
+        host.is_away = False
+        assert served.stop() == "redis"
+    assert not served.in_force.exists()
