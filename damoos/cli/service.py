@@ -110,7 +110,8 @@ def apply(
         journal = Journal.of(results, spec["machine"])
         with Journal.naming(results, spec["name"], spec["machine"]):
             text = systemd.unit(journal, {**journal.wanted(), spec["name"]: spec})
-            journal.want(spec["name"], spec)
+            with journal.changing():
+                journal.want(spec["name"], spec)
         print(text, end="")
         return
     state = keeper.apply(spec)

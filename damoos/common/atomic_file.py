@@ -21,7 +21,7 @@ def fill(path: Path, parts: Iterable[bytes], mode: int = 0o600, *, sync: bool = 
     mode : int
         Permissions, from which the umask is taken away; 0o644 for a file of the cache, which users may share.
     sync : bool
-        Whether it is on the disk before it has its name, so that a power failure leaves the old or the new one.
+        Whether it and its name are on the disk before this returns, so that a power failure leaves the new one.
 
     Raises
     ------
@@ -33,6 +33,20 @@ def fill(path: Path, parts: Iterable[bytes], mode: int = 0o600, *, sync: bool = 
         put(folder, path.name, lambda out: out.writelines(parts), mode, sync=sync)
     finally:
         os.close(folder)
+
+
+def sync_names(folder: Path) -> None:
+    """Have the names in a folder on the disk: a power failure brings back no file that was renamed or removed.
+
+    Raises
+    ------
+    OSError : the disk fails
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def put(folder: int, name: str, write: Callable[[BinaryIO], object], mode: int, *, sync: bool = False) -> None:
@@ -52,6 +66,8 @@ def put(folder: int, name: str, write: Callable[[BinaryIO], object], mode: int, 
                 out.flush()
                 os.fsync(out.fileno())
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        if sync:
+            os.fsync(folder)
     except BaseException:
         _remove(folder, draft)
         raise

@@ -302,6 +302,11 @@ def machine(name: str, kernel: str | None = None) -> Machine:
     return _built(path.stem, file, kernel)
 
 
+def located(name: str) -> str:
+    """A machine as files name it that are read from other folders: by its file's whole path, or by its short name."""
+    return os.path.abspath(name) if name.endswith(".toml") else name
+
+
 def find(name: str) -> tuple[Path, MachineFile]:
     """A machine's file, where it lies and what it says.
 

@@ -55,6 +55,8 @@ def begin(
         raise ConfigError("--machines: name the machines of the rollout")
     for host in hosts:
         machines.machine(host)
+    if ray is None:  # the nodes of a cluster offer machines by their names as they are
+        hosts = [machines.located(host) for host in hosts]
     spec = specification(
         study, results, storage, arm=arm, machine=hosts[0], on=on, label=label, guards=guards, window_s=window_s,
         metrics=metrics,

@@ -24,8 +24,9 @@ Key = tuple[str, Part]
 
 
 def name_of(label: str, machine: str, part: Part = Part.POLICY) -> str:
-    """Under which name it is in service on a machine."""
-    return f"{label}-{slug(machine)}" + ("-watched" if part is Part.WATCHED else "")
+    """Under which name it is in service on a machine; a machine with a whole path is called after its file."""
+    called = slug(Path(machine).name if machine.startswith("/") else machine)
+    return f"{label}-{called}" + ("-watched" if part is Part.WATCHED else "")
 
 
 class KeptFleet:
@@ -61,7 +62,7 @@ class KeptFleet:
         """Do something to one machine; where that fails, the others are gone on with."""
         try:
             what()
-        except MachineError as error:
+        except (ConfigError, MachineError) as error:
             self._unreachable[machine] = str(error)
         except OSError as error:
             self._unreachable[machine] = f"{error.filename or 'its journal'}: {error.strerror or error}"
@@ -77,12 +78,19 @@ class KeptFleet:
 
         Raises
         ------
-        ConfigError : something is
+        ConfigError : something is, or two machines would have one name or folder
         MachineError : the folder of a machine's services is not to be trusted
         """
         for why in self._unreachable.values():
             raise MachineError(why)
+        names: dict[str, str] = {}
         for machine, journal in self._journals.items():
+            journal.check_machine(machine)
+            name = self._name(machine, Part.POLICY)
+            if (other := names.setdefault(name, machine)) != machine:
+                raise ConfigError(
+                    f"--machines: '{machine}' and '{other}' would both be in service as '{name}'; rename one of them"
+                )
             for part in Part:
                 name = self._name(machine, part)
                 if name in {**journal.wanted(), **journal.stopping()}:

@@ -46,6 +46,7 @@ class Wanted(Specification):
 
     wanted_s: float
     begun: bool = False
+    host: dict[str, str] = {}
     confirmed: bool = False
 
 

@@ -56,3 +56,13 @@ class InForce:
 def _is_live(state: Mapping[str, Any]) -> bool:
     """Whether a state is of something that has not ended."""
     return bool(state) and not state.keys() & {"failed", "error"}
+
+
+def host_of(facts: Mapping[str, Any]) -> dict[str, str]:
+    """What a machine calls itself: its name, and what tells one boot of one machine from all others."""
+    return {key: str(facts[key]) for key in ("hostname", "boot_id") if key in facts}
+
+
+def is_of_another(begun_on: Mapping[str, str], host: Mapping[str, str]) -> bool:
+    """Whether the file of a machine leads to another host than before; one that has booted has its name still."""
+    return len(begun_on) == len(host) == 2 and all(begun_on[key] != host[key] for key in host)

@@ -24,14 +24,15 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from damoos import regular_file
 from damoos.common import own_file
 from damoos.common.appended import append
-from damoos.common.atomic_file import fill
+from damoos.common.atomic_file import fill, sync_names
 from damoos.common.json_file import Damage, JsonForm, set_aside
 from damoos.common.terminal import printable
 from damoos.errors import MOST_CHARS, ConfigError, MachineError
@@ -108,7 +109,7 @@ class Journal:
         Parameters
         ----------
         machine : str or None
-            Where it may have the name already.
+            Where it may be wanted by the name already.
 
         Raises
         ------
@@ -120,10 +121,9 @@ class Journal:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for journal in cls.all(results):
-                if machine is not None and journal.folder.name == slug(machine):
-                    continue
-                specs, state = {**journal.wanted(), **journal.stopping()}, journal.states().get(name, {})
-                if name in specs or "unconfirmed" in state or name in journal.unread():
+                is_its = machine is not None and journal.folder.name == slug(machine)
+                wanted, state = {} if is_its else journal.wanted(), journal.states().get(name, {})
+                if name in {**wanted, **journal.stopping(), **journal.unread()} or "unconfirmed" in state:
                     raise ConfigError(
                         f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
                     )
@@ -157,14 +157,45 @@ class Journal:
         return {Path(file).stem: why for file, why in self._unread.items() if not file.endswith(".state")}
 
     def want(self, name: str, spec: dict[str, Any]) -> None:
-        """Have something in service from now on."""
+        """Have something in service from now on; of what is wanted already, what may be in force stays so.
+
+        Raises
+        ------
+        ConfigError : this folder is of another machine
+        """
+        self.check_machine(spec["machine"])
+        before = self.wanted().get(name, {})
+        if before.get("begun") or before.get("confirmed"):
+            stays = ["on_exit"] if before.get("on_exit") == KEEP else []
+            spec = {**spec, **{key: before[key] for key in ("begun", "confirmed", "host", *stays) if key in before}}
         latest_s = max((spec["wanted_s"] for spec in self.wanted().values()), default=0.0)
         wanted_s = max(time.time(), latest_s + 1e-3)  # the clock may have been set back
         self._write(self._file(name, "json"), {**spec, "wanted_s": wanted_s}, sync=True)
 
-    def begin(self, name: str) -> None:
-        """Say that it is put into force now, so that it may be, whatever happens from here on."""
-        self._update(name, {"begun": True})
+    def check_machine(self, machine: str) -> None:
+        """Refuse a second machine in a folder, whose name does not tell all signs of a machine's name.
+
+        Raises
+        ------
+        ConfigError : what is in service here is another machine's
+        """
+        states = [state for state in self.states().values() if "unconfirmed" in state and state.get("machine")]
+        for other in {one["machine"] for one in (*self.wanted().values(), *self.stopping().values(), *states)}:
+            if other != machine:
+                raise ConfigError(
+                    f"machine '{machine}' cannot have {self.folder}, which is of machine '{other}' while something is"
+                    " in service there; rename one of them, or take another folder with --results"
+                )
+
+    def begin(self, name: str, host: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Say that it is put into force now, so that it may be, whatever happens from here on.
+
+        Parameters
+        ----------
+        host : mapping
+            What the machine calls itself (`damoos.service.in_force.host_of`): its file may lead to another one later.
+        """
+        self._update(name, {"begun": True, "host": dict(host)})
 
     def confirm(self, name: str, on: dict[str, Any] | None) -> None:
         """Say that it has been in force, so that it is wanted whatever happens to its keeper and its machine.
@@ -197,7 +228,7 @@ class Journal:
 
     def forget(self, name: str) -> None:
         """Have it in service no longer."""
-        self._file(name, "json").unlink(missing_ok=True)
+        self._remove(self._file(name, "json"))
 
     def stop(self, name: str) -> None:
         """Have it taken off; nothing happens if it is not wanted. Its specification stays, in `stopping`.
@@ -209,6 +240,7 @@ class Journal:
         file = self._file(name, "json")
         try:
             file.replace(self._file(name, "stopping"))  # a full disk takes a new name, and no new file
+            sync_names(self.folder)
         except FileNotFoundError:
             pass
         except OSError as error:
@@ -221,7 +253,12 @@ class Journal:
 
     def stopped(self, name: str) -> None:
         """Say that nothing is in force any more of what was to be taken off."""
-        self._file(name, "stopping").unlink(missing_ok=True)
+        self._remove(self._file(name, "stopping"))
+
+    def _remove(self, file: Path) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            file.unlink()
+            sync_names(self.folder)
 
     def states(self) -> dict[str, dict[str, Any]]:
         """How each is, by name; with ``failed`` or ``error``, what is no longer wanted."""
@@ -230,9 +267,9 @@ class Journal:
     def tell(self, name: str, state: dict[str, Any] | None) -> None:
         """Say how one is; None for one of which there is nothing more to say."""
         if state is None:
-            self._file(name, "state").unlink(missing_ok=True)
+            self._remove(self._file(name, "state"))
         else:
-            self._write(self._file(name, "state"), state)
+            self._write(self._file(name, "state"), state, sync="failed" in state or "unconfirmed" in state)
 
     def audit(self, name: str, what: str) -> None:
         """Write a line of what has been done."""

@@ -36,7 +36,7 @@ from damoos.errors import (
 from damoos.machines.base import Machine
 from damoos.ownership import objection_to_use
 from damoos.service import metrics
-from damoos.service.in_force import InForce
+from damoos.service.in_force import InForce, host_of, is_of_another
 from damoos.service.journal import KEEP, Journal
 from damoos.service.kept import Kept, adaptation_of, guard_of
 from damoos.service.listing import described, listed, of_machine
@@ -246,22 +246,27 @@ def _take_back(journal: Journal, name: str) -> None:
         )
     try:
         with Lease(machine, attempts=1) as lease:
-            left = _left_behind(lease)
+            why = _why_not_undone(lease, spec)
     except MachineError as error:
         raise MachineError(
             f"'{name}' may still be in force: machine '{file}' cannot be had ({error}); run 'damoos stop {name}' again"
             " once it can"
         ) from None
-    if left:
+    if why:
         raise MachineError(
-            f"'{name}' may still be in force: machine '{file}' could not undo {left}; see there what keeps it, and run"
-            f" 'damoos stop {name}' again"
+            f"'{name}' may still be in force: machine '{file}' {why}, and run 'damoos stop {name}' again, or remove"
+            f" {journal.wish_file(name)}"
         )
 
 
-def _left_behind(lease: Lease) -> str:
-    """What earlier agents and the machine's present one could not undo, in words."""
-    return "; ".join(lease.call("facts")["left_behind"])
+def _why_not_undone(lease: Lease, spec: Mapping[str, Any]) -> str:
+    """Why a policy may be in force although a machine answers, and what to do; empty if it is off."""
+    if left := "; ".join(lease.call("facts")["left_behind"]):
+        return f"could not undo {left}; see there what keeps it"
+    host, begun_on = host_of(lease.facts), spec.get("host", {})
+    if is_of_another(begun_on, host):
+        return f"is host '{host['hostname']}' now, and it was put on host '{begun_on['hostname']}'; correct the file"
+    return ""
 
 
 class _Stopped(Exception):
@@ -468,8 +473,8 @@ class Keeper:
         """Whether the agent says that nothing of it is left."""
         try:
             lease.call("stop", service=name)
-            if left := _left_behind(lease):
-                raise MachineError(f"the machine could not undo {left}")
+            if why := _why_not_undone(lease, spec):
+                raise MachineError(f"the machine {why}")
         except DamoosError as error:
             self._cannot(name, spec, error)
             return False
@@ -480,11 +485,17 @@ class Keeper:
             if name not in self._journal.wanted():  # stopped just now
                 return
             self._journal.tell(name, {**_about(spec), "in_force": False, "beginning": True})
+        host = host_of(lease.facts)
+        if is_of_another(spec.get("host", {}), host):
+            why = f"its machine is host '{host['hostname']}' now, and it stays on host '{spec['host']['hostname']}'"
+            self._out_of_reach(name, spec, MachineError(f"{why}; correct the machine's file"))
+            self._busy_until_s[name] = time.monotonic() + RETRY_S
+            return
         self._beginning = name
         try:
             run = _its_run(self._journal, name, spec)
             if spec.get("on_exit") == KEEP and not _may_have_stayed(spec):
-                self._note_beginning(name)
+                self._note_beginning(name, host)
             applied, about = _call(lease, spec, run)
             watched = guard_of(spec)
             kept = Kept(name, lease.call, applied, about, watched, self._journal, adaptation_of(spec, watched))
@@ -507,14 +518,14 @@ class Keeper:
             self._journal.confirm(name, kept.applied.get("on"))
         self._beginning = ""
 
-    def _note_beginning(self, name: str) -> None:
+    def _note_beginning(self, name: str, host: Mapping[str, str]) -> None:
         """Write down that something is put into force that stays without its keeper.
 
         Raises
         ------
         MachineError : the disk does not let it, so nobody would know of it later
         """
-        self._journal.begin(name)
+        self._journal.begin(name, host)
         if self._journal.is_failing:
             raise MachineError(
                 f"{self._journal.folder} cannot be written to: what stays without its keeper would be forgotten"

@@ -139,6 +139,7 @@ def specification(
         raise ConfigError(f"--name '{called}': {NAME_RULE}")
     readings = [workloads.reading(text) for text in [*study.config.metrics, *metrics]]
     own = where == study.config.machine
+    where = machines.located(where)
     run = {field.name: getattr(study.config, field.name) for field in fields(RunConfig)}
     spec = {
         "name": called,

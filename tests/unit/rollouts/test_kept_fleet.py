@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from damoos.errors import MachineError
+from damoos.errors import ConfigError, MachineError
 from damoos.rollouts.driver import Driver
 from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.rollouts.rollout import Part, Rollout
@@ -61,6 +62,19 @@ def test_a_machine_that_cannot_be_told_holds_the_rollout_and_keeps_no_other_from
     (tmp_path / "service" / "m1").unlink()
     fleet.settle({"m1": Part.WATCHED})
     assert fleet.unreachable() == {}
+
+
+def test_machines_that_would_share_a_name_or_a_folder_are_refused(tmp_path: Path, woken: Any) -> None:
+    plan = fake_plan(2, [1, 2], spec=spec(results=str(tmp_path)))
+    with pytest.raises(ConfigError, match=r"'/b/web1.toml' and '/a/web1.toml' would both be in service as"):
+        KeptFleet(replace(plan, machines=["/a/web1.toml", "/b/web1.toml"])).begin()
+    Journal.of(tmp_path, "m_0").want("redis", spec(machine="m_0"))
+    fleet = KeptFleet(replace(plan, machines=["m-0", "m1"]))
+    with pytest.raises(ConfigError, match=r"machine 'm-0' cannot have .* of machine 'm_0'"):
+        fleet.begin()
+    fleet.settle({"m-0": Part.POLICY, "m1": Part.POLICY})
+    assert fleet.unreachable().keys() == {"m-0"}
+    assert Journal.of(tmp_path, "m1").wanted().keys() == {"redis-m1"}
 
 
 def test_what_has_failed_is_told_and_not_begun_again(fleet: KeptFleet, tmp_path: Path) -> None:

@@ -215,3 +215,28 @@ def test_the_mark_of_an_older_keeper_is_read(tmp_path: Path, monkeypatch: pytest
         assert (keeper.pid, keeper.lives, keeper.is_late) == (4711, True, False)
         mark.write_text(json.dumps([]))
         assert Journal(tmp_path).keeper_pid == 0
+
+
+def test_a_power_failure_brings_back_nothing_that_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new name, or that there is none any more, is on the disk once its folder is."""
+    journal, synced = Journal(tmp_path), list[set[str]]()
+    fsync = os.fsync
+
+    def seen(fd: int) -> None:
+        fsync(fd)
+        if os.readlink(f"/proc/self/fd/{fd}") == str(tmp_path):
+            synced.append({file.name for file in tmp_path.iterdir()})
+
+    monkeypatch.setattr(os, "fsync", seen)
+    journal.want("a", spec())
+    journal.confirm("a", None)
+    journal.tell("a", {"failed": "it hurts"})
+    journal.stop("a")
+    journal.tell("a", None)
+    journal.stopped("a")
+    journal.want("b", spec())
+    journal.forget("b")
+    lock, wish = ".changing", "a.json"
+    assert [one - {lock} for one in synced] == [
+        {wish}, {wish}, {wish, "a.state"}, {"a.stopping", "a.state"}, {"a.stopping"}, set(), {"b.json"}, set()
+    ]  # fmt: skip

@@ -98,3 +98,15 @@ def test_what_cannot_adapt_or_stay(
     with pytest.raises(ConfigError) as caught:
         specification(names[study], results, **{"on": "pid:7", **more})
     assert message in str(caught.value)
+
+
+def test_the_file_of_a_machine_is_named_by_its_whole_path(
+    studies: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A keeper runs in another folder, as one of a systemd unit does, and so may 'damoos stop'."""
+    results, names = studies
+    (tmp_path / "host.toml").write_text('description = "x"\n[ssh]\nhost = "10.0.0.7"\n')
+    monkeypatch.chdir(tmp_path)
+    for machine in ("host.toml", "./host.toml", f"{tmp_path}/host.toml"):
+        spec = specification(names["scheme"], results, on="unit:redis", machine=machine)
+        assert spec["machine"] == spec["run"]["machine"] == f"{tmp_path}/host.toml"

@@ -699,3 +699,81 @@ def test_a_damaged_file_of_what_stays_is_no_reason_to_forget_it_where_nothing_ca
         host.is_away = False
         assert served.stop() == "redis"
     assert not served.in_force.exists()
+
+
+def left_in_force(journal: Journal, wanted: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A keeper is killed, and its machine keeps the policy."""
+    journal.want("redis", wanted)
+    own, woken = PatientJournal(journal.folder), threading.Event()
+    assert own.take()
+
+    def killed(timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "close", lambda session: None)
+        patched.setattr(woken, "wait", killed)
+        with pytest.raises(KeyboardInterrupt):
+            keeper.Keeper(own, woken).run(False)
+    own.leave()
+
+
+@pytest.mark.parametrize("words", [["--on-exit", "keep"], []])
+def test_a_unit_does_not_forget_what_is_in_force(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """'also for what is applied later' is its documentation, and it is asked for after that."""
+    journal, host, wanted = kept_by
+    results = journal.folder.parent.parent
+    wanted = {**wanted, "on_exit": "keep", "on": {"kind": "unit", "name": "redis.service"}}
+    left_in_force(journal, wanted, monkeypatch)
+    unit = ["apply", wanted["study"], "--arm", "manual", "--machine", "fake", "--on", "unit:redis.service", "--unit"]
+    done = CliRunner().invoke(app, [*unit, *words, "--results", str(results)])
+    assert done.exception is None
+    known = journal.wanted()["redis"]
+    assert (known["on_exit"], known["begun"], known["confirmed"]) == ("keep", True, True)
+    host.refuses = REFUSED
+    thread = run(journal)
+    until(lambda: journal.states().get("redis", {}).get("out_of_reach") == str(REFUSED))
+    stop(journal, "redis")
+    thread.join(60)
+    assert "redis" in listing.listed(results)
+    done = CliRunner().invoke(app, [*unit, "--results", str(results)])
+    assert str(done.exception).startswith("'redis' is in service already; end that with 'damoos stop redis'")
+    host.refuses = None
+    assert keeper.stop(results)[0] == "redis"
+    assert listing.listed(results) == {}
+
+
+def test_a_second_machine_of_one_folder_is_refused(tmp_path: Path) -> None:
+    journal = Journal.of(tmp_path, "/etc/web-1.toml")
+    journal.want("redis", spec(machine="/etc/web-1.toml"))
+    for second in ("/etc/web_1.toml", "/etc-web-1.toml"):
+        assert Journal.of(tmp_path, second).folder == journal.folder
+        with pytest.raises(ConfigError, match=f"machine '{second}' cannot have .* of machine '/etc/web-1.toml'"):
+            keeper.apply(spec(machine=second, results=str(tmp_path)) | {"name": "nginx"})
+    journal.stop("redis")
+    journal.stopped("redis")
+    journal.want("redis", spec(machine="/etc/web_1.toml"))
+
+
+def test_another_host_cannot_say_that_a_policy_is_off(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file of its machine was edited, or its name leads elsewhere."""
+    journal, host, wanted = kept_by
+    results = journal.folder.parent.parent
+    facts = {"hostname": "db7", "boot_id": "1"}
+    monkeypatch.setattr(Session, "facts", facts)
+    left_in_force(journal, {**wanted, "on_exit": "keep"}, monkeypatch)
+    monkeypatch.setattr(Session, "facts", {"hostname": "db8", "boot_id": "2"})
+    thread = run(journal)
+    until(lambda: "is host 'db8' now, and it stays on host 'db7'" in journal.states()["redis"].get("out_of_reach", ""))
+    assert host.calls.count(("apply", "redis")) == 1
+    stop(journal, "redis")
+    thread.join(60)
+    with pytest.raises(MachineError, match="is host 'db8' now, and it was put on host 'db7'"):
+        keeper.stop(results)
+    monkeypatch.setattr(Session, "facts", {"hostname": "db7", "boot_id": "3"})  # it has booted
+    assert keeper.stop(results)[0] == "redis"
+    assert listing.listed(results) == {}
