@@ -198,6 +198,7 @@ def stop(
         _stop_all(results, names, form)
         return
     its, state = keeper.stop(results, name)
+    _check_stays_off(results, its)
     print(json.dumps({"name": its, **state}) if form == "json" else _ended(its, state))
 
 
@@ -214,6 +215,7 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
     for name in names:
         try:
             its, state = keeper.stop(results, name)
+            _check_stays_off(results, its)
         except DamoosError as error:
             codes.append(error.exit_code)
             say(printable(error))
@@ -228,6 +230,22 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
         print(json.dumps(states))
     if codes:
         raise typer.Exit(max(codes))
+
+
+def _check_stays_off(results: Path, name: str) -> None:
+    """Refuse to call stopped what comes back.
+
+    Raises
+    ------
+    MachineError : it is of a rollout that somebody drives
+    """
+    from damoos.rollouts import conduct
+
+    if rollout := conduct.wanted_again(results).get(name):
+        raise MachineError(
+            f"'{name}' is off now, and '{rollout}', which is being driven, may put it on again; run 'damoos stop"
+            f" {rollout}'"
+        )
 
 
 def _ended(name: str, state: dict[str, Any]) -> str:

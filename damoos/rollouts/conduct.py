@@ -6,19 +6,19 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from damoos.dispatch import cluster as own_cluster
 from damoos.dispatch.ray_address import RayCluster
-from damoos.errors import ConfigError, MachineError, StoreError
+from damoos.errors import ConfigError, DamoosError, MachineError, StoreError
 from damoos.machines import catalog as machines
-from damoos.rollouts.driver import POLL_S, Driver, drive
-from damoos.rollouts.kept_fleet import KeptFleet
+from damoos.rollouts.driver import POLL_S, Driver, drive, not_off
+from damoos.rollouts.kept_fleet import KeptFleet, name_of
 from damoos.rollouts.plan import Plan, checked, parse_steps
 from damoos.rollouts.ray_fleet import RayFleet
-from damoos.rollouts.rollout import Rollout, State
+from damoos.rollouts.rollout import Part, Rollout, State, load, names
 from damoos.service import guard
 from damoos.service.specification import specification
 from damoos.store.artifacts import HeldError
@@ -116,11 +116,11 @@ def run(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], A
     ------
     HeldError : another process drives it
     StoreError : its files cannot be written
-    MachineError : it is undone, but for machines that could not be told so
+    MachineError : it is undone, but for machines that could not be told so, or have not confirmed it
     """
     with rollout.driving(), fleet(rollout.plan, rollout.cluster, event) as machines_of_it:
         drive(Driver(rollout, machines_of_it, event), wait)
-        if rollout.progress.state is State.UNDONE and (missed := machines_of_it.unreachable()):
+        if rollout.progress.state is State.UNDONE and (missed := not_off(machines_of_it)):
             whys = "; ".join(f"{machine}: {why}" for machine, why in missed.items())
             raise MachineError(
                 f"{rollout.name} may still be in force on {len(missed)} of its machines: {whys}; then run 'damoos stop"
@@ -149,3 +149,15 @@ def undo(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], 
             if refusal:
                 raise refusal from None
             wait(POLL_S)
+
+
+def wanted_again(results: Path) -> dict[str, str]:
+    """Names in service that somebody drives a rollout for, by which they would be put on again, and that rollout's."""
+    found: dict[str, str] = {}
+    for name in names(results):
+        with suppress(DamoosError):  # one that cannot be read, nobody can drive
+            rollout = load(results, name)
+            if rollout.driven() and not rollout.is_undo_asked_for():
+                label = rollout.plan.spec["name"]
+                found |= {name_of(label, machine, part): name for machine in rollout.plan.machines for part in Part}
+    return found

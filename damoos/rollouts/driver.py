@@ -96,6 +96,8 @@ class Driver:
             self._begin_step(0)
         else:
             self._settle()
+            if self._progress.state is State.UNDONE and self._fleet.remaining():
+                self._undo(self._progress.why)
 
     @property
     def _plan(self) -> Plan:
@@ -161,15 +163,11 @@ class Driver:
         self._decide(f"held: {why}")
 
     def _undoing(self) -> bool:
-        remaining = self._fleet.remaining()
-        if remaining and self._now() < self._progress.until_s:
+        if self._fleet.remaining() and self._now() < self._progress.until_s:
             return True
         self._progress.state = State.UNDONE
-        again = f"they undo it when they hear nothing from their keepers; 'damoos stop {self._rollout.name}' asks again"
-        silent = f"; {some(remaining)} did not confirm it: {again}" if remaining else ""
-        missed = self._fleet.unreachable()
-        where = f"all machines but {some([*missed])} ({_whys(missed)})" if missed else "all machines"
-        self._decide(f"the policy is off {where}{silent}")
+        left = not_off(self._fleet)
+        self._decide(f"the policy is off all machines{f' but {some([*left])} ({_whys(left)})' if left else ''}")
         return False
 
     def _is_well(self) -> bool:
@@ -243,6 +241,11 @@ class Driver:
 def _can_be_compared(tracks: Mapping[str, Track]) -> bool:
     """Whether there are windows before of half of them; the others get the policy all the same, under its guard."""
     return 2 * sum(len(track.before) >= LEAST_BEFORE for track in tracks.values()) >= max(len(tracks), 1)
+
+
+def not_off(fleet: Fleet) -> dict[str, str]:
+    """Machines of a rollout that was undone on which it may be in force all the same, and why."""
+    return {**dict.fromkeys(fleet.remaining(), "its keeper has not confirmed that it is off"), **fleet.unreachable()}
 
 
 def some(machines: list[str]) -> str:

@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from damoos.cli import app
 from damoos.errors import ConfigError, MachineError
+from damoos.rollouts import conduct
+from damoos.rollouts import driver as of_driver
 from damoos.rollouts.driver import Driver
 from damoos.rollouts.kept_fleet import KeptFleet
-from damoos.rollouts.rollout import Part, Rollout
+from damoos.rollouts.rollout import Part, Phase, Rollout
 from damoos.service import keeper
 from damoos.service.journal import Journal
 from damoos.service.liveness import KeeperFile
@@ -171,3 +175,47 @@ def test_whoever_looks_again_sees_each_window_once(tmp_path: Path, monkeypatch: 
         file.write(', "watched": {}}\n')
     assert [one["at_s"] for one in looked.read()] == list(range(41))
     assert [one["at_s"] for one in looked.read()] == list(range(41))
+
+
+@pytest.mark.parametrize("words", [["--all"], ["redis-m0"]])
+def test_what_a_driver_puts_on_again_is_not_called_stopped(tmp_path: Path, woken: Any, words: list[str]) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2], spec=spec(results=str(tmp_path))))
+    KeptFleet(rollout.plan).settle({"m0": Part.POLICY})
+    Journal.of(tmp_path, "there").want("nginx", spec(machine="there"))
+    with rollout.driving():
+        done = CliRunner().invoke(app, ["stop", *words, "--results", str(tmp_path)])
+        text = f"{done.stderr}{done.exception}"
+        assert "'redis-m0' is off now, and 'rollout-1', which is being driven, may put it on again" in text
+        assert "redis-m0" not in done.stdout
+        assert Journal.of(tmp_path, "m0").wanted() == {}
+        if words == ["--all"]:
+            assert done.exit_code == 3
+            assert "stopped: nginx" in done.stdout
+        else:
+            assert isinstance(done.exception, MachineError)
+    KeptFleet(rollout.plan).settle({"m0": Part.POLICY})
+    done = CliRunner().invoke(app, ["stop", *words, "--results", str(tmp_path)])
+    assert "stopped: redis-m0" in done.stdout
+
+
+def test_an_undo_does_not_call_off_what_a_machine_has_not_confirmed(
+    tmp_path: Path, woken: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its keeper hangs; once it has gone on, the next 'damoos stop' has waited for it."""
+    monkeypatch.setattr(of_driver, "UNDO_S", 0.0)
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2], spec=spec(results=str(tmp_path))))
+    rollout.progress = replace(rollout.progress, phase=Phase.BAKE, begun_s=1.0, baking_s=2.0, findings=[[]])
+    rollout.save()
+    journal = Journal.of(tmp_path, "m0")
+    journal.want("redis-m0", {**spec(machine="m0"), "confirmed": True})
+    assert journal.take()
+    words = ["stop", "rollout-1", "--results", str(tmp_path)]
+    for _ in range(2):
+        done = CliRunner().invoke(app, words)
+        assert isinstance(done.exception, MachineError)
+        assert str(done.exception).startswith("rollout-1 may still be in force on 1 of its machines: m0: its keeper")
+        assert "the policy is off all machines but m0 (m0: its keeper has not confirmed that it is off)" in done.stderr
+    monkeypatch.setattr(of_driver, "UNDO_S", 600.0)
+    monkeypatch.setattr(conduct, "drive", lambda driver, wait: (journal.stopped("redis-m0"), driver.advance()))
+    assert CliRunner().invoke(app, words).exception is None
+    journal.leave()
