@@ -207,9 +207,10 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
 
     Raises
     ------
-    typer.Exit : some could not be stopped
+    typer.Exit : some could not be stopped, or there may be some in a folder that cannot be used
     """
     from damoos.service import keeper
+    from damoos.service.journal import Journal
 
     states, codes = [], []
     for name in names:
@@ -228,6 +229,8 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
                 print(_ended(its, state), flush=True)
     if form == "json":
         print(json.dumps(states))
+    if Journal.left_out(results):  # they have been named
+        codes.append(MachineError.exit_code)
     if codes:
         raise typer.Exit(max(codes))
 
@@ -276,10 +279,11 @@ def status(
     from damoos.rollouts.rollout import load as load_rollout
     from damoos.rollouts.rollout import names as rollout_names
     from damoos.service import listing
+    from damoos.service.journal import Journal
     from damoos.sweeps import sweep as sweeps
 
     check_format(form)
-    served = listing.listed(results)
+    served, left_out = listing.listed(results), Journal.left_out(results)
     swept, rolled = sweeps.names(results), rollout_names(results)
     if name is not None and name in served:
         print(json.dumps(served[name]) if form == "json" else listing.describe(name, served[name]))
@@ -289,6 +293,8 @@ def status(
         return
     if name is not None:
         if name not in swept:
+            if left_out:
+                raise MachineError(f"'{name}' may be in service where damoos does not look: {left_out[0]}")
             known = [*served, *rolled, *swept]
             raise ConfigError(f"no sweep, no rollout and nothing in service is called '{name}'{nearest(name, known)}")
         show_status(name, results, form)
@@ -297,15 +303,17 @@ def status(
         sweep = _readable(swept[-1], lambda: told(sweeps.load(results, swept[-1]))) if swept else None
         rollout = _readable(rolled[-1], lambda: rollouts.told(load_rollout(results, rolled[-1]))) if rolled else None
         print(json.dumps({"services": served, "rollout": rollout, "sweep": sweep}))
-        return
-    for its, state in served.items():
-        print(listing.describe(its, state))
-    if rolled:
-        _readable(rolled[-1], lambda: rollouts.show(load_rollout(results, rolled[-1]), form))
-    if swept:
-        _readable(swept[-1], lambda: show_status(swept[-1], results, form))
-    elif not served and not rolled:
-        print(f"nothing is in service here, and there is no sweep in {results}")
+    else:
+        for its, state in served.items():
+            print(listing.describe(its, state))
+        if rolled:
+            _readable(rolled[-1], lambda: rollouts.show(load_rollout(results, rolled[-1]), form))
+        if swept:
+            _readable(swept[-1], lambda: show_status(swept[-1], results, form))
+        elif not served and not rolled and not left_out:
+            print(f"nothing is in service here, and there is no sweep in {results}")
+    if left_out:  # they have been named
+        raise typer.Exit(MachineError.exit_code)
 
 
 def _readable(name: str, show: Callable[[], _T]) -> _T | None:

@@ -91,15 +91,41 @@ class Journal:
 
         A folder that others can write to, or whose name is that of no machine, is named on standard error.
         """
-        found = []
-        for folder in sorted((results.resolve() / "service").glob("*/")):
-            try:
-                if folder.name != slug(folder.name):
-                    raise MachineError(f"{folder}: this is no name of a machine's folder, so it is left out; remove it")
-                found.append(cls(folder))
-            except MachineError as error:
-                print(printable(f"damoos: {error}"), file=sys.stderr)
+        found, odd, untrusted = cls._sorted(results)
+        for why in (*odd, *untrusted):
+            print(printable(f"damoos: {why}"), file=sys.stderr)
         return found
+
+    @classmethod
+    def left_out(cls, results: Path) -> list[str]:
+        """Why journals of machines are not among `all`; what is in force by these, nobody can say."""
+        return cls._sorted(results)[2]
+
+    @classmethod
+    def _sorted(cls, results: Path) -> tuple[list[Self], list[str], list[str]]:
+        """Journals, and why other folders are none, or are not used."""
+        found: list[Self] = []
+        odd, untrusted = list[str](), list[str]()
+        service = results.resolve() / "service"
+        try:
+            folders = [service / entry.name for entry in os.scandir(service) if entry.is_dir()]
+        except FileNotFoundError:
+            folders = []
+        except OSError as error:
+            return [], [], [f"{service}: {error.strerror}"]
+        for folder in sorted(folders):
+            if folder.name != slug(folder.name):
+                odd.append(f"{folder}: this is no name of a machine's folder, so it is left out; remove it")
+                continue
+            try:
+                journal = cls(folder)
+                os.listdir(folder)
+                found.append(journal)
+            except MachineError as error:
+                untrusted.append(str(error))
+            except OSError as error:
+                untrusted.append(f"{folder}: {error.strerror}")
+        return found, odd, untrusted
 
     @classmethod
     @contextlib.contextmanager
@@ -318,7 +344,7 @@ class Journal:
         """The content of all files of a kind, by name; a damaged one is set aside, and the others are read."""
         found = {}
         self._unread = {name: why for name, why in self._unread.items() if not name.endswith(suffix)}
-        for file in sorted(self.folder.glob(f"[!.]*{suffix}")):
+        for file in self._files(suffix):
             if not is_name(file.stem):
                 self._name_broken(file)
                 continue
@@ -333,6 +359,19 @@ class Journal:
                 elif content.may_pass:
                     self._unread[file.name] = str(content)
         return found
+
+    def _files(self, suffix: str) -> list[Path]:
+        """Those of a kind.
+
+        Raises
+        ------
+        OSError : the folder cannot be read, so nobody knows; it was removed, if there is none
+        """
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        return sorted(self.folder / name for name in names if name.endswith(suffix) and not name.startswith("."))
 
     def _unreadable(self, file: Path) -> dict[str, Any] | None:
         """What is known of a file that the disk does not give."""

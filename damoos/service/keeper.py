@@ -172,9 +172,13 @@ def stop(results: Path, name: str | None = None) -> tuple[str, dict[str, Any]]:
     Raises
     ------
     ConfigError : there is no such, or several
-    MachineError : it may still be in force, and the next `stop` goes on with it
+    MachineError : it may be in a folder that cannot be used; or it may still be in force, and the next `stop` goes on
+        with it
     """
     services = listed(results)
+    if (name is None or name not in services) and (left_out := Journal.left_out(results)):
+        what = "something" if name is None else f"'{name}'"
+        raise MachineError(f"{what} may be in service where damoos does not look: {left_out[0]}")
     if not services:
         raise ConfigError("nothing is in service here; 'damoos apply STUDY' puts a policy into service")
     if name is None and len(services) > 1:

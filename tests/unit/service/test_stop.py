@@ -777,3 +777,62 @@ def test_another_host_cannot_say_that_a_policy_is_off(
     monkeypatch.setattr(Session, "facts", {"hostname": "db7", "boot_id": "3"})  # it has booted
     assert keeper.stop(results)[0] == "redis"
     assert listing.listed(results) == {}
+
+
+def unlisted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the ticket for a home by NFS has expired, or a disk fails."""
+    listdir, scandir = os.listdir, os.scandir
+
+    def refused(of: Any) -> Any:
+        def called(path: Any = ".") -> Any:
+            if str(path) == str(folder):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return of(path)
+
+        return called
+
+    monkeypatch.setattr(os, "listdir", refused(listdir))
+    monkeypatch.setattr(os, "scandir", refused(scandir))
+
+
+@pytest.mark.parametrize("how", ["open to a group", "not listed", "none is listed"])
+def test_a_folder_of_services_that_cannot_be_used_is_not_taken_for_an_empty_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    folder = Journal.of(tmp_path, "there").folder
+    Journal.of(tmp_path, "there").want("redis", spec(machine="there"))
+    if how == "open to a group":
+        folder.chmod(0o775)
+    else:
+        unlisted(folder if how == "not listed" else folder.parent, monkeypatch)
+    for words in (["stop", "--all"], ["stop", "redis"], ["stop"], ["status"], ["status", "redis"]):
+        for form in ("text", "json"):
+            done = CliRunner().invoke(app, [*words, "--results", str(tmp_path), "--format", form])
+            assert done.exit_code == 3 or isinstance(done.exception, MachineError), words
+            assert "nothing is in service" not in f"{done.stdout}{done.exception}"
+            assert str(folder if how != "none is listed" else folder.parent) in done.stderr
+    if how != "none is listed":
+        Journal.of(tmp_path, "elsewhere").want("nginx", spec(machine="elsewhere"))
+        assert CliRunner().invoke(app, ["status", "nginx", "--results", str(tmp_path)]).exit_code == 0
+        done = CliRunner().invoke(app, ["stop", "--all", "--results", str(tmp_path)])
+        assert (done.exit_code, done.stdout[:14]) == (3, "stopped: nginx")
+    monkeypatch.undo()
+    folder.chmod(0o755)
+    assert listing.listed(tmp_path).keys() == {"redis"}
+
+
+def test_a_keeper_that_may_not_read_its_folder_takes_nothing_off(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, host, wanted = kept_by
+    journal.want("redis", wanted)
+    thread = run(journal)
+    in_service(journal, host)
+    with monkeypatch.context() as patched:
+        unlisted(journal.folder, patched)
+        looks = host.calls.count(("status", "redis"))
+        until(lambda: host.calls.count(("status", "redis")) > looks + 3)
+        assert ("stop", "redis") not in host.calls
+    stop(journal, "redis")
+    thread.join(60)
+    assert host.applied == {}
