@@ -255,6 +255,8 @@ def _ended(name: str, state: dict[str, Any]) -> str:
     """One line on something that is out of service now."""
     from damoos.service import listing
 
+    if state.keys() & {"lost", "stopping"} and "failed" not in state:  # these tell of the doubts there were
+        return printable(f"stopped: {name}: {state['scheme']} is off {state['on']} of machine {state['machine']}")
     line = listing.describe(name, state)
     return line if "failed" in state else f"stopped: {line}"
 

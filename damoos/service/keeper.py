@@ -265,7 +265,7 @@ def _take_back(journal: Journal, name: str) -> None:
 
 def _why_not_undone(lease: Lease, spec: Mapping[str, Any]) -> str:
     """Why a policy may be in force although a machine answers, and what to do; empty if it is off."""
-    if left := "; ".join(lease.call("facts")["left_behind"]):
+    if left := "; ".join(lease.call("facts")["left_behind"])[:MOST_CHARS]:
         return f"could not undo {left}; see there what keeps it"
     host, begun_on = host_of(lease.facts), spec.get("host", {})
     if is_of_another(begun_on, host):
@@ -292,6 +292,7 @@ class Keeper:
         self._woken = woken
         self._kept: dict[str, Kept] = {}
         self._beginning = ""
+        self._begun: dict[str, Mapping[str, Any]] = {}
         self._unreached: dict[str, str] = {}
         self._busy_until_s: dict[str, float] = {}
 
@@ -367,18 +368,23 @@ class Keeper:
 
     def _not_undone(self, names: Iterable[str], error: DamoosError) -> None:
         """The last word of the agent is that it could not undo all; it does not tell of which policy."""
-        states = self._journal.states()
+        known = InForce(self._journal)
         for name in names:
-            if name in states:
-                self._journal.audit(name, f"may be in force: {error}")
-                self._journal.tell(name, {**states[name], "in_force": False, "unconfirmed": str(error)})
+            self._journal.audit(name, f"may be in force: {error}")
+            state = dict(known.states.get(name) or _about(self._begun[name]))
+            if name not in {**known.wanted, **known.stopping}:  # its guard has ended it, or it was refused
+                refusal = state.pop("error", {})
+                state.setdefault("failed", refusal.get("message", "it has ended"))
+            self._journal.tell(name, {**state, "in_force": False, "unconfirmed": str(error)[:MOST_CHARS]})
 
     def _out_of_reach(self, name: str, spec: Mapping[str, Any], error: DamoosError) -> None:
         if self._unreached.get(name) != str(error):
             self._journal.audit(name, f"out of reach: {error}")
         self._unreached[name] = str(error)
         state = self._journal.states().get(name, _about(spec))
-        self._journal.tell(name, {**state, "in_force": False, "beginning": False, "out_of_reach": str(error)})
+        self._journal.tell(
+            name, {**state, "in_force": False, "beginning": False, "out_of_reach": str(error)[:MOST_CHARS]}
+        )
 
     def _wait_for_what_is_left(self) -> None:
         """Until the machine is tried again, if there is a reason to."""
@@ -389,20 +395,21 @@ class Keeper:
     def _run_leased(self, machine: Machine) -> None:
         """Have the machine until nothing is wanted of it; it is as it was before anybody hears that."""
         ended: list[str] = []
-        is_told_to_end = False
+        is_over = is_told_to_end = False
         try:
             with Lease(machine) as lease:
                 self._journal.looked(has_machine=True)
                 try:
                     while self._follow(lease, ended):
                         self._pause()
+                    is_over = True
                 except _Stopped:
-                    is_told_to_end = True
+                    is_over = is_told_to_end = True
                     ended += self._told_to_end(lease)
                     raise
         except DamoosError as error:
-            if (ended or is_told_to_end) and not isinstance(error, (MachineTransientError, MachineBusy)):
-                self._not_undone({*ended, *self._journal.wanted()}, error)
+            if is_over and not isinstance(error, (MachineTransientError, MachineBusy)):
+                self._not_undone({*(self._journal.states().keys() & set(ended)), *self._begun}, error)
                 ended.clear()
             if is_told_to_end:
                 raise _Stopped from None
@@ -414,6 +421,7 @@ class Keeper:
                 self._wait_for_what_is_left()
         finally:
             self._kept.clear()
+            self._begun.clear()
             for name in ended:
                 self._forget(name)
             self._beginning = ""
@@ -496,6 +504,7 @@ class Keeper:
             self._busy_until_s[name] = time.monotonic() + RETRY_S
             return
         self._beginning = name
+        self._begun[name] = spec
         try:
             run = _its_run(self._journal, name, spec)
             if spec.get("on_exit") == KEEP and not _may_have_stayed(spec):
@@ -538,7 +547,8 @@ class Keeper:
     def _refuse(self, name: str, spec: Mapping[str, Any], error: DamoosError, *, may_be_in_force: bool = False) -> None:
         """Tell whoever waits for it; what was in force once has failed instead."""
         self._journal.audit(name, f"not put into force: {error}")
-        wrong = {"failed": str(error)} if spec.get("confirmed") else {"error": to_wire(error)}
+        why = str(error)[:MOST_CHARS]
+        wrong = {"failed": why} if spec.get("confirmed") else {"error": {**to_wire(error), "message": why}}
         self._journal.tell(name, {**_about(spec), "in_force": False, **wrong})
         if may_be_in_force:
             self._journal.stop(name)

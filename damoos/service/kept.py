@@ -237,7 +237,7 @@ class Kept:
             self._journal.audit(self.name, f"out of reach: {error}")
         self._unreached = str(error)
         self._guard.restart()
-        self._publish({"in_force": False, "out_of_reach": str(error)})
+        self._publish({"in_force": False, "out_of_reach": str(error)[:MOST_CHARS]})
 
     def _fail(self, why: str, stood_down: bool = False) -> None:
         doubt = {}

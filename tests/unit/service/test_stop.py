@@ -27,6 +27,7 @@ from damoos.testing.fake import FakeMachine
 from damoos.testing.rollout_fleet import spec
 from tests.conftest import until
 from tests.unit.service.conftest import Host, Session, run
+from tests.unit.service.test_kept import ON
 
 STATE = {"study": "s", "machine": "there", "on": "unit:redis.service", "scheme": "senpai", "in_force": True}
 
@@ -183,7 +184,7 @@ def test_all_are_stopped_but_those_that_cannot_be(tmp_path: Path, monkeypatch: p
     assert (
         [one["name"] for one in json.loads(done.stdout)] == ["good"]
         if form == "json"
-        else (done.stdout.startswith("stopped: good: ") and len(done.stdout.splitlines()) == 1)
+        else done.stdout == "stopped: good: senpai is off unit:redis.service of machine c\n"
     )
     assert listing.listed(tmp_path).keys() == {"foreign", "away"}
 
@@ -836,3 +837,37 @@ def test_a_keeper_that_may_not_read_its_folder_takes_nothing_off(
     stop(journal, "redis")
     thread.join(60)
     assert host.applied == {}
+
+
+@pytest.mark.parametrize("ended_by", ["its guard", "itself", "a refusal"])
+def test_the_last_word_of_an_agent_is_not_lost_whatever_has_ended_its_policy(
+    kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch, ended_by: str
+) -> None:
+    journal, host, wanted = kept_by
+    results, last = journal.folder.parent.parent, "the agent could not undo: swap: " + "x" * (2 << 20)
+    journal.want("redis", {**wanted, "on_exit": "keep"})
+    if ended_by == "a refusal":
+        host.fails = {"apply": MachineError("memory.high cannot be set")}
+
+    def close(session: Session) -> None:
+        raise MachineError(last)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "close", close)
+        host.left_behind = ["swap: " + "x" * (2 << 20)]
+        thread = run(journal)
+        if ended_by != "a refusal":
+            in_service(journal, host)
+        if ended_by == "its guard":
+            host.fails = {"status": MachineError("p99_ms is 100")}
+        elif ended_by == "itself":
+            patched.setitem(ON, "alive", False)
+        thread.join(60)
+    assert "redis: may be in force: the agent could not undo: swap" in (journal.folder / "audit.log").read_text()
+    assert " may be in force on " in line(journal)
+    host.fails = {}
+    with pytest.raises(MachineError, match=r"'redis' may still be in force: .* could not undo swap"):
+        keeper.stop(results)
+    host.left_behind = []
+    assert keeper.stop(results)[0] == "redis"
+    assert listing.listed(results) == {}
