@@ -58,8 +58,8 @@ class KeptFleet:
             self._journals[machine] = Journal.of(Path(self._plan.spec["results"]), machine)
         return self._journals[machine]
 
-    def _try(self, machine: str, what: Callable[[], Any]) -> None:
-        """Do something to one machine; where that fails, the others are gone on with."""
+    def _try(self, machine: str, what: Callable[[], Any]) -> bool:
+        """Do something to one machine, and tell whether that worked; if not, the others are gone on with."""
         try:
             what()
         except (ConfigError, MachineError) as error:
@@ -67,7 +67,8 @@ class KeptFleet:
         except OSError as error:
             self._unreachable[machine] = f"{error.filename or 'its journal'}: {error.strerror or error}"
         else:
-            self._unreachable.pop(machine, None)
+            return True
+        return False
 
     def unreachable(self) -> dict[str, str]:
         """Machines that could not be told what is wanted of them, and why."""
@@ -102,7 +103,8 @@ class KeptFleet:
     def settle(self, wanted: Mapping[str, Part | None]) -> None:
         """Have this on the machines, and nothing else of the rollout; what has ended by itself is not begun again."""
         for machine, part in wanted.items():
-            self._try(machine, partial(self._settle, machine, part))
+            if self._try(machine, partial(self._settle, machine, part)):
+                self._unreachable.pop(machine, None)
 
     def _settle(self, machine: str, part: Part | None) -> None:
         journal = self._journal(machine)
@@ -136,39 +138,47 @@ class KeptFleet:
         """What has ended by itself; a keeper that was killed is started again."""
         found = []
         for (machine, part), state in self.states().items():
-            journal = self._journals[machine]
-            if not journal.has_keeper and self._name(machine, part) in journal.wanted():
-                with journal.changing():
-                    keeper.wake(journal)
+            self._try(machine, partial(self._have_keeper, machine, self._name(machine, part)))
             if "failed" in state:
                 found.append(Trouble(machine, part, state["failed"], state.get("stood_down", False)))
         return found
 
+    def _have_keeper(self, machine: str, name: str) -> None:
+        journal = self._journals[machine]
+        known = InForce(journal)
+        if not journal.has_keeper and name in known.wanted.keys() | known.to_be_off():
+            with journal.changing():
+                keeper.wake(journal)
+
     def states(self) -> dict[Key, dict[str, Any]]:
         """How all that there is of it is."""
-        found = {}
-        for machine, journal in self._journals.items():
-            states = journal.states()
-            for part in Part:
-                if (name := self._name(machine, part)) in states:
-                    found[machine, part] = states[name]
+        found: dict[Key, dict[str, Any]] = {}
+        for machine in self._journals:
+            self._try(machine, partial(self._add_states, machine, found))
         return found
+
+    def _add_states(self, machine: str, found: dict[Key, dict[str, Any]]) -> None:
+        states = self._journals[machine].states()
+        names = {part: self._name(machine, part) for part in Part}
+        found |= {(machine, part): states[name] for part, name in names.items() if name in states}
 
     def remaining(self) -> list[str]:
         """Machines on which something of it may be in force; a keeper is started where none takes it off."""
-        found = []
-        for machine, journal in self._journals.items():
-            known, lives = InForce(journal), journal.has_keeper
-            for name in {self._name(machine, part) for part in Part} & known.to_be_off():
-                if lives or known.may_be(name):
-                    found.append(machine)
-                else:
-                    journal.stopped(name)
-                    journal.tell(name, None)
-            if machine in found and not lives:
-                with journal.changing():
-                    keeper.wake(journal)
+        found: list[str] = []
+        for machine in self._journals:
+            self._try(machine, partial(self._add_remaining, machine, found))
         return list(dict.fromkeys(found))
+
+    def _add_remaining(self, machine: str, found: list[str]) -> None:
+        journal = self._journals[machine]
+        known, lives = InForce(journal), journal.has_keeper
+        for name in {self._name(machine, part) for part in Part} & known.to_be_off():
+            if lives or known.may_be(name):
+                found.append(machine)
+                self._have_keeper(machine, name)
+            else:
+                journal.stopped(name)
+                journal.tell(name, None)
 
     def tracks(self, machines: Iterable[str], part: Part, begun_s: float, baking_s: float) -> list[Track]:
         """Windows of machines in a step."""

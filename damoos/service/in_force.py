@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from damoos.machines.base import DEAD_MAN_S
+from damoos.machines.patience import MOVING_S
 from damoos.service.guard import WATCHED_ONLY
 from damoos.service.journal import KEEP, Journal
-from damoos.service.liveness import LATE_S
 
-OFF_BY_ITSELF_S = LATE_S + 2 * DEAD_MAN_S
-"""An agent that has heard nothing for so long has taken off what does not stay. A keeper may have waited for an answer
-for `LATE_S`; then the agent's own time ends, and it undoes what it has done."""
+OFF_BY_ITSELF_S = MOVING_S + 2 * DEAD_MAN_S
+"""A machine that no keeper has had for so long has taken off what does not stay: the longest call may have been under
+way, and then the agent's time ends, and it undoes what it has done."""
 
 
 class InForce:

@@ -47,6 +47,8 @@ UNDO, KEEP = "undo", "keep"
 AUDIT_LOG = "audit.log"
 # Its last thousands of lines.
 _TAIL_BYTES = 1 << 20
+# A file is written in less; a draft that is older was left by a power failure.
+_DRAFT_S = 3600.0
 # A keeper goes on where the disk fails, and not where a file is another user's.
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 # Names stand in command lines, units of systemd and logs.
@@ -188,8 +190,11 @@ class Journal:
         Raises
         ------
         ConfigError : this folder is of another machine
+        MachineError : there is a file of this name that cannot be read now
         """
         self.check_machine(spec["machine"])
+        if name in (unread := self.unread()):
+            raise MachineError(f"{unread[name]}; nothing is written over it")
         before = self.wanted().get(name, {})
         if before.get("begun") or before.get("confirmed"):
             stays = ["on_exit"] if before.get("on_exit") == KEEP else []
@@ -442,7 +447,13 @@ class Journal:
 
     def take(self) -> bool:
         """Become the machine's keeper for as long as this process lives; False if there is one."""
-        return self._keeper.take()
+        if not self._keeper.take():
+            return False
+        with contextlib.suppress(OSError):
+            for draft in self.folder.glob(".[0-9]*.*"):
+                if draft.lstat().st_mtime < time.time() - _DRAFT_S:
+                    draft.unlink()
+        return True
 
     def leave(self) -> None:
         """Be its keeper no longer."""

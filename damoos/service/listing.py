@@ -15,7 +15,7 @@ from damoos.units import format_us
 
 _UNDONE = "no keeper runs, so the machine is as it was before"
 _LEFT = "no keeper runs, so it has no guard; what was in force stays until damoos has the machine again, or it reboots"
-_LEAVING = "no keeper runs, so its machine takes it off by itself, within some minutes"
+_LEAVING = "no keeper runs, so its machine takes it off by itself, and has not confirmed that yet"
 _UNCONFIRMED = "its machine has not confirmed that it is off"
 _KEYS = ("study", "machine", "scheme", "on")
 

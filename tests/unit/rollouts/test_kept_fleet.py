@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from damoos.cli import app
 from damoos.errors import ConfigError, MachineError
 from damoos.rollouts import conduct
 from damoos.rollouts import driver as of_driver
-from damoos.rollouts.driver import Driver
+from damoos.rollouts.driver import Driver, not_off
 from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.rollouts.rollout import Part, Phase, Rollout
 from damoos.service import keeper
@@ -175,6 +177,25 @@ def test_whoever_looks_again_sees_each_window_once(tmp_path: Path, monkeypatch: 
         file.write(', "watched": {}}\n')
     assert [one["at_s"] for one in looked.read()] == list(range(41))
     assert [one["at_s"] for one in looked.read()] == list(range(41))
+
+
+def test_a_machine_that_could_not_be_told_to_stop_has_the_policy(
+    fleet: KeptFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.settle({"m0": Part.POLICY, "m1": Part.POLICY})
+
+    def broken(journal: Journal, name: str) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(journal.folder))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "stop", broken)
+        fleet.settle({"m0": None})
+    assert fleet.remaining() == []
+    assert not_off(fleet) == {"m0": f"{tmp_path}/service/m0: Input/output error"}
+    fleet.settle({"m0": None})
+    assert not_off(fleet) == {}
+    monkeypatch.setattr(Journal, "states", lambda journal: broken(journal, ""))
+    assert (list(fleet.troubles()), fleet.remaining(), fleet.unreachable().keys()) == ([], [], {"m0", "m1"})
 
 
 @pytest.mark.parametrize("words", [["--all"], ["redis-m0"]])

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -240,3 +241,13 @@ def test_a_power_failure_brings_back_nothing_that_was_stopped(tmp_path: Path, mo
     assert [one - {lock} for one in synced] == [
         {wish}, {wish}, {wish, "a.state"}, {"a.stopping", "a.state"}, {"a.stopping"}, set(), {"b.json"}, set()
     ]  # fmt: skip
+
+
+def test_drafts_that_a_power_failure_has_left_are_removed_by_the_next_keeper(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for name, at_s in ((".4711.redis.json", 1e9), (".4712.redis.state", time.time()), ("redis.windows", 1e9)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at_s, at_s))
+    assert journal.take()
+    journal.leave()
+    assert {file.name for file in tmp_path.iterdir()} == {".keeper", ".4712.redis.state", "redis.windows"}
