@@ -251,7 +251,7 @@ def _take_back(journal: Journal, name: str) -> None:
     try:
         with Lease(machine, attempts=1) as lease:
             why = _why_not_undone(lease, spec)
-    except MachineError as error:
+    except (ConfigError, MachineError) as error:  # nobody may log in, or there is nobody
         raise MachineError(
             f"'{name}' may still be in force: machine '{file}' cannot be had ({error}); run 'damoos stop {name}' again"
             " once it can"
