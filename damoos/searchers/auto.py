@@ -61,10 +61,13 @@ class AutoSearcher(BorderSearcher):
         return not self._pays(self._best_bet(history), history)
 
     def shortlist(self, history: History, count: int) -> list[Params]:
-        """Points, tried or not, the one that is worth most first."""
+        """Points, tried or not, the one that is worth most first; none beside a trial that was stopped."""
         if not can_model(history):
             return super().shortlist(history, count)
-        return self._prudent(history, self._anywhere(history), count) or [best(history).params]
+        points = self._anywhere(history)
+        far = self._beside_stopped(history, points)
+        known = [point for point, is_far in zip(points, far, strict=True) if not is_far]
+        return self._prudent(history, known, count) or [best(history).params]
 
     def outlook(self, history: History, points: Sequence[Params]) -> tuple[Belief, Array]:
         """What is believed of the score at points as if there were no limits, and their chance to keep the limits."""
@@ -118,6 +121,15 @@ class AutoSearcher(BorderSearcher):
         """Points that may be put into service: those that were measured first, then those that may be asked."""
         tried = _measured(history)
         return [*tried, *(point for point in self._near(history) if point not in tried)]
+
+    def _beside_stopped(self, history: History, points: Sequence[Params]) -> Array:
+        """Of which points the nearest trial was stopped as certain to break the limits.
+
+        How far beyond them it was is not known, so the model may take it, and what lies beside it, for next to them.
+        """
+        places, tried = self.places(points), self.places([trial.params for trial in history])
+        nearest = np.argmin(np.linalg.norm(places[:, None] - tried[None], axis=2), axis=1)
+        return np.asarray([history[n].state == "censored" for n in nearest])
 
     def _near(self, history: History) -> list[Params]:
         """Points that may be asked: anywhere, and around the best of those that were tried."""
