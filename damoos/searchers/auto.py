@@ -16,7 +16,7 @@ from damoos.model.space import Params
 from damoos.model.trial import History, Trial
 from damoos.searchers.base import best, feasible, value
 from damoos.searchers.border import FINEST, BorderSearcher
-from damoos.searchers.surrogate import Array, Belief, believe, used
+from damoos.searchers.surrogate import Array, Belief, believe, distances, used
 
 # Distances from the best point at which points may be asked, and how many at each.
 REACHES, NR_NEAR = (0.15, 0.05), 48
@@ -127,8 +127,8 @@ class AutoSearcher(BorderSearcher):
 
         How far beyond them it was is not known, so the model may take it, and what lies beside it, for next to them.
         """
-        places, tried = self.places(points), self.places([trial.params for trial in history])
-        nearest = np.argmin(np.linalg.norm(places[:, None] - tried[None], axis=2), axis=1)
+        tried = self.places([trial.params for trial in history])
+        nearest = np.argmin(distances(self.places(points), tried), axis=1)
         return np.asarray([history[n].state == "censored" for n in nearest])
 
     def _near(self, history: History) -> list[Params]:
