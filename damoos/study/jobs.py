@@ -139,7 +139,7 @@ def record(
     memory_limits : mapping of str to int, bytes, or None
         Of the run, see `damoos.policies.base.LimitedPolicy`.
     """
-    cost = _paging_cost(lease)
+    cost = _paging_cost(lease, workload)
     if journal is None:
         about: dict[str, Any] = {"workload": workload.name, "variant": workload.variant}
         about |= {"low_us": workload.tuning.low_us, "high_us": workload.tuning.high_us}
@@ -151,12 +151,13 @@ def record(
     return measurement, samples, journal.recording(more), cost
 
 
-def _paging_cost(lease: Lease) -> Cost | None:
+def _paging_cost(lease: Lease, workload: Workload) -> Cost | None:
     try:
         cost = lease.call("swap_cost")
     except UnsupportedError:
         return None
-    return Cost(cost["pageout_us"], cost["fault_us"], shared=1.0 if lease.facts["vcpus"] == 1 else 0.0)
+    fault_us = cost["fault_us"] * workload.memory_scale
+    return Cost(cost["pageout_us"], fault_us, shared=1.0 if lease.facts["vcpus"] == 1 else 0.0)
 
 
 def same_version(found: Survey) -> None:

@@ -52,7 +52,8 @@ class Workload(ABC):
     ``variant`` is ``real``, or ``model`` for a pattern of memory accesses that stands for another program; ``note``
     is what people must know of it, printed with every study. ``reports`` names the metrics that `metrics` gives.
     ``call`` is the agent's call that runs it. ``has_runtime`` is False where a run lasts for as long as it is told to,
-    so that a slowdown cannot be seen in its runtime. ``containers`` is empty where its program runs alone.
+    so that a slowdown cannot be seen in its runtime. ``containers`` is empty where its program runs alone. A page fault
+    takes it the time of ``memory_scale`` page faults.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Workload(ABC):
     call: str = "run"
     has_runtime: bool = True
     containers: tuple[Container, ...] = ()
+    memory_scale: int = 1
     tuning: Tuning
 
     @property
@@ -385,8 +387,9 @@ class PatternWorkload(Workload):
     ) -> None:
         self.name = name
         self._pattern = pattern
+        self.memory_scale = memory_scale if sleeps else 1
         # Of 8 ms at a time: each time it wakes up costs an emulated guest's host half a millisecond.
-        waits = ["-p"] if paced else ["-w", "-b", "8", "-x", str(memory_scale)] if sleeps else []
+        waits = ["-p"] if paced else ["-w", "-b", "8", "-x", str(self.memory_scale)] if sleeps else []
         filled = [] if compression is None else ["-c", f"{compression:g}"]
         self._options = [*waits, *filled, "-r", str(rate), "-n", str(repeats), "-o", str(once)]
         self.tuning = tuning

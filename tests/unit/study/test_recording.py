@@ -229,6 +229,12 @@ def test_a_recording_of_its_own(fake, tmp_path: Path) -> None:
     assert forecast(stored) == forecast(found)
 
 
+def test_a_page_fault_of_a_model_costs_as_many_as_it_stands_for(fake, tmp_path: Path) -> None:
+    fake(recording_machine())
+    found = record(RunConfig(workload="parsec3/raytrace", machine="fake"), RecordPolicy(), tmp_path, lambda _: None)
+    assert found.about["cost"]["fault_us"] == 20 * FAULT_US
+
+
 def test_searchers_race_on_what_a_recording_lets_one_expect(fake, tmp_path: Path) -> None:
     fake(recording_machine())
     found = made(tmp_path)
