@@ -131,14 +131,12 @@ def test_a_run_is_set_against_the_baseline_of_its_own_block() -> None:
         {"baseline": run("baseline", 2, 10.0), "prcl": run("prcl", 2, 90.0, host="other")},
     ]
     form = named.resolve(["prcl"])["prcl"]
-    told_of = config_json("prcl", form, 1, blocks)["quantities"]
+    told_of = config_json("prcl", form, blocks)["quantities"]
     assert told_of["slowdown"]["values"] == pytest.approx([0.1, 0.1])
     assert told_of["slowdown"]["ci95"] == pytest.approx([0.1, 0.1])
-    assert config_json("baseline", {}, 1, blocks)["quantities"]["performance"]["values"] == [1.5, 0.5, 1.5]
+    assert config_json("baseline", {}, blocks)["quantities"]["performance"]["values"] == [1.5, 0.5, 1.5]
     broken = [blocks[2]]
-    assert (
-        config_json("prcl", form, 1, broken)["error"] == "none of its runs was on the machine of its block's baseline"
-    )
+    assert config_json("prcl", form, broken)["error"] == "none of its runs was on the machine of its block's baseline"
 
 
 def test_what_a_server_reports_is_told_and_drawn_by_the_limit() -> None:
@@ -151,13 +149,13 @@ def test_what_a_server_reports_is_told_and_drawn_by_the_limit() -> None:
 
     blocks = [{"baseline": run("baseline", n, 1.0), "small": run("small", n, 5.0 + n)} for n in range(3)]
     configs = {
-        name: config_json(name, {}, 1, blocks, ["p99_ms"]) | {"memory_limits": limits}
+        name: config_json(name, {}, blocks, ["p99_ms"]) | {"memory_limits": limits}
         for name, limits in (("baseline", {}), ("small", {"memory.max": 2 << 20}))
     }
     assert configs["small"]["reports"]["p99_ms"]["values"] == [5.0, 6.0, 7.0]
     assert configs["small"]["quantities"]["system_efficiency"]["mean"] == 2.0
     assert configs["small"]["quantities"]["memory_efficiency"]["mean"] == 1.0
-    watching = config_json("small", named.resolve(["prec"])["prec"], 1, blocks)["quantities"]
+    watching = config_json("small", named.resolve(["prec"])["prec"], blocks)["quantities"]
     assert watching["memory_efficiency"] == watching["system_efficiency"]
     assert not {"memory_avg_bytes", "refaults_per_s"} & set(configs["small"]["quantities"])
     about = {"workload": "nginx", "variant": "real", "machine": {"name": "a", "kernel": "6.12", "accel": "tcg"}}
