@@ -557,7 +557,8 @@ class Keeper:
 
     def _look(self) -> bool:
         """See how each is; whether the machine has answered."""
-        kept = list(self._kept.items())
+        wanted = self._journal.wanted()  # of what is damaged, the state says so, and a look would write over that
+        kept = [(name, one) for name, one in self._kept.items() if name in wanted]
         try:
             for name, one in kept:
                 if not one.look():
