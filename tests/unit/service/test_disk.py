@@ -40,7 +40,7 @@ def full(kept_by: tuple[Journal, Host, dict[str, Any]]) -> Iterator[Path]:
 
 
 def fill(file: Path) -> None:
-    with open(file, "wb", buffering=0) as out:
+    with open(file, "ab", buffering=0) as out:
         for size in (4096, 1):
             with contextlib.suppress(OSError):
                 while out.write(b"x" * size):
@@ -56,7 +56,8 @@ def test_a_full_disk_neither_ends_the_keeper_nor_takes_the_policy_off(
     until(lambda: journal.wanted()["redis"].get("confirmed"))
     fill(full)
     host.restarts = 1  # a line for the audit log
-    until(lambda: journal._keeper.liveness().unwritten_s)
+    # A draft that the keeper was writing gives its room back: that is taken, too.
+    until(lambda: fill(full) or journal._keeper.liveness().unwritten_s)
     looks = len(host.calls)
     until(lambda: len(host.calls) > looks + 10)
     assert thread.is_alive()
