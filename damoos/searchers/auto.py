@@ -65,8 +65,8 @@ class AutoSearcher(BorderSearcher):
         if not can_model(history):
             return super().shortlist(history, count)
         points = self._anywhere(history)
-        far = self._beside_stopped(history, points)
-        known = [point for point, is_far in zip(points, far, strict=True) if not is_far]
+        stopped = self._beside_stopped(history, points)
+        known = [point for point, is_beside in zip(points, stopped, strict=True) if not is_beside]
         return self._prudent(history, known, count) or [best(history).params]
 
     def outlook(self, history: History, points: Sequence[Params]) -> tuple[Belief, Array]:
@@ -123,7 +123,7 @@ class AutoSearcher(BorderSearcher):
         return [*tried, *(point for point in self._near(history) if point not in tried)]
 
     def _beside_stopped(self, history: History, points: Sequence[Params]) -> Array:
-        """Of which points the nearest trial was stopped as certain to break the limits.
+        """Whether the nearest trial of each point was stopped as certain to break the limits.
 
         How far beyond them it was is not known, so the model may take it, and what lies beside it, for next to them.
         """

@@ -47,18 +47,22 @@ class InForce:
         told = {name for name, state in self.states.items() if _is_live(state) or "unconfirmed" in state}
         return ((told - self.wanted.keys()) | self.stopping.keys()) - self.unread.keys()
 
+    def left_in_force(self) -> dict[str, dict[str, Any]]:
+        """What is to be off, and may be in force until an agent on its machine says that it is not."""
+        return {name: self.specification(name) for name in self.to_be_off() if self.may_be(name)}
+
     def specification(self, name: str) -> dict[str, Any]:
-        """That of something to be off; of one whose file cannot be read, the machine that it is on."""
+        """What is known of something to be off; if its file cannot be read, only the machine that it is on."""
         machine = self.states.get(name, {}).get("machine", "")
         return self.stopping.get(name) or {"run": {"command": "true", "machine": machine}, "machine": machine}
 
 
-def _is_live(state: Mapping[str, Any]) -> bool:
+def _is_live(state: Mapping[str, object]) -> bool:
     """Whether a state is of something that has not ended."""
     return bool(state) and not state.keys() & {"failed", "error"}
 
 
-def host_of(facts: Mapping[str, Any]) -> dict[str, str]:
+def host_of(facts: Mapping[str, object]) -> dict[str, str]:
     """What a machine calls itself: its name, and what tells one boot of one machine from all others."""
     return {key: str(facts[key]) for key in ("hostname", "boot_id") if key in facts}
 

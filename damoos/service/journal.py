@@ -150,8 +150,9 @@ class Journal:
             fcntl.flock(lock, fcntl.LOCK_EX)
             for journal in cls.all(results):
                 is_its = machine is not None and journal.folder.name == slug(machine)
-                wanted, state = {} if is_its else journal.wanted(), journal.states().get(name, {})
-                if name in {**wanted, **journal.stopping(), **journal.unread()} or "unconfirmed" in state:
+                wanted, stopping, state = journal.wanted(), journal.stopping(), journal.states().get(name, {})
+                taken = stopping.keys() | journal.unread().keys() | (set() if is_its else wanted.keys())
+                if name in taken or "unconfirmed" in state:
                     raise ConfigError(
                         f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
                     )
@@ -179,9 +180,10 @@ class Journal:
         return self._read(".stopping", WANTED)
 
     def unread(self) -> dict[str, str]:
-        """Of what the disk does not give the file now, by name: why. It may be wanted or to be off, and in force."""
-        self.wanted()
-        self.stopping()
+        """Why `wanted` and `stopping` could not read files when they were last asked, by name.
+
+        What these files are of may be wanted or to be off, and in force.
+        """
         return {Path(file).stem: why for file, why in self._unread.items() if not file.endswith(".state")}
 
     def want(self, name: str, spec: dict[str, Any]) -> None:
@@ -214,8 +216,8 @@ class Journal:
         for other in {one["machine"] for one in (*self.wanted().values(), *self.stopping().values(), *states)}:
             if other != machine:
                 raise ConfigError(
-                    f"machine '{machine}' cannot have {self.folder}, which is of machine '{other}' while something is"
-                    " in service there; rename one of them, or take another folder with --results"
+                    f"machine '{machine}' cannot have {self.folder}, the folder of machine '{other}', where something"
+                    " is in service; rename one of the two, or give another folder with --results"
                 )
 
     def begin(self, name: str, host: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -366,7 +368,7 @@ class Journal:
         return found
 
     def _files(self, suffix: str) -> list[Path]:
-        """Those of a kind.
+        """The files of a kind, by their ending.
 
         Raises
         ------

@@ -292,7 +292,7 @@ class Keeper:
         self._woken = woken
         self._kept: dict[str, Kept] = {}
         self._beginning = ""
-        self._begun: dict[str, Mapping[str, Any]] = {}
+        self._begun: dict[str, Mapping[str, object]] = {}
         self._unreached: dict[str, str] = {}
         self._busy_until_s: dict[str, float] = {}
 
@@ -306,7 +306,8 @@ class Keeper:
 
     def _run(self, stay: bool) -> None:
         while True:
-            if tasks := {**self._left_in_force(), **self._journal.wanted()}:
+            known = InForce(self._journal)
+            if tasks := {**known.left_in_force(), **known.wanted}:
                 self._run_on_their_machine(tasks)
             with self._journal.changing():  # whoever adds something now starts a keeper, or wakes this one
                 self._forget_stopped()
@@ -317,19 +318,15 @@ class Keeper:
                     return
             self._pause()
 
-    def _left_in_force(self) -> dict[str, dict[str, Any]]:
-        """What is to be off, and may be in force until an agent on its machine says that it is not."""
-        known = InForce(self._journal)
-        return {name: known.specification(name) for name in known.to_be_off() if known.may_be(name)}
-
     def _forget_stopped(self) -> None:
-        """Of what was stopped, and is off without anything that its machine has to say."""
-        for name in self._off() - self._left_in_force().keys():
+        """Forget what was stopped, if nobody need ask its machine whether it is off."""
+        known = InForce(self._journal)
+        for name in self._off(known) - known.left_in_force().keys():
             self._forget(name)
 
-    def _off(self) -> set[str]:
+    def _off(self, known: InForce) -> set[str]:
         """What is neither wanted nor kept, and of which the journal does not say yet that it is off."""
-        return InForce(self._journal).to_be_off() - self._kept.keys()
+        return known.to_be_off() - self._kept.keys()
 
     def _forget(self, name: str) -> None:
         """Say that nothing of it is in force; what its end has been called is left to whoever has to read it."""
@@ -389,7 +386,8 @@ class Keeper:
     def _wait_for_what_is_left(self) -> None:
         """Until the machine is tried again, if there is a reason to."""
         self._journal.looked()
-        if self._left_in_force() or self._journal.wanted():
+        known = InForce(self._journal)
+        if known.left_in_force() or known.wanted:
             self._woken.wait(RETRY_S)
 
     def _run_leased(self, machine: Machine) -> None:
@@ -413,11 +411,13 @@ class Keeper:
                 ended.clear()
             if is_told_to_end:
                 raise _Stopped from None
-            for name, spec in {**self._left_in_force(), **self._journal.wanted()}.items():
+            known = InForce(self._journal)
+            for name, spec in {**known.left_in_force(), **known.wanted}.items():
                 self._cannot(name, spec, error)
             self._wait_for_what_is_left()
         else:
-            if self._left_in_force().keys() - set(ended) or self._busy_until_s.keys() & self._journal.wanted().keys():
+            known = InForce(self._journal)
+            if known.left_in_force().keys() - set(ended) or self._busy_until_s.keys() & known.wanted.keys():
                 self._wait_for_what_is_left()
         finally:
             self._kept.clear()
@@ -466,8 +466,9 @@ class Keeper:
             with contextlib.suppress(MachineTransientError):  # it is tried again, as what a keeper before has left
                 self._kept.pop(name).stop(failed or "'damoos stop'")
                 confirmed.add(name)
-        left = self._left_in_force()
-        for name in self._off() | confirmed:
+        known = InForce(self._journal)
+        left = known.left_in_force()
+        for name in self._off(known) | confirmed:
             if name in left and name not in confirmed and not self._is_undone(lease, name, left[name]):
                 continue
             if wanted:

@@ -104,7 +104,7 @@ class Tune(Table):
         return words
 
     def tuning(self, shorter: int = 1) -> Tuning:
-        """As values, for runs that are so many times shorter."""
+        """The values of the table, for runs that are so many times shorter."""
         low, _, high = self.min_age.partition(":")
         return Tuning(
             low_us=parse_time(low) // shorter,

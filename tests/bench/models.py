@@ -114,8 +114,8 @@ def pattern(title: str, of: Sizes, runtime_s: float, scale: int, blocks: int) ->
     return "\n".join(lines) + "\n", 1, 0
 
 
-def write(toml: Path, file: catalog.WorkloadFile) -> None:
-    """The pattern file of one model, and its keys in the workload's file."""
+def write(toml: Path, file: catalog.WorkloadFile) -> Sizes:
+    """Write the pattern file of one model, and its keys in the workload's file."""
     assert file.model
     assert file.published
     program, scale = toml.stem, file.model.memory_scale
@@ -130,6 +130,7 @@ def write(toml: Path, file: catalog.WorkloadFile) -> None:
     for key, value in keys.items():
         model = re.sub(rf"^{key} = \d+$", f"{key} = {value}", model, flags=re.MULTILINE)
     toml.write_text(f"{head}[model]\n{model}")
+    return found
 
 
 def main() -> None:
@@ -137,8 +138,7 @@ def main() -> None:
     for name in catalog.names():
         path, file = catalog.find(name)
         if file.model and file.published:
-            write(path, file)
-            print(name, sizes(path.stem, file.published, file.model.memory_scale))
+            print(name, write(path, file))
 
 
 if __name__ == "__main__":

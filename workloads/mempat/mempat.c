@@ -350,31 +350,31 @@ static void wait_until(double when)
 		;
 }
 
-/* What a burst of accesses took. */
-struct span {
+/* Where the clocks and counters of this program stand. */
+struct moment {
 	double seconds, cpu_seconds;
-	long swapped_in, preempted;
+	long swap_ins, preemptions;
 };
 
-static struct span clocks(void)
+static struct moment this_moment(void)
 {
 	struct timespec cpu;
 	struct rusage usage;
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
 	getrusage(RUSAGE_THREAD, &usage);
-	return (struct span){ now(), cpu.tv_sec + cpu.tv_nsec / 1e9, usage.ru_majflt, usage.ru_nivcsw };
+	return (struct moment){ now(), cpu.tv_sec + cpu.tv_nsec / 1e9, usage.ru_majflt, usage.ru_nivcsw };
 }
 
 /*
  * Seconds that a burst took longer than its accesses take where they are in memory, which is found out on the way. Time
  * in which another program had the CPU is no page fault's.
  */
-static double delay_of_faults(struct span from, struct span to, uint64_t ops, double *per_op)
+static double delay_of_faults(struct moment from, struct moment to, uint64_t ops, double *per_op)
 {
-	double took = to.preempted == from.preempted ? to.seconds - from.seconds : to.cpu_seconds - from.cpu_seconds;
+	double took = to.preemptions == from.preemptions ? to.seconds - from.seconds : to.cpu_seconds - from.cpu_seconds;
 
-	if (to.swapped_in == from.swapped_in) {
+	if (to.swap_ins == from.swap_ins) {
 		*per_op = took / ops;
 		return 0;
 	}
@@ -392,7 +392,7 @@ static void run_phase(struct phase *phase, unsigned long rate, enum wait wait)
 	fill_slots(phase, slots);
 	for (uint64_t done = 0; done < ops;) {
 		uint64_t from = done, upto = ops - done < burst ? ops : done + burst;
-		struct span begin = clocks();
+		struct moment begin = wait == ALWAYS ? this_moment() : (struct moment){ 0 };
 
 		for (; done < upto; done++) {
 			uint64_t random = next_random();
@@ -402,7 +402,7 @@ static void run_phase(struct phase *phase, unsigned long rate, enum wait wait)
 		if (wait == WHEN_AHEAD) {
 			wait_until(start + (double)done / rate / 1000);
 		} else if (wait == ALWAYS) {
-			struct span end = clocks();
+			struct moment end = this_moment();
 			double more = (pages_stood_for - 1) * delay_of_faults(begin, end, done - from, &per_op);
 
 			wait_until(end.seconds + (double)(done - from) / rate / 1000 + more);

@@ -246,8 +246,17 @@ def test_what_stays_without_its_agent_is_off_only_once_its_machine_says_so(
 REFUSED = ConfigError("root@there:22: login refused: No authentication methods available")
 
 
-def in_service(journal: Journal, host: Host, name: str = "redis") -> None:
+def until_in_service(journal: Journal, host: Host, name: str = "redis") -> None:
     until(lambda: name in host.applied and journal.wanted()[name].get("confirmed"))
+
+
+def in_service(kept_by: tuple[Journal, Host, dict[str, Any]], **words: str) -> tuple[Journal, Host, threading.Thread]:
+    """Have a policy in service, its specification changed by some words; the thread of its keeper."""
+    journal, host, wanted = kept_by
+    journal.want("redis", {**wanted, **words})
+    thread = run(journal)
+    until_in_service(journal, host)
+    return journal, host, thread
 
 
 def line(journal: Journal, name: str = "redis") -> str:
@@ -268,7 +277,7 @@ def test_what_stays_is_not_forgotten_by_a_keeper_that_may_not_log_in(
     thread = run(journal)
     until(lambda: journal.states().get("redis", {}).get("out_of_reach") == str(REFUSED))
     host.refuses = None
-    in_service(journal, host)
+    until_in_service(journal, host)
     stop(journal, "redis")
     thread.join(60)
     assert (host.applied, journal.stopping(), journal.states()) == ({}, {}, {})
@@ -309,10 +318,7 @@ def test_what_is_to_be_off_stays_so_where_its_machine_has_no_file(
 def test_what_could_not_be_taken_off_when_it_failed_is_taken_off_later(
     kept_by: tuple[Journal, Host, dict[str, Any]], on_exit: str
 ) -> None:
-    journal, host, wanted = kept_by
-    journal.want("redis", {**wanted, "on_exit": on_exit})
-    thread = run(journal)
-    in_service(journal, host)
+    journal, host, thread = in_service(kept_by, on_exit=on_exit)
     host.fails = {"stop": REFUSED, "status": REFUSED}
     until(lambda: "unconfirmed" in journal.states()["redis"])
     assert "redis" in journal.stopping()
@@ -329,11 +335,8 @@ def test_what_could_not_be_taken_off_when_it_failed_is_taken_off_later(
 def test_stop_does_not_say_stopped_of_what_its_machine_could_not_undo(
     kept_by: tuple[Journal, Host, dict[str, Any]], on_exit: str
 ) -> None:
-    journal, host, wanted = kept_by
+    journal, host, thread = in_service(kept_by, on_exit=on_exit)
     results = journal.folder.parent.parent
-    journal.want("redis", {**wanted, "on_exit": on_exit})
-    thread = run(journal)
-    in_service(journal, host)
     host.fails = {"stop": MachineError("the agent could not undo: memory.high")}
     host.left_behind = ["memory.high of redis"]
     stop(journal, "redis")
@@ -368,17 +371,15 @@ def test_what_stays_is_taken_back_although_its_file_is_damaged(host: Folder, end
 
 
 def test_one_that_a_machine_refuses_does_not_take_off_the_others(kept_by: tuple[Journal, Host, dict[str, Any]]) -> None:
-    journal, host, wanted = kept_by
-    journal.want("redis", wanted)
-    thread = run(journal)
-    in_service(journal, host)
+    wanted = kept_by[2]
+    journal, host, thread = in_service(kept_by)
     called = host.calls.count(("stop", "redis"))
     host.fails = {"apply": MachineBusy("'redis' has DAMON on this machine")}
     journal.want("nginx", {**wanted, "name": "nginx", "confirmed": True})  # at once: an unconfirmed one is refused
     until(lambda: "'redis' has DAMON" in journal.states().get("nginx", {}).get("out_of_reach", ""))
     assert "redis" in host.applied
     host.fails = {}
-    in_service(journal, host, "nginx")
+    until_in_service(journal, host, "nginx")
     assert host.calls.count(("stop", "redis")) == called
     stop(journal, "redis")
     stop(journal, "nginx")
@@ -546,11 +547,8 @@ def test_an_agent_that_lets_nobody_in_has_not_undone_its_policy(
     kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It hangs: its controller hears nothing of it, and the next agent hears that there is one."""
-    journal, host, wanted = kept_by
+    journal, host, thread = in_service(kept_by)
     results = journal.folder.parent.parent
-    journal.want("redis", wanted)
-    thread = run(journal)
-    in_service(journal, host)
     lost = MachineLost("the machine shows that it lives, and has not answered for 600 s")
     with monkeypatch.context() as patched:
         patched.setattr(Session, "close", lambda session: None)
@@ -576,11 +574,8 @@ def test_an_agent_that_lets_nobody_in_has_not_undone_its_policy(
 def test_a_lost_line_is_no_confirmation_until_the_agent_has_had_the_time_to_end(
     kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, host, wanted = kept_by
+    journal, host, thread = in_service(kept_by)
     results = journal.folder.parent.parent
-    journal.want("redis", wanted)
-    thread = run(journal)
-    in_service(journal, host)
     monkeypatch.setattr(Session, "close", lambda session: None)
     host.refuses = MachineLost("there: no route to host")
     host.fails = {"status": host.refuses, "stop": host.refuses}
@@ -619,10 +614,8 @@ def test_what_a_killed_keeper_was_to_undo_is_asked_for_on_its_machine(
 def test_a_guard_that_cannot_take_a_policy_off_does_not_call_it_off(
     kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, host, wanted = kept_by
-    journal.want("redis", wanted)
-    thread = run(journal)
-    in_service(journal, host)
+    wanted = kept_by[2]
+    journal, host, thread = in_service(kept_by)
     lost = MachineLost("there: hung up")
     with monkeypatch.context() as patched:
         patched.setattr(Session, "close", lambda session: None)
@@ -825,10 +818,7 @@ def test_a_folder_of_services_that_cannot_be_used_is_not_taken_for_an_empty_one(
 def test_a_keeper_that_may_not_read_its_folder_takes_nothing_off(
     kept_by: tuple[Journal, Host, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal, host, wanted = kept_by
-    journal.want("redis", wanted)
-    thread = run(journal)
-    in_service(journal, host)
+    journal, host, thread = in_service(kept_by)
     with monkeypatch.context() as patched:
         unlisted(journal.folder, patched)
         looks = host.calls.count(("status", "redis"))
@@ -857,7 +847,7 @@ def test_the_last_word_of_an_agent_is_not_lost_whatever_has_ended_its_policy(
         host.left_behind = ["swap: " + "x" * (2 << 20)]
         thread = run(journal)
         if ended_by != "a refusal":
-            in_service(journal, host)
+            until_in_service(journal, host)
         if ended_by == "its guard":
             host.fails = {"status": MachineError("p99_ms is 100")}
         elif ended_by == "itself":
