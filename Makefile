@@ -8,7 +8,8 @@ PYTHON ?= $(shell for python in /usr/bin/python3 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
-WORKLOAD ?= parsec3/raytrace
+# The shortest of PARSEC's programs that a scheme does something for.
+WORKLOAD ?= parsec3/dedup
 ARGS ?=
 # What the host must have: to build guests and to compile the access program; shellcheck for make lint.
 APT := qemu-system-x86 mmdebstrap uidmap e2fsprogs kmod cpio xz-utils zstd openssh-client gcc libc6-dev python3-venv \

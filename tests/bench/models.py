@@ -45,7 +45,7 @@ WARM_PART = 0.35
 SHORTEST_S = 2.5
 # bodytrack has too little memory for its slowdown to be page faults, and its scores fall to zero at this min_age. The
 # others are slowed down though nothing is saved: what was paged out is soon back.
-PERIODS_S = {"bodytrack": 12.0, "canneal": 1.1, "radix": 1.1}
+PERIODS_S = {"bodytrack": 12.0, "canneal": 1.1, "radix": 1.1, "water_spatial": 1.65}
 
 # Programs whose phases go over the same data again and again; and matrices that shrink, a block at a time.
 SWEEPING = ("bodytrack", "barnes", "canneal", "fft", "ocean_cp", "ocean_ncp", "radix", "water_spatial")
