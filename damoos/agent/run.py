@@ -30,8 +30,11 @@ from damoos.errors import WorkloadError
 from damoos.units import show_bytes
 
 READY_S = 120.0
-# Of the time of a program so far: how long its samples are apart at least, so that those of a long one cost little.
-SAMPLE_SHARE = 0.02
+# Of the time of a program so far: how far its samples are apart at least, so that those of a long one cost little, and
+# at most, so that one of little more than a second has ten of them.
+SAMPLE_SHARE, MOST_SHARE = 0.02, 0.2
+# How far samples are apart at least: one takes 3 ms of an emulated CPU of 500 MIPS.
+LEAST_APART_S = 0.1
 _ASK_AGAIN_S = 0.1
 # How long after ``ready`` a server may take to listen: where the command asks for a file, say, that comes first.
 _LISTENS_S = 3.0
@@ -269,7 +272,8 @@ class Run:
                 if now >= next_sample:
                     if meter:
                         meter.sample(pids)
-                    next_sample = max(next_sample + self._spec["sample_s"], now + (now - begun) * SAMPLE_SHARE)
+                    apart_s = min(self._spec["sample_s"], max(LEAST_APART_S, (now - begun) * MOST_SHARE))
+                    next_sample = max(next_sample + apart_s, now + (now - begun) * SAMPLE_SHARE)
                 if self._scheme:
                     self._scheme.follow(pids)
                     self._scheme.feed(lambda: {"rss_bytes": sum(map(proc.rss_bytes, pids))})
@@ -277,7 +281,9 @@ class Run:
                 self._containers.check()
                 if awaited is not program and program.has_ended:
                     raise self._server_ended()
-                next_look = max(next_look + self._spec["sample_s"], now) if self._scheme else next_sample
+                next_look = (
+                    min(max(next_look + self._spec["sample_s"], now), next_sample) if self._scheme else next_sample
+                )
             due_s = min(self._steering.step(), self._containers.step())
             return min(next_look - time.monotonic(), due_s)
 

@@ -279,8 +279,8 @@ def _memory(raw: Mapping[str, Any], samples: RawSamples) -> dict[str, float]:
     if not samples.rows:
         raise MeasurementError("the run has no memory samples")
     table = dict(zip(samples.columns, np.array(samples.rows, dtype=float).T, strict=True))
-    # Samples are half a second apart, or a fiftieth of the time so far. Each stands for the time until the next, the
-    # last for the rest of the run.
+    # Samples are half a second apart, at first less, later a fiftieth of the time so far. Each stands for the time
+    # until the next, the last for the rest of the run.
     spans = np.diff(np.append(table["t_s"], max(raw["runtime_s"], table["t_s"][-1])))
     weights = spans / spans.sum() if spans.sum() > 0 else np.full_like(spans, 1 / len(spans))
 

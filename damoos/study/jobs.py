@@ -12,14 +12,18 @@ from typing import Any
 from damoos import __version__, doctor
 from damoos.dispatch import run
 from damoos.dispatch.lease import Lease
-from damoos.errors import ConfigError, UnsupportedError
+from damoos.errors import ConfigError, MeasurementError, UnsupportedError
 from damoos.model.trial import Measurement, RawSamples
 from damoos.policies.base import LimitedPolicy, Policy, RecordPolicy
 from damoos.prediction.reclaim import Cost
 from damoos.recordings.journal import Journal
 from damoos.recordings.recording import Recording
 from damoos.study.run_config import RunConfig
-from damoos.workloads.base import Tuning, Workload
+from damoos.workloads.base import LiveWorkload, Tuning, Workload
+
+# With fewer samples of its memory, a run says too little. How often a running process is looked at in a window depends
+# on what the user's own metrics take.
+LEAST_SAMPLES = 10
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,21 @@ def _check_thp(lease: Lease, config: RunConfig) -> None:
 def execute(
     lease: Lease, workload: Workload, policy: Policy, limit_s: float, abort_s: float | None
 ) -> tuple[Measurement, RawSamples]:
-    """One run; errors as `damoos.dispatch.run.run_once` has them."""
-    return lease.run(workload, policy, limit_s, abort_s)
+    """One run that is to be scored.
+
+    Raises
+    ------
+    MeasurementError : it has fewer samples than `LEAST_SAMPLES`; and what `damoos.dispatch.run.run_once` raises
+    """
+    measurement, samples = lease.run(workload, policy, limit_s, abort_s)
+    is_short = len(samples.rows) < LEAST_SAMPLES and not measurement.censored
+    if is_short and not isinstance(workload, LiveWorkload):
+        looks = f"{len(samples.rows)} times in {measurement.metric('runtime_s'):.2g} s"
+        raise MeasurementError(
+            f"{workload.name}: its memory was looked at {looks}, and {LEAST_SAMPLES} are the least that is scored;"
+            " give it more to do"
+        )
+    return measurement, samples
 
 
 def record(

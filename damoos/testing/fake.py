@@ -267,7 +267,7 @@ class FakeAgent:
             "sample_columns": SAMPLE_COLUMNS,
             "samples": [
                 [at_s, rss, rss, rss, 0, 1, rss * huge, 1e6 * at_s * max(slowdown, 0.0), 0, rss, rss, 0, rss, *[0] * 10]
-                for at_s in (0.0, runtime_s / 2)
+                for at_s in (runtime_s * nth / 10 for nth in range(10))
             ],
             "damos": damos,
             "sampling_cpu_s": 0.001 * runtime_s,

@@ -19,7 +19,7 @@ sparse, 64M
 cold, 48M
 
 fill
-60
+240
 hot, 0, 4096, 20, wo
 sparse, 0, 65536, 5, wo
 cold, 0, 4096, 75, wo
@@ -32,7 +32,7 @@ hot, 0, 4096, 100
 WORKLOAD = """description = "one page in 16 of most of it"
 [pattern]
 file = "own.pattern"
-rate = 1000
+rate = 250
 paced = true
 """
 

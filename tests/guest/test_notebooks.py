@@ -31,6 +31,8 @@ SMALLER = {
         '    assert table.loc["thp", "bloat"] > 0.3  # huge pages make 64 MiB of 4\n': "",
         '    assert table.loc["ethp", "bloat"] < table.loc["thp", "bloat"]  # DAMON takes some of that back\n': "",
         "= 4, 2, 3": "= 2, 2, 3",
+        # One of a hundred runs of 3 s is over before DAMON has told cold memory from hot.
+        'assert arms["tuned"]["rss_avg_bytes"]': 'assert study.result["verdict"] != "tuned" or arms["tuned"]["rss_avg_bytes"]',
     },
     "6-fleet": {**PACED, **ONE_MACHINE, "len(sweep.studies) == 4": "len(sweep.studies) == 2"},
     "8-tiers": {
@@ -40,6 +42,7 @@ SMALLER = {
         '    "tpp": "tpp:scan_period=200ms:watermarks=100:hot=500ms",\n': "",
         '    "damo\'s recipe": "damon-tiers",\n': "",
         'assert hits["temporal"] > hits["damo\'s recipe"] + 0.1\n': "",
+        "repeats=3": "repeats=2",
     },
 }
 
