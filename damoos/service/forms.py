@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from damoos.common.json_file import JsonForm
 from damoos.study.run_config import RunConfig
 
+# Seconds since 1970, or for how long: three thousand years. What is beyond is no time of any clock.
+MOST_S = 1e11
+Time = Annotated[float, Field(ge=0, le=MOST_S)]
+# The kernel counts to less.
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
 _OF_RUN = {field.name for field in fields(RunConfig)}
 
 
@@ -26,12 +31,12 @@ class Specification(BaseModel):
     guards: list[str]
     on: dict[str, Any] | None
     on_text: str
-    window_s: float
+    window_s: Time
     metrics: list[list[Any]]
     run: RunConfig
     policy: dict[str, Any]
     on_exit: str = ""
-    proven_us: int = 0
+    proven_us: Count = 0
 
     @field_validator("run", mode="before")
     @classmethod
@@ -41,12 +46,21 @@ class Specification(BaseModel):
         return run
 
 
-class Wanted(Specification):
-    """``NAME.json``: what is to be in service."""
+class Host(BaseModel):
+    """What a machine calls itself; see `damoos.service.in_force.host_of`."""
 
-    wanted_s: float
+    model_config = ConfigDict(extra="forbid")
+
+    hostname: str = ""
+    boot_id: str = ""
+
+
+class Wanted(Specification):
+    """``NAME.json``: what is to be in service; ``NAME.stopping``: what is to be taken off."""
+
+    wanted_s: Time
     begun: bool = False
-    host: dict[str, str] = {}
+    host: Host = Host()
     confirmed: bool = False
 
 
@@ -63,9 +77,9 @@ class Reading(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    memory_bytes: int | None = None
-    swap_bytes: int | None = None
-    compressed_bytes: int | None = None
+    memory_bytes: Count | None = None
+    swap_bytes: Count | None = None
+    compressed_bytes: Count | None = None
 
 
 class Rule(BaseModel):
@@ -73,7 +87,7 @@ class Rule(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    cpu_s: float = 0.0
+    cpu_s: Time = 0.0
 
 
 class State(BaseModel):
@@ -91,12 +105,12 @@ class State(BaseModel):
     in_force: bool = False
     paused: bool = False
     beginning: bool = False
-    for_s: float = 0.0
+    for_s: Time = 0.0
     since: str = ""
-    nr_processes: int = 0
-    restarts: int = 0
-    rss_bytes: int = 0
-    kdamond_cpu_s: float = 0.0
+    nr_processes: Count = 0
+    restarts: Count = 0
+    rss_bytes: Count = 0
+    kdamond_cpu_s: Time = 0.0
     reading: Reading = Reading()
     rule: Rule | None = None
     damos: list[Scheme] = []
@@ -114,7 +128,7 @@ class Window(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    at_s: float
+    at_s: Time
     watched: dict[str, float] = {}
     net_bytes: float | None = None
     paused: bool = False

@@ -18,10 +18,16 @@ from damoos.agent import proc
 from damoos.common import own_file
 from damoos.dispatch.own_process import OwnProcess
 from damoos.errors import MachineError
+from damoos.machines.base import DEAD_MAN_S
+from damoos.machines.patience import MOVING_S
 from damoos.ownership import user_name
+from damoos.service.forms import MOST_S
 
 # A keeper looks every few seconds, and waits for a silent machine for some minutes at most.
 LATE_S = 600.0
+OFF_BY_ITSELF_S = MOVING_S + 2 * DEAD_MAN_S
+"""A machine that no keeper has had for so long has taken off what does not stay: the longest call may have been under
+way, and then the agent's time ends, and it undoes what it has done."""
 _BYTES = 200
 # How often a keeper tries to take a lock that somebody may hold for a moment, to see whether it is held.
 _LOOKS = 20
@@ -40,12 +46,13 @@ class Liveness:
     looked_s : float, seconds since 1970
         When it has looked last, or begun; 0 for a keeper of an older damoos.
     age_s : float, seconds
-        How long ago that was, whatever has happened to the computer's clock since.
+        How long ago that was, whatever has happened to the computer's clock since. Of a keeper that counts the seconds
+        since another boot, on another computer, say, this is by the clocks of both.
     unwritten_s : float, seconds since 1970
         Since when it cannot write its journal; 0 while it can.
     silent_s : float, seconds
         For how long at least no keeper has had the machine, be it that the keeper is gone or that the machine does not
-        answer.
+        answer. It is 0 where that is not known, as of a keeper that counts the seconds since another boot.
     """
 
     pid: int = 0
@@ -64,6 +71,11 @@ class Liveness:
     def is_late(self) -> bool:
         """Whether it lives and has not looked for longer than a keeper that works."""
         return bool(self.lives and self.looked_s and self.age_s > LATE_S)
+
+    @property
+    def is_off_by_itself(self) -> bool:
+        """Whether the machine has had the time to take off what does not stay without a keeper."""
+        return self.silent_s >= OFF_BY_ITSELF_S
 
 
 class KeeperFile:
@@ -89,8 +101,7 @@ class KeeperFile:
         MachineError : the file is a link, no regular file, or another user's; or the disk has no room for it, so that
             nobody would know of the keeper
         """
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            self._had_s = self._times()[3]
+        self._had_s = self._had_before_s()
         try:
             fd = own_file.lock(self._path)
         except OSError as error:
@@ -107,6 +118,16 @@ class KeeperFile:
         self.looked()
         return True
 
+    def _had_before_s(self) -> float:
+        """When the keeper before has had its machine; now, if it was another boot's or is not known, 0 for none."""
+        try:
+            words = self._read()[0]
+            return self._times(words)[3] if _is_of_this_boot(words) else _steady_s()
+        except FileNotFoundError:
+            return 0.0
+        except (OSError, ValueError, IndexError):
+            return _steady_s()
+
     def looked(self, unwritten_s: float = 0.0, *, has_machine: bool = False) -> None:
         """Note that the keeper has looked just now.
 
@@ -120,7 +141,7 @@ class KeeperFile:
         now_s = _steady_s()
         self._had_s = now_s if has_machine else self._had_s
         own = f"{os.getpid()} {time.time():.3f} {now_s:.3f} {unwritten_s:.3f}"
-        words = f"{own} {proc.start_ticks(os.getpid())} {self._had_s:.3f}"
+        words = f"{own} {proc.start_ticks(os.getpid())} {self._had_s:.3f} {_boot()}"
         with contextlib.suppress(OSError):  # a disk that takes not even this makes the keeper look late
             os.pwrite(self._fd, f"{words:<{_BYTES - 1}}\n".encode(), 0)
 
@@ -131,16 +152,20 @@ class KeeperFile:
     def liveness(self) -> Liveness:
         """What is known of the keeper; of one that is gone, when it has looked last."""
         try:
-            lives, process = self._is_held(), self._read()[1]
+            lives = self._is_held()
+            words, process = self._read()
         except FileNotFoundError:  # there has been none
             return Liveness(silent_s=math.inf)
         except (OSError, ValueError, IndexError):
             return Liveness()
         try:
-            looked_s, steady_s, unwritten_s, had_s = self._times()
-        except (OSError, ValueError, IndexError):
+            looked_s, steady_s, unwritten_s, had_s = self._times(words)
+        except (ValueError, IndexError):
             return Liveness(lives=lives)
         pid = process.pid if lives and process.is_running else 0
+        if not _is_of_this_boot(words):
+            age_s = max(time.time() - looked_s, 0.0) if looked_s else 0.0
+            return Liveness(pid, lives, looked_s, age_s, unwritten_s, 0.0)
         return Liveness(pid, lives, looked_s, _since(steady_s), unwritten_s, _since(had_s))
 
     def send(self, number: signal.Signals) -> None:
@@ -156,19 +181,19 @@ class KeeperFile:
         finally:
             os.close(fd)
 
-    def _times(self) -> tuple[float, float, float, float]:
+    @staticmethod
+    def _times(words: list[str]) -> tuple[float, float, float, float]:
         """When the keeper has looked last (of both clocks), since when it cannot write, when it has had its machine.
 
         Raises
         ------
-        OSError, ValueError, IndexError : as of `_read`
+        ValueError, IndexError : these are no times
         """
-        words = self._read()[0]
         if len(words) == 1:  # of an older damoos
             return 0.0, _steady_s(), 0.0, _steady_s()
         looked_s, steady_s, unwritten_s, had_s = map(float, [*words[1:4], words[5] if len(words) > 5 else words[2]])
-        if not all(map(math.isfinite, (looked_s, steady_s, unwritten_s, had_s))):
-            raise ValueError("it has numbers without an end")
+        if not all(0.0 <= one <= MOST_S for one in (looked_s, steady_s, unwritten_s, had_s)):
+            raise ValueError("it has numbers that are no times")
         return looked_s, steady_s, unwritten_s, had_s
 
     def _read(self) -> tuple[list[str], OwnProcess]:
@@ -192,6 +217,19 @@ class KeeperFile:
         words = text.decode().split()
         started = int(words[4]) if len(words) > 4 else None
         return words, OwnProcess(int(words[0]), str(self._folder), started, uid)
+
+
+def _boot() -> str:
+    """By which boot, of which computer, and in which time namespace `_steady_s` counts here."""
+    try:
+        return f"{proc.boot_id()}/{os.stat('/proc/self/ns/time').st_ino}"
+    except OSError:  # of a kernel without time namespaces
+        return f"{proc.boot_id()}/0"
+
+
+def _is_of_this_boot(words: list[str]) -> bool:
+    """Whether the steady seconds of a keeper's file are counted as here."""
+    return len(words) > 6 and words[6] == _boot()
 
 
 def _steady_s() -> float:
