@@ -96,6 +96,7 @@ def apply(
     Example: damoos apply redis-idle-guest-1 --on unit:redis.service --guard 'memory_pressure<=1%'
     """
     from damoos.service import keeper, listing, systemd
+    from damoos.service.in_force import naming
     from damoos.service.journal import Journal
     from damoos.service.specification import ARMS, specification
 
@@ -108,7 +109,7 @@ def apply(
         _ask_about_this_host(spec)
     if unit:
         journal = Journal.of(results, spec["machine"])
-        with Journal.naming(results, spec["name"], spec["machine"]):
+        with naming(results, spec["name"], spec["machine"]):
             text = systemd.unit(journal, {**journal.wanted(), spec["name"]: spec})
             with journal.changing():
                 journal.want(spec["name"], spec)
@@ -209,6 +210,7 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
     ------
     typer.Exit : some could not be stopped, or there may be some in a folder that cannot be used
     """
+    from damoos.common.unpack import MALFORMED, in_short
     from damoos.service import keeper
     from damoos.service.journal import Journal
 
@@ -223,6 +225,9 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
         except OSError as error:
             codes.append(MachineError.exit_code)
             say(printable(f"'{name}' is not stopped: {error.filename or results}: {error.strerror or error}"))
+        except MALFORMED as error:
+            codes.append(MachineError.exit_code)
+            say(printable(f"'{name}' is not stopped: {in_short(error)}"))
         else:
             states.append({"name": its, **state})
             if form != "json":

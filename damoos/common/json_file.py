@@ -121,8 +121,8 @@ class JsonForm:
         return None if isinstance(content, Damage) else content
 
 
-def set_aside(damage: Damage, is_made_again: bool = False) -> Path | None:
-    """Rename a damaged file to ``NAME.bad``, or ``NAME.bad-2`` and so on; it is never deleted.
+def path_aside(damage: Damage, is_made_again: bool = False) -> Path | None:
+    """To which path a damaged file can be renamed: ``NAME.bad``, or ``NAME.bad-2`` and so on.
 
     Parameters
     ----------
@@ -133,16 +133,30 @@ def set_aside(damage: Damage, is_made_again: bool = False) -> Path | None:
     Returns
     -------
     Path or None
-        Its new path; None if it stays: another process has set it aside or replaced it, it is another user's, the disk
-        failed, or the folder cannot be written to.
+        None if it has to stay: another process has set it aside or replaced it, it is another user's, or the disk
+        failed.
     """
     try:
         now = damage.path.lstat()  # of a link that leads nowhere, too, which is renamed itself
         is_it = damage.status is not None and os.path.samestat(now, damage.status)
         if damage.may_pass or not is_it or now.st_uid != os.geteuid():
             return None
-        target = damage.path.with_name(f"{damage.path.name}.bad") if is_made_again else _free_name(damage.path)
-        damage.path.rename(target)
+    except OSError:
+        return None
+    return damage.path.with_name(f"{damage.path.name}.bad") if is_made_again else _free_name(damage.path)
+
+
+def set_aside(damage: Damage) -> Path | None:
+    """Rename a damaged file, see `path_aside`; it is never deleted.
+
+    Returns
+    -------
+    Path or None
+        Its new path; None if it stays, also because its folder cannot be written to.
+    """
+    try:
+        if target := path_aside(damage):
+            damage.path.rename(target)
     except OSError:
         return None
     return target

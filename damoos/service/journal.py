@@ -33,11 +33,11 @@ from damoos import regular_file
 from damoos.common import own_file
 from damoos.common.appended import append
 from damoos.common.atomic_file import fill, sync_names
-from damoos.common.json_file import Damage, JsonForm, set_aside
+from damoos.common.json_file import Damage, JsonForm, path_aside
 from damoos.common.terminal import printable
 from damoos.errors import MOST_CHARS, ConfigError, MachineError
 from damoos.ownership import trusted_folder
-from damoos.service.forms import STATE, WANTED
+from damoos.service.forms import MOST_S, STATE, WANTED
 from damoos.service.liveness import KeeperFile, Liveness
 from damoos.service.windows import MOST_BYTES_OF_WINDOWS, Windows
 from damoos.store.studies import slug
@@ -53,6 +53,8 @@ _DRAFT_S = 3600.0
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 # Names stand in command lines, units of systemd and logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:+-]{0,199}")
+# A folder's name cannot have more.
+_MOST_LETTERS = 255
 NAME_RULE = "use letters, digits and the signs _ . @ : + - only, and begin with a letter or digit"
 
 
@@ -84,8 +86,19 @@ class Journal:
 
     @classmethod
     def of(cls, results: Path, machine: str) -> Self:
-        """The journal of a machine, by its name or file."""
-        return cls(results.resolve() / "service" / slug(machine))
+        """The journal of a machine, by its name or file.
+
+        Raises
+        ------
+        ConfigError : no folder can be called after the path of its file
+        MachineError : see `Journal`
+        """
+        if len(name := slug(machine)) > _MOST_LETTERS:
+            raise ConfigError(
+                f"machine '{machine}' has a path of more than {_MOST_LETTERS} letters, and no folder of services can be"
+                " called after it; move its file to a shorter one"
+            )
+        return cls(results.resolve() / "service" / name)
 
     @classmethod
     def all(cls, results: Path) -> list[Self]:
@@ -128,37 +141,6 @@ class Journal:
             except OSError as error:
                 untrusted.append(f"{folder}: {error.strerror}")
         return found, odd, untrusted
-
-    @classmethod
-    @contextlib.contextmanager
-    def naming(cls, results: Path, name: str, machine: str | None = None) -> Iterator[None]:
-        """While something is given a name, one at a time, so that a name is in service once.
-
-        Parameters
-        ----------
-        machine : str or None
-            Where it may be wanted by the name already.
-
-        Raises
-        ------
-        ConfigError : it is in service, or to be taken off
-        MachineError : the folder is not to be trusted
-        """
-        folder = trusted_folder(results.resolve() / "service")
-        lock = cls._opened(folder / ".naming")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            for journal in cls.all(results):
-                is_its = machine is not None and journal.folder.name == slug(machine)
-                wanted, stopping, state = journal.wanted(), journal.stopping(), journal.states().get(name, {})
-                taken = stopping.keys() | journal.unread().keys() | (set() if is_its else wanted.keys())
-                if name in taken or "unconfirmed" in state:
-                    raise ConfigError(
-                        f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
-                    )
-            yield
-        finally:
-            os.close(lock)
 
     @property
     def log_file(self) -> Path:
@@ -263,6 +245,10 @@ class Journal:
         """Have it in service no longer."""
         self._remove(self._file(name, "json"))
 
+    def take_off(self, name: str, spec: Mapping[str, object]) -> None:
+        """Have something taken off of which the journal has no specification any more; see `stop`."""
+        self._write(self._file(name, "stopping"), dict(spec), sync=True)
+
     def stop(self, name: str) -> None:
         """Have it taken off; nothing happens if it is not wanted. Its specification stays, in `stopping`.
 
@@ -294,8 +280,13 @@ class Journal:
             sync_names(self.folder)
 
     def states(self) -> dict[str, dict[str, Any]]:
-        """How each is, by name; with ``failed`` or ``error``, what is no longer wanted."""
-        return self._read(".state", STATE)
+        """How each is, by name; with ``failed`` or ``error``, what is no longer wanted.
+
+        Of one whose file is there and cannot be read, nothing is known but why: it is ``unconfirmed``.
+        """
+        states = self._read(".state", STATE)
+        unread = {Path(file).stem: why for file, why in self._unread.items() if file.endswith(".state")}
+        return {**{name: {"unconfirmed": why} for name, why in unread.items()}, **states}
 
     def tell(self, name: str, state: dict[str, Any] | None) -> None:
         """Say how one is; None for one of which there is nothing more to say."""
@@ -357,13 +348,13 @@ class Journal:
                 continue
             with contextlib.suppress(FileNotFoundError):
                 content = form.read(file)
+                if isinstance(content, Damage) and self._is_set_aside(file.stem, content):
+                    content = form.read(file)  # what has taken its place, if it was a state
                 if not isinstance(content, Damage):
                     found[file.stem] = content
-                    continue
-                self._set_aside(file.stem, content)
-                if content.may_pass and (known := self._unreadable(file)):
+                elif content.may_pass and (known := self._unreadable(file)):
                     found[file.stem] = known
-                elif content.may_pass:
+                else:
                     self._unread[file.name] = str(content)
         return found
 
@@ -391,35 +382,66 @@ class Journal:
             why = "this is no name of anything in service, so it is left out; remove it"
             print(printable(f"damoos: {file}: {why}"), file=sys.stderr)
 
-    def _set_aside(self, name: str, damage: Damage) -> None:
-        """Put a damaged file out of the way, and say so: once, if it has to stay."""
-        aside = set_aside(damage, is_made_again=damage.path.suffix == ".state")
+    def _is_set_aside(self, name: str, damage: Damage) -> bool:
+        """Put a damaged file out of the way, and say so; say it once if the file has to stay.
+
+        A file that is out of the way tells nothing any more, so its state says first that its policy may be in force.
+        """
+        aside = self._moved_aside(name, damage)
         if aside is None and damage.path.name in self._named:
-            return
+            return False
         self._named.add(damage.path.name)
         fate = f"set aside as {aside.name}" if aside else "left out until it can be read"
         print(printable(f"damoos: {damage}; {fate}"), file=sys.stderr)
         if aside:
-            with contextlib.suppress(OSError):  # of what was in force, the state tells as it is
-                self._tell_damage(name, damage, aside)
             with contextlib.suppress(OSError):  # it has been said already
                 self.audit(name, f"{damage.path.name} is damaged, {fate}: {damage.why}")
+        return aside is not None
 
-    def _tell_damage(self, name: str, damage: Damage, aside: Path) -> None:
-        """What nobody can read any more is in service no longer, unless it stays without a keeper."""
-        state = self.states().get(name) if damage.path.suffix != ".state" else None
-        if state and not state.keys() & {"failed", "error"}:
-            why = f"{damage.path.name} was damaged ({damage.why}) and is {aside.name} now"
-            if state.get("on_exit") == KEEP:
-                told = {"failed": why, "unconfirmed": "it stays in force without its keeper"}
-            else:
-                told = {"failed": f"{why}; apply it again"}
-            self.tell(name, {**state, "in_force": False, **told})
+    def _moved_aside(self, name: str, damage: Damage) -> Path | None:
+        """The new path of a damaged file; None if it stays, as it does where its state cannot be written."""
+        is_state = damage.path.suffix == ".state"
+        if (aside := path_aside(damage, is_made_again=is_state)) is None:
+            return None
+        why = f"{damage.path.name} was damaged ({damage.why}) and is {aside.name} now"
+        try:
+            if not is_state:
+                self._tell_now(name, self._state_of_damaged(name, why))
+                damage.path.rename(aside)
+                return aside
+            damage.path.rename(aside)
+            try:
+                self._tell_now(name, {"unconfirmed": why})
+            except OSError:
+                aside.rename(damage.path)
+                raise
+        except OSError:
+            return None
+        return aside
+
+    def _state_of_damaged(self, name: str, why: str) -> dict[str, Any]:
+        """How one is whose specification is damaged: it has failed.
+
+        It may be in force, unless it does not stay without a keeper, and none has had the machine for long enough.
+        """
+        state = {key: value for key, value in self.states().get(name, {}).items() if key != "error"}
+        is_off = bool(state) and state.get("on_exit") != KEEP and self.keeper.is_off_by_itself
+        doubt = {} if is_off else {"unconfirmed": "nobody has confirmed that it is off"}
+        return {"failed": f"{why}; apply it again", **doubt, **state, "in_force": False}
+
+    def _tell_now(self, name: str, state: dict[str, Any]) -> None:
+        """Say how one is, on the disk.
+
+        Raises
+        ------
+        OSError : the disk does not let it
+        """
+        self.tell(name, state)
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
         """While something is added, and while a keeper decides to end: one at a time."""
-        lock = self._opened(self.folder / ".changing")
+        lock = lock_in(self.folder, ".changing")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -433,19 +455,9 @@ class Journal:
         ------
         MachineError : it is a link, no regular file, or another user's
         """
-        log = self._opened(self.log_file, lambda file: own_file.descriptor(file, os.O_RDWR | os.O_CREAT, 0o666))
+        log = _opened(self.log_file, lambda file: own_file.descriptor(file, os.O_RDWR | os.O_CREAT, 0o666))
         os.ftruncate(log, 0)
         return log
-
-    @staticmethod
-    def _opened(file: Path, open_it: Callable[[Path], int] = own_file.lock) -> int:
-        """Descriptor of a file of this user's, by default of a lock."""
-        try:
-            return open_it(file)
-        except OSError as error:
-            if error.errno in _OF_DISK:
-                raise
-            raise MachineError(f"{file}: {error.strerror}") from None
 
     def take(self) -> bool:
         """Become the machine's keeper for as long as this process lives; False if there is one."""
@@ -481,11 +493,31 @@ class Journal:
         return self.keeper.lives
 
 
+def lock_in(folder: Path, name: str) -> int:
+    """Descriptor of a file of this user's that is to be locked.
+
+    Raises
+    ------
+    MachineError : it is a link, no regular file, or another user's
+    OSError : the disk fails
+    """
+    return _opened(folder / name, own_file.lock)
+
+
+def _opened(file: Path, open_it: Callable[[Path], int]) -> int:
+    try:
+        return open_it(file)
+    except OSError as error:
+        if error.errno in _OF_DISK:
+            raise
+        raise MachineError(f"{file}: {error.strerror}") from None
+
+
 def audit_line(name: str, what: str) -> str:
     """A line of the audit log, of now; nothing in it steers a terminal."""
     return printable(f"{clock(time.time())} {name}: {' '.join(what.split())[:MOST_CHARS]}")
 
 
 def clock(at_s: float) -> str:
-    """A time as people read it, with this computer's zone."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(at_s))
+    """A time as people read it, with this computer's zone; for one that no clock shows, the nearest that one does."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(min(max(at_s, 0.0), MOST_S)))

@@ -36,7 +36,7 @@ from damoos.errors import (
 from damoos.machines.base import Machine
 from damoos.ownership import objection_to_use
 from damoos.service import metrics
-from damoos.service.in_force import InForce, host_of, is_of_another
+from damoos.service.in_force import InForce, host_of, is_of_another, naming
 from damoos.service.journal import KEEP, Journal
 from damoos.service.kept import Kept, adaptation_of, guard_of
 from damoos.service.listing import described, listed, of_machine
@@ -73,7 +73,7 @@ def apply(spec: dict[str, Any]) -> dict[str, Any]:
     DamoosError : whatever kept it from getting into force
     """
     journal, name = Journal.of(Path(spec["results"]), spec["machine"]), spec["name"]
-    with Journal.naming(Path(spec["results"]), name), journal.changing():
+    with naming(Path(spec["results"]), name), journal.changing():
         journal.tell(name, None)
         journal.want(name, spec)
         try:
@@ -100,6 +100,8 @@ def _first_state(journal: Journal, name: str) -> dict[str, Any]:
     while True:
         # In this order: a keeper that refuses it says why before it forgets it, and one that ends does that last.
         lives, spec, state = journal.has_keeper, journal.wanted().get(name), journal.states().get(name)
+        if name in (unread := journal.unread()):
+            raise MachineError(f"{unread[name]}; '{name}' is taken off once it can be read")
         if state and "error" in state:
             journal.tell(name, None)
             raise from_wire(state["error"])
@@ -116,7 +118,7 @@ def _first_state(journal: Journal, name: str) -> dict[str, Any]:
             raise MachineError(
                 f"the keeper process ended before '{name}' was in force, so it is not; {journal.log_file} shows why"
             )
-        if spec and state and not state.get("beginning"):
+        if spec and state and not state.get("beginning") and "unconfirmed" not in state:
             return state
         time.sleep(0.05)
 
@@ -239,10 +241,17 @@ def _take_back(journal: Journal, name: str) -> None:
     if not known.may_be(name):
         return
     spec = known.wanted.get(name) or known.specification(name)
-    if name in known.unread and not spec["machine"]:
+    if name in known.unread and not known.states.get(name, {}).get("machine"):
         raise MachineError(f"'{name}' may still be in force: {known.unread[name]}; run 'damoos stop {name}' again")
-    run = _its_run(journal, name, spec)
-    machine, file = run.machine_for(from_beginning_to_end=False), run.machine
+    try:
+        machine, file = _its_machine(journal, name, spec), spec["machine"]
+    except ConfigError as error:
+        if spec.get("wanted_s") or known.states[name].get("machine"):
+            raise
+        raise MachineError(
+            f"'{name}' may still be in force on a machine that no file names any more ({error}); see on the machines"
+            f" that it is off, and remove {journal.folder / name}.state"
+        ) from None
     if file.endswith(".toml") and (objection := objection_to_use(Path(file))):
         raise ConfigError(
             f"'{name}' is on the machine of {file}, which {objection}, so damoos does not log in there; chown the file,"
@@ -341,7 +350,7 @@ class Keeper:
         """Have the machine to which a specification leads; those before it are of other ones, or of none."""
         for name, spec in tasks.items():
             try:
-                machine = _its_run(self._journal, name, spec).machine_for(from_beginning_to_end=False)
+                machine = _its_machine(self._journal, name, spec)
             except ConfigError as error:
                 self._cannot(name, spec, error)
             else:
@@ -357,7 +366,7 @@ class Keeper:
             # An agent that hears nothing ends by itself; one that keeps others off its machine has not.
             is_silent = "unconfirmed" not in state and isinstance(error, (MachineTransientError, ConfigError))
             doubt = "out_of_reach" if is_silent and spec.get("on_exit") != KEEP else "unconfirmed"
-            self._journal.tell(name, {**(state or _about(spec)), "in_force": False, doubt: str(error)[:MOST_CHARS]})
+            self._journal.tell(name, {**_about(spec), **state, "in_force": False, doubt: str(error)[:MOST_CHARS]})
         elif (spec.get("confirmed") and passes) or _may_have_stayed(spec):
             self._out_of_reach(name, spec, error)
         else:
@@ -372,6 +381,8 @@ class Keeper:
             if name not in {**known.wanted, **known.stopping}:  # its guard has ended it, or it was refused
                 refusal = state.pop("error", {})
                 state.setdefault("failed", refusal.get("message", "it has ended"))
+                if spec := self._begun.get(name):
+                    self._journal.take_off(name, spec)
             self._journal.tell(name, {**state, "in_force": False, "unconfirmed": str(error)[:MOST_CHARS]})
 
     def _out_of_reach(self, name: str, spec: Mapping[str, Any], error: DamoosError) -> None:
@@ -523,7 +534,7 @@ class Keeper:
             else:
                 stays = spec.get("on_exit") == KEEP and isinstance(error, MachineTransientError)
                 self._refuse(name, spec, error, may_be_in_force=stays)
-        except MALFORMED as error:  # its file has the form of one, and its values are none, or its machine's answer is
+        except (OSError, *MALFORMED) as error:  # its file has the form of one, and its values are none, say
             self._refuse(name, spec, MachineError(f"it cannot be put into force: {in_short(error)}"))
         else:
             self._kept[name] = kept
@@ -585,6 +596,12 @@ def _its_run(journal: Journal, name: str, spec: Mapping[str, Any]) -> RunConfig:
     ConfigError : its file names another machine
     """
     run = RunConfig(**spec["run"])
+    if spec.get("on_exit") == KEEP and run.machine.endswith(".toml") and not run.machine.startswith("/"):
+        raise ConfigError(
+            f"'{name}' is for machine '{run.machine}', a path that depends on the folder in which an older damoos was"
+            f" run, so damoos does not log in there; see on that machine that it is off, and remove"
+            f" {journal.wish_file(name)}"
+        )
     for machine in (spec["machine"], run.machine):
         if slug(machine) != journal.folder.name:
             raise ConfigError(
@@ -592,6 +609,20 @@ def _its_run(journal: Journal, name: str, spec: Mapping[str, Any]) -> RunConfig:
                 f" that machine; remove {journal.wish_file(name).name}"
             )
     return run
+
+
+def _its_machine(journal: Journal, name: str, spec: Mapping[str, Any]) -> Machine:
+    """The machine that something in service is on.
+
+    Raises
+    ------
+    ConfigError : its file names another machine, or none that there can be
+    """
+    try:
+        return _its_run(journal, name, spec).machine_for(from_beginning_to_end=False)
+    except (OSError, *MALFORMED) as error:
+        file = journal.wish_file(name)
+        raise ConfigError(f"{file}: it cannot be used: {in_short(error)}; remove the file") from None
 
 
 def _call(lease: Lease, spec: Mapping[str, Any], run: RunConfig) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -48,8 +48,9 @@ def of_machine(journal: Journal) -> dict[str, dict[str, Any]]:
     }
     late = {"late": round(keeper.age_s)} if keeper.is_late else {}
     unwritten = {"unwritten": clock(keeper.unwritten_s)} if keeper.lives and keeper.unwritten_s else {}
-    lives = {"keeper_pid": keeper.pid, **late, **unwritten}
-    services = {name: {**dict.fromkeys(_KEYS, "unknown"), **state, **lives} for name, state in services.items()}
+    lives = {"keeper_pid": keeper.pid or None, **late, **unwritten}  # 0 would be the process group of who ends it
+    unknown = {**dict.fromkeys(_KEYS, "unknown"), "in_force": None}
+    services = {name: {**unknown, **state, **lives} for name, state in services.items()}
     for name, state in services.items():
         if name in known.stopping:
             state["stopping"] = True
@@ -97,6 +98,8 @@ def _how(state: Mapping[str, Any]) -> str:
     if state.get("stopping"):
         why = f", and may be in force: {state['unconfirmed']}" if "unconfirmed" in state else ""
         return f"; is being taken off{why}"
+    if "unconfirmed" in state:
+        return f"; may be in force: {state['unconfirmed']}"
     if "out_of_reach" in state:
         return f"; out of reach: {state['out_of_reach']}"
     if state.get("paused"):

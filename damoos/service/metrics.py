@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -178,7 +179,7 @@ def serve(results: Path, port: int) -> Server:
     MachineError : the port is taken, or not this user's to take
     """
     registry = CollectorRegistry()
-    registry.register(InService(lambda: {one.folder.name: _looked_up(one) for one in Journal.all(results)}))
+    registry.register(InService(lambda: _all_looked_up(results)))
     try:
         server = Server((HOST, port), Handler)
     except (OSError, OverflowError) as error:
@@ -199,6 +200,15 @@ def _for_here(app: App) -> App:
         return [b"these numbers are for the computer that they are of; ask 127.0.0.1 or localhost\n"]
 
     return asked
+
+
+def _all_looked_up(results: Path) -> dict[str, Machine]:
+    """Machines by name; one whose journal cannot be read at this moment is left out, and does not keep the others."""
+    found = {}
+    for journal in Journal.all(results):
+        with contextlib.suppress(OSError):
+            found[journal.folder.name] = _looked_up(journal)
+    return found
 
 
 def _looked_up(journal: Journal) -> Machine:

@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,15 @@ class PatientJournal(Journal):
         """Say how one is; None for one of which there is nothing more to say."""
         self._states[name] = state
         self.retry()
+
+    def _tell_now(self, name: str, state: dict[str, Any]) -> None:
+        self.tell(name, state)
+        if self.is_failing:
+            raise OSError(self._why)
+
+    def take_off(self, name: str, spec: Mapping[str, object]) -> None:
+        """Have something taken off of which the journal has no specification; on a failing disk its state says so."""
+        self.attempt(lambda: super(PatientJournal, self).take_off(name, spec))
 
     def audit(self, name: str, what: str) -> None:
         """Write a line of what has been done, with the time at which it was done."""

@@ -42,6 +42,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "a number beyond floats": text(
         json.dumps({**SPEC, **STATE, "wanted_s": 1.0, "for_s": 1.0}).replace("1.0", "1e999")
     ),
+    "a time of no clock": text(json.dumps({**SPEC, **STATE, "wanted_s": 1e18, "for_s": 1e18})),
     "a number of 400 digits": text(json.dumps({**SPEC, **STATE, "wanted_s": 1.0, "for_s": 10**400})),
     "no target": text(json.dumps({**SPEC, "wanted_s": 1.0, "run": {"machine": "x"}, "watched": 3})),
     "a folder": lambda path: path.mkdir(),
@@ -130,7 +131,8 @@ def test_of_a_state_that_is_damaged_again_and_again_the_last_is_kept(tmp_path: P
     for content in ("one", "two", "three"):
         (tmp_path / "redis.state").write_text(content)
         assert journal.states() == {}
-    assert [file.read_text() for file in tmp_path.glob("redis.state*")] == ["three"]
+        assert "redis.state was damaged" in journal.states()["redis"]["unconfirmed"]
+    assert [file.read_text() for file in tmp_path.glob("redis.state.*")] == ["three"]
 
 
 def test_a_file_that_only_seems_to_be_one_keeps_no_keeper_from_the_others(kept_by: tuple[Journal, Host, dict]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import os
@@ -72,6 +73,22 @@ def test_a_dead_keeper_looks_dead(tmp_path: Path, keepers: set[int]) -> None:
     journal.tell("redis", None)  # as a keeper that was told to end leaves it
     assert numbers(tmp_path)["damoos_in_force", "web1"] == 0
     assert listing.listed(tmp_path)["redis"]["lost"]
+
+
+def test_a_machine_that_cannot_be_read_does_not_keep_the_others(
+    tmp_path: Path, keepers: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for machine in ("web1", "web2"):
+        assert Journal.of(tmp_path, machine).take()
+    states = Journal.states
+
+    def broken(journal: Journal) -> Any:
+        if journal.folder.name == "web1":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return states(journal)
+
+    monkeypatch.setattr(Journal, "states", broken)
+    assert [one for one in numbers(tmp_path) if one[0] == "damoos_keeper_up"] == [("damoos_keeper_up", "web2")]
 
 
 def test_a_keeper_that_does_not_look_is_late_whatever_the_clock_says(

@@ -21,6 +21,7 @@ from damoos.dispatch import own_process
 from damoos.errors import ConfigError, MachineBusy, MachineError, MachineLost
 from damoos.machines import catalog
 from damoos.service import keeper, listing, liveness
+from damoos.service.in_force import naming
 from damoos.service.journal import Journal
 from damoos.service.patient import PatientJournal
 from damoos.testing.fake import FakeMachine
@@ -392,7 +393,7 @@ def test_a_name_is_given_to_one(tmp_path: Path) -> None:
 
     def give(machine: str) -> None:
         inside.wait()
-        with contextlib.suppress(ConfigError), Journal.naming(tmp_path, "redis"):
+        with contextlib.suppress(ConfigError), naming(tmp_path, "redis"):
             Journal.of(tmp_path, machine).want("redis", spec(machine=machine))
             both.append(machine)
 
@@ -403,7 +404,7 @@ def test_a_name_is_given_to_one(tmp_path: Path) -> None:
         thread.join(60)
     assert list(listing.listed(tmp_path)) == ["redis"]
     (one,) = both
-    with Journal.naming(tmp_path, "redis", one):  # a unit is written anew
+    with naming(tmp_path, "redis", one):  # a unit is written anew
         pass
 
 
@@ -458,7 +459,7 @@ def test_nobody_else_can_open_a_lock(tmp_path: Path) -> None:
     journal = Journal.of(tmp_path, "there")
     old = journal.folder / ".changing"
     old.touch(0o644)
-    with Journal.naming(tmp_path, "redis"), journal.changing():
+    with naming(tmp_path, "redis"), journal.changing():
         pass
     assert [file.stat().st_mode & 0o777 for file in (old, journal.folder.parent / ".naming")] == [0o600, 0o600]
 
