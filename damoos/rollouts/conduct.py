@@ -14,14 +14,17 @@ from damoos.dispatch import cluster as own_cluster
 from damoos.dispatch.ray_address import RayCluster
 from damoos.errors import ConfigError, DamoosError, MachineError, StoreError
 from damoos.machines import catalog as machines
-from damoos.rollouts.driver import POLL_S, Driver, drive, not_off
+from damoos.rollouts.driver import POLL_S, UNDO_S, Driver, drive
 from damoos.rollouts.kept_fleet import KeptFleet, name_of
 from damoos.rollouts.plan import Plan, checked, parse_steps
 from damoos.rollouts.ray_fleet import RayFleet
-from damoos.rollouts.rollout import Part, Rollout, State, load, names
+from damoos.rollouts.rollout import Part, Rollout, State, load, names, whys
 from damoos.service import guard
 from damoos.service.specification import specification
 from damoos.store.artifacts import HeldError
+
+# How long 'damoos stop' waits for a driver that does not go on with the undoing, which itself waits for half of that.
+HELD_S = 2 * UNDO_S
 
 
 def begin(
@@ -120,12 +123,12 @@ def run(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], A
     """
     with rollout.driving(), fleet(rollout.plan, rollout.cluster, event) as machines_of_it:
         drive(Driver(rollout, machines_of_it, event), wait)
-        if rollout.progress.state is State.UNDONE and (missed := not_off(machines_of_it)):
-            whys = "; ".join(f"{machine}: {why}" for machine, why in missed.items())
-            raise MachineError(
-                f"{rollout.name} may still be in force on {len(missed)} of its machines: {whys}; then run 'damoos stop"
-                f" {rollout.name}' again"
-            )
+    if rollout.progress.state is State.UNDOING:
+        missed = rollout.progress.not_off
+        raise MachineError(
+            f"{rollout.name} may still be in force on {len(missed)} of its machines: {whys(missed)}; then run 'damoos"
+            f" stop {rollout.name}' again"
+        )
     return rollout.progress.state
 
 
@@ -135,20 +138,31 @@ def undo(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], 
     Raises
     ------
     StoreError : its files cannot be written; its machines are told all the same, unless another process drives it
-    MachineError : as of `run`
+    MachineError : as of `run`; or another process drives it, and does not undo it
     """
     refusal = None
     try:
         rollout.ask_for_undo()
     except StoreError as error:  # nobody else can be told, on a full disk, say
         refusal = error
+    state, waited_s, driver = None, 0.0, ""
     while True:
         try:
             return run(rollout, event, wait)
-        except HeldError:  # its driver does it
+        except HeldError:
             if refusal:
                 raise refusal from None
-            wait(POLL_S)
+        if driver != (driver := rollout.driver()):
+            event(f"{driver} drives it, and is to undo it")
+        if state is not (state := rollout.reread().state):
+            waited_s = 0.0
+        if waited_s >= HELD_S:
+            raise MachineError(
+                f"{rollout.name} may still be in force: {driver} drives it, and has not gone on with the undoing for"
+                f" {HELD_S:g} s; end that process, and run 'damoos stop {rollout.name}' again"
+            )
+        wait(POLL_S)
+        waited_s += POLL_S
 
 
 def wanted_again(results: Path) -> dict[str, str]:

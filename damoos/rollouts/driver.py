@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from damoos.rollouts.effect import Track
 from damoos.rollouts.judge import Finding, Standing, judge
 from damoos.rollouts.plan import BEFORE_SHARE, LEAST_BEFORE, MOST_COMPARED, Plan
-from damoos.rollouts.rollout import Part, Phase, Rollout, State
+from damoos.rollouts.rollout import Part, Phase, Rollout, State, whys
 from damoos.statistics.sequential import LEAST_VALUES
 
 # A phase that has too little to judge by after so many times its length will not get more. Short phases are waited for
@@ -52,7 +52,10 @@ class Fleet(Protocol):
     """The machines of a rollout."""
 
     def settle(self, wanted: Mapping[str, Part | None]) -> None:
-        """Have this on the machines, and nothing else of the rollout; what is so already stays as it is."""
+        """Have this on the machines, and nothing else of the rollout; what is so already stays as it is.
+
+        What has ended by itself is among the `troubles` until `remaining` is asked.
+        """
 
     def troubles(self) -> Iterable[Trouble]:
         """What has ended on its own, of all that was wanted and not yet taken back."""
@@ -61,7 +64,7 @@ class Fleet(Protocol):
         """Machines that could not be told what is wanted of them, and why; telling them again may help."""
 
     def remaining(self) -> list[str]:
-        """Machines on which there is still something of it."""
+        """Machines on which there is still something of it; what is off is forgotten, so an undo is decided before."""
 
     def tracks(self, machines: Iterable[str], part: Part, begun_s: float, baking_s: float) -> list[Track]:
         """Windows of machines: watched ones since ``begun_s``, and from ``baking_s`` on those of the part."""
@@ -90,11 +93,13 @@ class Driver:
         self._now = now
         if self._is_to_be_undone():
             self._undo(ASKED)
+        elif self._progress.state is State.UNDOING:  # not all machines have confirmed it to the driver before
+            self._undo(self._progress.why)
         elif self._progress.state is State.HELD:
             self._go_on()
         elif self._progress.state is State.RUNNING and not self._progress.begun_s:
             self._begin_step(0)
-        else:
+        elif self._progress.state is not State.RUNNING or self._is_well():  # a trouble may not have been written down
             self._settle()
             if self._progress.state is State.UNDONE and self._fleet.remaining():
                 self._undo(self._progress.why)
@@ -155,8 +160,10 @@ class Driver:
     def _undo(self, why: str) -> None:
         self._progress.state, self._progress.why = State.UNDOING, why
         self._progress.until_s = self._now() + UNDO_S
-        self._settle()  # first: a full disk takes no decision, and must not keep the policy on
-        self._tell(f"undone everywhere: {why}")
+        try:
+            self._tell(f"undone everywhere: {why}")
+        finally:  # a full disk takes no decision, and must not keep the policy on; the troubles stay for who comes next
+            self._settle()
 
     def _hold(self, why: str) -> None:
         self._progress.state, self._progress.why = State.HELD, why
@@ -165,15 +172,15 @@ class Driver:
     def _undoing(self) -> bool:
         if self._fleet.remaining() and self._now() < self._progress.until_s:
             return True
-        self._progress.state = State.UNDONE
-        left = not_off(self._fleet)
-        self._decide(f"the policy is off all machines{f' but {some([*left])} ({_whys(left)})' if left else ''}")
+        self._progress.not_off = left = not_off(self._fleet)
+        self._progress.state = State.UNDOING if left else State.UNDONE
+        self._tell(f"the policy is off all machines{f' but {some([*left])} ({whys(left)})' if left else ''}")
         return False
 
     def _is_well(self) -> bool:
         """Whether all is well; else it has been dealt with."""
         if missed := self._fleet.unreachable():
-            self._hold(_whys(missed))
+            self._hold(whys(missed))
             return False
         for trouble in self._fleet.troubles():
             if trouble.machine in self._progress.left:
@@ -251,10 +258,6 @@ def not_off(fleet: Fleet) -> dict[str, str]:
 def some(machines: list[str]) -> str:
     """Machines in words, not all of many."""
     return ", ".join(machines) if len(machines) <= 4 else f"{', '.join(machines[:3])} and {len(machines) - 3} more"
-
-
-def _whys(missed: Mapping[str, str]) -> str:
-    return "; ".join(f"{machine}: {why}" for machine, why in missed.items())
 
 
 def _plain(finding: Finding) -> dict[str, Any]:

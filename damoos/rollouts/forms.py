@@ -7,14 +7,14 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from damoos.common.json_file import JsonForm
-from damoos.service.forms import Specification
+from damoos.service.forms import MOST_S, Specification, Time
 
 
 class _Spec(Specification):
     name: str
     results: str
     # Effects are computed by windows.
-    window_s: float = Field(gt=0)
+    window_s: float = Field(gt=0, le=MOST_S)
 
     @field_validator("metrics")
     @classmethod
@@ -30,7 +30,7 @@ class _Plan(BaseModel):
     spec: _Spec
     machines: list[str] = Field(min_length=1)
     steps: list[int] = Field(min_length=1)
-    bake_s: float
+    bake_s: float = Field(ge=0, le=MOST_S)
     tolerance: float
     least_saving: float
     seed: int
@@ -68,13 +68,14 @@ class _Progress(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     state: Literal["running", "held", "undoing", "undone", "done"]
-    step: int
+    step: int = Field(ge=0)
     phase: Literal["before", "bake"]
-    begun_s: float
-    baking_s: float
-    until_s: float
+    begun_s: Time
+    baking_s: Time
+    until_s: Time
     left: dict[str, str]
     why: str
+    not_off: dict[str, str] = {}
     findings: list[list[_Finding]]
 
 

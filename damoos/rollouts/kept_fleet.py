@@ -85,8 +85,10 @@ class KeptFleet:
         for why in self._unreachable.values():
             raise MachineError(why)
         names: dict[str, str] = {}
+        free: list[tuple[Journal, str]] = []
         for machine, journal in self._journals.items():
             journal.check_machine(machine)
+            known = InForce(journal)
             name = self._name(machine, Part.POLICY)
             if (other := names.setdefault(name, machine)) != machine:
                 raise ConfigError(
@@ -94,11 +96,13 @@ class KeptFleet:
                 )
             for part in Part:
                 name = self._name(machine, part)
-                if name in {**journal.wanted(), **journal.stopping()}:
+                if not known.is_free(name):
                     raise ConfigError(
                         f"'{name}' is in service already; end that with 'damoos stop {name}', or give --name"
                     )
-                journal.tell(name, None)
+                free.append((journal, name))
+        for journal, name in free:
+            journal.tell(name, None)
 
     def settle(self, wanted: Mapping[str, Part | None]) -> None:
         """Have this on the machines, and nothing else of the rollout; what has ended by itself is not begun again."""
@@ -110,20 +114,19 @@ class KeptFleet:
         journal = self._journal(machine)
         with journal.changing():
             known = InForce(journal)
-            wanted, states = known.wanted, known.states
             changes = False
-            for one in Part:
-                name = self._name(machine, one)
-                if one is not part and name in wanted:
+            names = {one: self._name(machine, one) for one in Part}
+            for one, name in names.items():
+                if one is not part and name in known.wanted:
                     journal.stop(name)
                     changes = True
-                elif one is not part and "failed" in states.get(name, {}) and not known.may_be(name):
-                    journal.tell(name, None)
-                elif one is part and name not in wanted and "failed" not in states.get(name, {}):
+                elif one is part and name not in known.wanted and "failed" not in known.states.get(name, {}):
+                    known.check_confirmed(name)
                     journal.want(name, self._spec(machine, one))
                     changes = True
             if changes or part is not None:
                 keeper.wake(journal, start=part is not None)
+        known.check_read(names.values())
 
     def _name(self, machine: str, part: Part) -> str:
         return name_of(self._plan.spec["name"], machine, part)
@@ -163,7 +166,10 @@ class KeptFleet:
         found |= {(machine, part): states[name] for part, name in names.items() if name in states}
 
     def remaining(self) -> list[str]:
-        """Machines on which something of it may be in force; a keeper is started where none takes it off."""
+        """Machines on which something of it may be in force; a keeper is started where none takes it off.
+
+        What is off is forgotten, so it is asked only once it has been decided that all is to be off.
+        """
         found: list[str] = []
         for machine in self._journals:
             self._try(machine, partial(self._add_remaining, machine, found))
@@ -172,8 +178,11 @@ class KeptFleet:
     def _add_remaining(self, machine: str, found: list[str]) -> None:
         journal = self._journals[machine]
         known, lives = InForce(journal), journal.has_keeper
-        for name in {self._name(machine, part) for part in Part} & known.to_be_off():
-            if lives or known.may_be(name):
+        names = {self._name(machine, part) for part in Part} - known.wanted.keys()
+        known.check_read(names)
+        to_be_off = known.to_be_off()
+        for name in names & (to_be_off | known.states.keys()):
+            if known.may_be(name) or (lives and name in to_be_off):
                 found.append(machine)
                 self._have_keeper(machine, name)
             else:

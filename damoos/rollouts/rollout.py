@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -65,6 +65,8 @@ class Progress:
         Machines that are left to others, and why.
     why : str
         Why it is held or was undone.
+    not_off : dict of str to str
+        Machines that an undo has left on which it may be in force, and why.
     findings : list of list of dict
         What each step has shown: the metric, its standing, and the words of the finding.
     """
@@ -77,6 +79,7 @@ class Progress:
     until_s: float = 0.0
     left: dict[str, str] = field(default_factory=dict)
     why: str = ""
+    not_off: dict[str, str] = field(default_factory=dict)
     findings: list[list[dict[str, Any]]] = field(default_factory=list)
 
 
@@ -182,6 +185,14 @@ class Rollout:
             self.plan = replace(self.plan, ray=cluster.address)
             self._write_plan(self.artifacts, self.plan)
 
+    def reread(self) -> Progress:
+        """How far it has come by now, as its driver has written it last."""
+        return self._progress()
+
+    def driver(self) -> str:
+        """The process that drives it, as a message calls it."""
+        return self.artifacts.holder() or "another damoos process"
+
     def driven(self) -> bool:
         """Whether a process of this computer drives it now."""
         return self.artifacts.in_use()
@@ -194,19 +205,24 @@ class Rollout:
         StoreError : only a driver of this object hears of it
         """
         self._is_undo_wanted = True
-        self.artifacts.write_text(UNDO, "")
+        self.artifacts.write_text(UNDO, "", sync=True)
 
     def is_undo_asked_for(self) -> bool:
         """Whether somebody has asked to take it back."""
         return self._is_undo_wanted or (self.artifacts.path / UNDO).exists()
 
-    def save(self) -> None:
-        """Write down how far it has come."""
-        self.artifacts.write_json(PROGRESS, asdict(self.progress))
+    def save(self, *, sync: bool = False) -> None:
+        """Write down how far it has come; `sync` is that of `Artifacts.write_text`."""
+        self.artifacts.write_json(PROGRESS, asdict(self.progress), sync=sync)
 
     def decide(self, what: str) -> None:
-        """Write down how far it has come, and a line of what has been decided."""
-        self.save()
+        """Write down how far it has come, so that a power failure leaves it, and a line of what has been decided.
+
+        Raises
+        ------
+        StoreError : one of the two cannot be written
+        """
+        self.save(sync=True)
         self.artifacts.append(LOG, f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {' '.join(what.split())}")
 
     def machines_with_policy(self) -> list[str]:
@@ -251,10 +267,18 @@ def load(results: Path, name: str) -> Rollout:
     return Rollout(results, name)
 
 
+def whys(missed: Mapping[str, str]) -> str:
+    """Machines and why something is wrong with each, in words."""
+    return "; ".join(f"{machine}: {why}" for machine, why in missed.items())
+
+
 def describe(rollout: Rollout) -> str:
     """One line on how far it has come."""
     plan, progress = rollout.plan, rollout.progress
     nr = f"{len(rollout.machines_with_policy())} of {len(plan.machines)} machines have it"
+    if progress.state is State.UNDOING:
+        left = f"; not confirmed by {whys(progress.not_off)}" if progress.not_off else ""
+        nr = f"it is being taken off all machines, and may be in force{left}"
     where = f"step {progress.step + 1} of {len(plan.steps)}, {progress.phase}"
     said = {State.RUNNING: where, State.HELD: f"held in {where}"}.get(progress.state, str(progress.state))
     why = f": {progress.why}" if progress.why else ""

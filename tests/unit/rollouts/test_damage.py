@@ -71,6 +71,15 @@ def test_a_step_that_the_plan_does_not_have_is_damage(tmp_path: Path) -> None:
     assert "progress.json: key 'step': there is no step 7" in done.stdout
 
 
+@pytest.mark.parametrize("key", ["begun_s", "baking_s", "until_s"])
+@pytest.mark.parametrize("at_s", [1e18, -1.0])
+def test_a_time_of_no_clock_is_damage(tmp_path: Path, key: str, at_s: float) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2]))
+    setattr(rollout.progress, key, at_s)
+    rollout.save()
+    assert f"progress.json: key '{key}'" in Rollout(tmp_path, "rollout-1").progress.why
+
+
 FINDING = {
     "metric": "p99_ms",
     "standing": "shown",
@@ -164,7 +173,7 @@ def test_an_undo_on_a_full_disk_takes_the_policy_off_and_says_what_is_wrong(
     journal = Journal.of(tmp_path, "m0")
     journal.want("redis-m0", {**spec(machine="m0"), "name": "redis-m0", "confirmed": True})
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise StoreError(f"{tmp_path}: No space left on device")
 
     monkeypatch.setattr(Artifacts, "_write", full)

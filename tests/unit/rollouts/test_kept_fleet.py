@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from dataclasses import replace
@@ -12,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 from damoos.cli import app
-from damoos.errors import ConfigError, MachineError
+from damoos.errors import ConfigError, MachineError, StoreError
 from damoos.rollouts import conduct
 from damoos.rollouts import driver as of_driver
 from damoos.rollouts.driver import Driver, not_off
 from damoos.rollouts.kept_fleet import KeptFleet
-from damoos.rollouts.rollout import Part, Phase, Rollout
+from damoos.rollouts.rollout import Part, Phase, Rollout, State, describe
 from damoos.service import keeper
 from damoos.service.journal import Journal
 from damoos.service.liveness import KeeperFile
@@ -236,7 +237,169 @@ def test_an_undo_does_not_call_off_what_a_machine_has_not_confirmed(
         assert isinstance(done.exception, MachineError)
         assert str(done.exception).startswith("rollout-1 may still be in force on 1 of its machines: m0: its keeper")
         assert "the policy is off all machines but m0 (m0: its keeper has not confirmed that it is off)" in done.stderr
+        told = CliRunner().invoke(app, ["status", "rollout-1", "--results", str(tmp_path)]).stdout
+        assert "undoing" in told
+        assert "may be in force; not confirmed by m0: its keeper has not confirmed that it is off" in told
+        assert told == done.stdout
+        assert Rollout(tmp_path, "rollout-1").progress.not_off.keys() == {"m0"}
     monkeypatch.setattr(of_driver, "UNDO_S", 600.0)
     monkeypatch.setattr(conduct, "drive", lambda driver, wait: (journal.stopped("redis-m0"), driver.advance()))
     assert CliRunner().invoke(app, words).exception is None
+    assert describe(Rollout(tmp_path, "rollout-1")).endswith(
+        "0 of 2 machines have it; undone: somebody has asked for it"
+    )
     journal.leave()
+
+
+@pytest.fixture
+def baking(tmp_path: Path, woken: Any) -> Rollout:
+    """A rollout whose three machines have the policy by now, and whose keepers do what they are told at once."""
+    rollout = Rollout.create(tmp_path, fake_plan(3, [1, 3], spec=spec(results=str(tmp_path))))
+    rollout.progress = replace(
+        rollout.progress, step=1, phase=Phase.BAKE, begun_s=1.0, baking_s=2.0, until_s=1e11, findings=[[], []]
+    )
+    rollout.save()
+    KeptFleet(rollout.plan).settle(dict.fromkeys(rollout.plan.machines, Part.POLICY))
+    return rollout
+
+
+def wanted(rollout: Rollout) -> list[str]:
+    journals = [Journal.of(rollout.results, machine) for machine in rollout.plan.machines]
+    return [name for journal in journals for name in journal.wanted()]
+
+
+@pytest.mark.parametrize("ending", ["json", "stopping"])
+def test_an_undo_does_not_call_off_what_it_cannot_read(baking: Rollout, tmp_path: Path, ending: str) -> None:
+    folder = Journal.of(tmp_path, "m1").folder
+    if ending == "stopping":
+        Journal.of(tmp_path, "m1").stop("redis-m1")
+    file = folder / f"redis-m1.{ending}"
+    file.rename(folder / "good")
+    file.symlink_to("/proc/self/mem")  # which gives EIO, as a bad sector does
+    words = ["stop", "rollout-1", "--results", str(tmp_path)]
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, MachineError)
+    assert str(done.exception).startswith("rollout-1 may still be in force on 1 of its machines: m1: 'redis-m1' may be")
+    assert "the policy is off all machines but m1 (m1: " in (baking.artifacts.path / "audit.log").read_text()
+    (folder / "good").rename(file)
+    assert CliRunner().invoke(app, words).exception is None
+    assert wanted(baking) == []
+
+
+class Killed(BaseException):
+    """The driver's process has ended."""
+
+
+@pytest.mark.parametrize(
+    "how", [Killed(), StoreError("progress.json: No space left on device")], ids=["killed", "full"]
+)
+def test_why_a_rollout_is_undone_is_not_forgotten_before_it_is_written_down(
+    baking: Rollout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: BaseException
+) -> None:
+    """A guard has acted on one machine: else the next driver would put the policy on all of them again."""
+    journal = Journal.of(tmp_path, "m1")
+    journal.forget("redis-m1")
+    journal.tell("redis-m1", {"failed": "its guard has taken it off: memory_pressure is 40%", "machine": "m1"})
+
+    def ended(*_: object, **__: object) -> None:
+        raise how
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Rollout, "save", ended)
+        with pytest.raises(type(how)):
+            conduct.run(Rollout(tmp_path, "rollout-1"), print)
+    assert "failed" in journal.states()["redis-m1"]
+    assert how.__class__ is Killed or wanted(baking) == [], "a full disk does not keep it on"
+    put_on: list[str] = []
+    monkeypatch.setattr(Journal, "want", lambda journal, name, spec: put_on.append(name))
+    assert conduct_undone(tmp_path) is State.UNDONE
+    assert (wanted(baking), put_on, journal.states()) == ([], [], {})
+
+
+def conduct_undone(results: Path) -> State:
+    """How a rollout ends that nobody has asked to undo."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(of_driver, "UNDO_S", 0.0)
+        return conduct.run(Rollout(results, "rollout-1"), print, lambda _: None)
+
+
+def test_a_decision_is_on_the_disk_before_anything_is_done_about_it(
+    baking: Rollout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync, settle = os.fsync, KeptFleet.settle
+
+    def noted(fd: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{fd}"))
+        fsync(fd)
+
+    def settled(fleet: KeptFleet, parts: Any) -> None:
+        path = str(baking.artifacts.path)
+        assert any("progress.json" in name for name in synced)
+        assert synced[synced.index(next(name for name in synced if "progress.json" in name)) + 1] == path
+        settle(fleet, parts)
+
+    baking.ask_for_undo()
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(KeptFleet, "settle", settled)
+    assert conduct_undone(tmp_path) is State.UNDONE
+
+
+def test_a_driver_that_hangs_is_named_and_not_waited_for_without_end(baking: Rollout, tmp_path: Path) -> None:
+    waited_s: list[float] = []
+    told: list[str] = []
+    with Rollout(tmp_path, "rollout-1").driving(), pytest.raises(MachineError) as refusal:
+        conduct.undo(Rollout(tmp_path, "rollout-1"), told.append, waited_s.append)
+    assert told == [f"process {os.getpid()} drives it, and is to undo it"]
+    assert sum(waited_s) == conduct.HELD_S
+    assert f"may still be in force: process {os.getpid()} drives it, and has not gone on" in str(refusal.value)
+    assert "end that process, and run 'damoos stop rollout-1' again" in str(refusal.value)
+    assert conduct.undo(Rollout(tmp_path, "rollout-1"), told.append) is State.UNDONE
+
+
+def test_a_driver_that_undoes_it_is_waited_for(baking: Rollout, tmp_path: Path) -> None:
+    waits = 0
+
+    def wait(_: float) -> None:
+        nonlocal waits
+        waits += 1
+        if waits in (50, 100):
+            driving.progress.state = State.UNDOING if waits == 50 else State.UNDONE
+            driving.save()
+        if waits == 150:
+            held.close()
+
+    driving, held = Rollout(tmp_path, "rollout-1"), contextlib.ExitStack()
+    held.enter_context(driving.driving())
+    assert conduct.undo(Rollout(tmp_path, "rollout-1"), print, wait) is State.UNDONE
+    assert waits == 150
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"failed": "its guard has taken it off", "unconfirmed": "the agent could not undo: swap"},
+        {"in_force": True, "on_exit": "keep"},
+    ],
+    ids=["could not be undone", "left by a keeper"],
+)
+def test_a_new_rollout_does_not_forget_what_may_be_in_force_by_its_names(
+    fleet: KeptFleet, tmp_path: Path, state: dict[str, Any]
+) -> None:
+    first, second = Journal.of(tmp_path, "m0"), Journal.of(tmp_path, "m1")
+    first.tell("redis-m0", {"failed": "its guard has taken it off"})
+    second.tell("redis-m1", {"machine": "m1", **state})
+    with pytest.raises(ConfigError, match="'redis-m1' is in service already"):
+        fleet.begin()
+    assert (first.states().keys(), second.states().keys()) == ({"redis-m0"}, {"redis-m1"})
+    second.tell("redis-m1", {"failed": "its guard has taken it off"})
+    fleet.begin()
+    assert first.states() == second.states() == {}
+
+
+def test_what_has_failed_by_a_file_that_cannot_be_read_is_not_begun_again(fleet: KeptFleet, tmp_path: Path) -> None:
+    (Journal.of(tmp_path, "m0").folder / "redis-m0.state").symlink_to("/proc/self/mem")
+    fleet.settle({"m0": Part.POLICY, "m1": Part.POLICY})
+    assert fleet.unreachable().keys() == {"m0"}
+    assert Journal.of(tmp_path, "m0").wanted() == {}
+    assert Journal.of(tmp_path, "m1").wanted().keys() == {"redis-m1"}
