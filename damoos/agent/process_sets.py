@@ -85,7 +85,7 @@ class PidFileProcesses(ProcessSet):
     """The program whose process id a file holds, and its children; another one once the file holds another id.
 
     The account of a server may write the file: it is read as a file that may be anything, and if it is neither root's
-    nor this agent's, it leads to processes of its owner only.
+    nor this agent's, it leads to processes of its owner only. One that others may write to, too, leads to none.
 
     Parameters
     ----------
@@ -108,6 +108,8 @@ class PidFileProcesses(ProcessSet):
             pid = int(words[0])
             if status.st_nlink > 1:  # whoever may write to the folder can give a file of root's a name in it
                 raise ValueError("it has a second name (a hard link)")
+            if status.st_mode & 0o022:  # whoever may write to it chooses the process
+                raise ValueError("others than its owner may write to it")
         except (OSError, ValueError, IndexError) as error:
             raise MachineError(f"{self._path} holds no process id: {error}") from None
         pids = proc.descendants(pid)

@@ -109,6 +109,20 @@ def test_a_pid_file_of_another_user_leads_to_that_user_s_processes_only(
         process_set({"kind": "pid_file", "path": str(file)})
 
 
+@pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
+def test_a_pid_file_that_others_may_write_to_leads_to_no_process(
+    child: subprocess.Popen[bytes], tmp_path: Path, mode: int
+) -> None:
+    file = tmp_path / "redis.pid"
+    file.write_text(str(child.pid))
+    processes = process_set({"kind": "pid_file", "path": str(file)})
+    assert processes.pids()[0] == child.pid
+    file.chmod(mode)
+    assert processes.pids() == []
+    with pytest.raises(MachineError, match="others than its owner may write to it"):
+        process_set({"kind": "pid_file", "path": str(file)})
+
+
 def test_names_match_the_kernel_s(tmp_path: Path) -> None:
     """The child of a child: what is below this process would be an agent's own, which is left out."""
     # An agent in an earlier test of this process may have made it the parent of all orphans below it.
