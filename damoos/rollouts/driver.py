@@ -170,6 +170,8 @@ class Driver:
         self._decide(f"held: {why}")
 
     def _undoing(self) -> bool:
+        if self._fleet.unreachable():  # telling them again may help
+            self._settle()
         if self._fleet.remaining() and self._now() < self._progress.until_s:
             return True
         self._progress.not_off = left = not_off(self._fleet)

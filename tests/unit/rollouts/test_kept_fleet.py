@@ -286,6 +286,23 @@ def test_an_undo_does_not_call_off_what_it_cannot_read(baking: Rollout, tmp_path
     assert wanted(baking) == []
 
 
+def test_a_machine_that_could_not_be_told_is_told_again(
+    baking: Rollout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails for a moment."""
+    stop, failed = Journal.stop, list[str]()
+
+    def broken(journal: Journal, name: str) -> None:
+        if name == "redis-m1" and not failed:
+            failed.append(name)
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(journal.folder))
+        stop(journal, name)
+
+    monkeypatch.setattr(Journal, "stop", broken)
+    assert CliRunner().invoke(app, ["stop", "rollout-1", "--results", str(tmp_path)]).exception is None
+    assert (failed, wanted(baking)) == (["redis-m1"], [])
+
+
 class Killed(BaseException):
     """The driver's process has ended."""
 
