@@ -266,9 +266,9 @@ class Journal:
             raise MachineError(f"{file}: {error.strerror}, so '{name}' is not stopped") from None
 
     def wish_file(self, name: str) -> Path:
-        """The file that says what is to be in service, or to be taken off."""
-        file = self._file(name, "stopping")
-        return file if file.exists() else self._file(name, "json")
+        """The file that says what is to be in service, or to be taken off; that of its state where there is neither."""
+        files = [self._file(name, ending) for ending in ("stopping", "json", "state")]
+        return next((file for file in files if os.path.lexists(file)), files[1])
 
     def stopped(self, name: str) -> None:
         """Say that nothing is in force any more of what was to be taken off."""

@@ -250,7 +250,7 @@ def _take_back(journal: Journal, name: str) -> None:
             raise
         raise MachineError(
             f"'{name}' may still be in force on a machine that no file names any more ({error}); see on the machines"
-            f" that it is off, and remove {journal.folder / name}.state"
+            f" that it is off, and remove {journal.wish_file(name)}"
         ) from None
     if file.endswith(".toml") and (objection := objection_to_use(Path(file))):
         raise ConfigError(

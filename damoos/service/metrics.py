@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from damoos.common.loopback import HOST, App, Handler, Server, Start, is_for_here
+from damoos.common.terminal import printable
 from damoos.errors import MachineError
 from damoos.service.journal import Journal
 from damoos.service.listing import of_machine
@@ -206,8 +207,10 @@ def _all_looked_up(results: Path) -> dict[str, Machine]:
     """Machines by name; one whose journal cannot be read at this moment is left out, and does not keep the others."""
     found = {}
     for journal in Journal.all(results):
-        with contextlib.suppress(OSError):
+        try:
             found[journal.folder.name] = _looked_up(journal)
+        except OSError as error:
+            print(printable(f"damoos: {journal.folder}: {error.strerror or error}"), file=sys.stderr)
     return found
 
 
