@@ -41,8 +41,10 @@ def of_machine(journal: Journal) -> dict[str, dict[str, Any]]:
     """What is in service on one machine, and what failed there, by name."""
     known, keeper = InForce(journal), journal.keeper
     specs = {**known.stopping, **known.wanted}
-    services = {name: dict(state) for name, state in known.states.items() if "error" not in state}
-    services |= {name: described(spec) for name, spec in specs.items() if name not in services}
+    services = {name: described(spec) for name, spec in specs.items()}
+    services |= {
+        name: {**services.get(name, {}), **state} for name, state in known.states.items() if "error" not in state
+    }
     services |= {
         name: {"unconfirmed": why, "failed": why} for name, why in known.unread.items() if name not in services
     }
@@ -89,7 +91,8 @@ def _described(name: str, state: Mapping[str, Any]) -> str:
     if "lost" in state:
         way = f"'damoos stop {name}'" if state.get("stopping") else f"start its systemd unit, or 'damoos stop {name}'"
         what = "is not in force" if state["lost"] == _UNDONE else "may be in force"
-        return f"{name}: {what} on {where}: {state['lost']}; {way}"
+        why = f"{state['lost']}; {state['unconfirmed']}" if "unconfirmed" in state else state["lost"]
+        return f"{name}: {what} on {where}: {why}; {way}"
     age = f" for {format_us(int(state['for_s']) * 1_000_000)}" if state.get("for_s") else ""
     return f"{name}: {state['scheme']}  on {where}{age} (study {state['study']}){_how(state)}{_keeper(state)}"
 

@@ -233,7 +233,9 @@ def test_an_unreadable_state_is_told_as_such(tmp_path: Path) -> None:
     assert "; may be in force: " in line(journal)
     state = listing.of_machine(journal)["redis"]
     assert (state["in_force"], "Input/output error" in state["unconfirmed"]) == (None, True)
+    assert (state["machine"], state["scheme"], state["on"]) == ("there", "senpai", "unit:redis.service")
     own.leave()
+    assert "Input/output error" in line(journal)
 
 
 def test_apply_does_not_wait_for_a_file_that_cannot_be_read(
