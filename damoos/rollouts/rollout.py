@@ -152,10 +152,19 @@ class Rollout:
         return "" if nr_found <= nr_steps else f"key 'findings': it has more than {nr_steps} steps"
 
     def _set_damage_aside(self) -> None:
-        """Keep a damaged file from being written over."""
+        """Keep a damaged file from being written over.
+
+        Raises
+        ------
+        StoreError : the disk does not give the file, which may be good; an undo does not need it
+        """
         with suppress(FileNotFoundError):
             content = PROGRESS_FORM.read(self.artifacts.path / PROGRESS)
-            if isinstance(content, Damage) and (aside := set_aside(content)):
+            if not isinstance(content, Damage):
+                return
+            if content.may_pass and not self.is_undo_asked_for():
+                raise StoreError(f"{content}; run 'damoos resume {self.name}' again once it can be read")
+            if aside := set_aside(content):
                 self.artifacts.append(LOG, f"{content}: set aside as {aside.name}")
 
     @contextmanager
@@ -165,6 +174,7 @@ class Rollout:
         Raises
         ------
         HeldError : another process has it
+        StoreError : how far it has come cannot be read now
         """
         with self.artifacts.held(f"'{self.name}' is being driven by another damoos process"):
             self.progress = self._progress()
@@ -277,8 +287,10 @@ def describe(rollout: Rollout) -> str:
     plan, progress = rollout.plan, rollout.progress
     nr = f"{len(rollout.machines_with_policy())} of {len(plan.machines)} machines have it"
     if progress.state is State.UNDOING:
-        left = f"; not confirmed by {whys(progress.not_off)}" if progress.not_off else ""
-        nr = f"it is being taken off all machines, and may be in force{left}"
+        left = progress.not_off
+        nr = "it is being taken off all machines"
+        if left:
+            nr = f"it may be in force on {len(left)} of {len(plan.machines)} machines ({whys(left)})"
     where = f"step {progress.step + 1} of {len(plan.steps)}, {progress.phase}"
     said = {State.RUNNING: where, State.HELD: f"held in {where}"}.get(progress.state, str(progress.state))
     why = f": {progress.why}" if progress.why else ""

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from damoos.cli import app
 from damoos.errors import MachineError, StoreError
+from damoos.rollouts import conduct
 from damoos.rollouts.driver import Driver
 from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.rollouts.rollout import Phase, Rollout, State
@@ -182,6 +183,19 @@ def test_an_undo_on_a_full_disk_takes_the_policy_off_and_says_what_is_wrong(
     assert isinstance(done.exception, StoreError)
     assert str(done.exception) == f"{tmp_path}: No space left on device"
     assert list(journal.wanted()) == (["redis-m0"] if is_driven else [])
+
+
+def test_one_whose_progress_the_disk_does_not_give_does_not_begin_again(tmp_path: Path) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2], spec=spec(results=str(tmp_path))))
+    rollout.progress.state = State.DONE
+    rollout.save()
+    file = rollout.artifacts.path / "progress.json"
+    file.rename(tmp_path / "good")
+    file.symlink_to("/proc/self/mem")  # which gives EIO, as a bad sector does
+    for _ in range(2):
+        with pytest.raises(StoreError, match="Input/output error; run 'damoos resume rollout-1' again once"):
+            conduct.run(Rollout(tmp_path, "rollout-1"), print)
+    assert conduct.undo(Rollout(tmp_path, "rollout-1"), print) is State.UNDONE
 
 
 def test_one_whose_progress_is_damaged_is_held_and_can_be_undone(tmp_path: Path) -> None:
