@@ -184,7 +184,7 @@ class Journal:
             stays = ["on_exit"] if before.get("on_exit") == KEEP else []
             spec = {**spec, **{key: before[key] for key in ("begun", "confirmed", "host", *stays) if key in before}}
         latest_s = max((spec["wanted_s"] for spec in self.wanted().values()), default=0.0)
-        wanted_s = max(time.time(), latest_s + 1e-3)  # the clock may have been set back
+        wanted_s = min(max(time.time(), latest_s + 1e-3), MOST_S)  # the clock may have been set back
         self._write(self._file(name, "json"), {**spec, "wanted_s": wanted_s}, sync=True)
 
     def check_machine(self, machine: str) -> None:
@@ -403,7 +403,7 @@ class Journal:
         is_state = damage.path.suffix == ".state"
         if (aside := path_aside(damage, is_made_again=is_state)) is None:
             return None
-        why = f"{damage.path.name} was damaged ({damage.why}) and is {aside.name} now"
+        why = f"{damage.path.name} was damaged ({damage.why[:MOST_CHARS]}) and is {aside.name} now"
         try:
             if not is_state:
                 self._tell_now(name, self._state_of_damaged(name, why))

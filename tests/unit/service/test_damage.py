@@ -130,8 +130,8 @@ def test_of_a_state_that_is_damaged_again_and_again_the_last_is_kept(tmp_path: P
     journal = Journal(tmp_path)
     for content in ("one", "two", "three"):
         (tmp_path / "redis.state").write_text(content)
-        assert journal.states() == {}
-        assert "redis.state was damaged" in journal.states()["redis"]["unconfirmed"]
+        for _ in range(2):
+            assert "redis.state was damaged" in journal.states()["redis"]["unconfirmed"]
     assert [file.read_text() for file in tmp_path.glob("redis.state.*")] == ["three"]
 
 

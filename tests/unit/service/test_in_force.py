@@ -14,6 +14,7 @@ from damoos.cli import app
 from damoos.errors import ConfigError, MachineError
 from damoos.machines import catalog
 from damoos.service import keeper, listing
+from damoos.service.forms import MOST_S
 from damoos.service.in_force import InForce, host_of, naming
 from damoos.service.journal import Journal, clock
 from damoos.service.liveness import KeeperFile
@@ -262,6 +263,13 @@ def test_apply_does_not_wait_for_a_file_that_cannot_be_read(
 @pytest.mark.parametrize("at_s", [1e18, -1e18, 1e300])
 def test_no_time_ends_what_tells_it(at_s: float) -> None:
     assert clock(at_s)
+
+
+def test_what_is_applied_after_the_latest_time_there_is_can_be_read(tmp_path: Path) -> None:
+    journal = Journal.of(tmp_path, "there")
+    (journal.folder / "bad.json").write_text(json.dumps({**spec(machine="there"), "wanted_s": MOST_S}))
+    journal.want("redis", spec(machine="there"))
+    assert journal.wanted().keys() == {"bad", "redis"}
 
 
 @pytest.mark.parametrize(
