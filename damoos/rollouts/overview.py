@@ -89,8 +89,10 @@ def _host(
     before: Sequence[dict[str, Any]],
     under: Sequence[dict[str, Any]],
 ) -> Host:
+    progress = rollout.progress
+    words = f"may be in force: {progress.not_off[machine]}" if machine in progress.not_off else _words(state, part)
     return Host(
-        machine, part, rollout.progress.left.get(machine) or _words(state, part), state.get("since", ""),
+        machine, part, progress.left.get(machine) or words, state.get("since", ""),
         _mean(before), _mean(under[-LEAST_VALUES:]) if part is Part.POLICY else None, state.get("watched", {}),
         sorted((one["at_s"], float(one["net_bytes"])) for one in [*before, *under]),
     )  # fmt: skip
@@ -99,9 +101,9 @@ def _host(
 def _words(state: dict[str, Any], part: Part | None) -> str:
     if part is None:
         return "has nothing"
-    for key in ("failed", "out_of_reach"):
+    for key, words in (("unconfirmed", "may be in force"), ("failed", "failed"), ("out_of_reach", "out of reach")):
         if key in state:
-            return f"{key.replace('_', ' ')}: {state[key]}"
+            return f"{words}: {state[key]}"
     if not state:
         return "on its way"
     acts = "in force" if part is Part.POLICY else "watched"

@@ -18,6 +18,7 @@ from damoos.rollouts import conduct
 from damoos.rollouts import driver as of_driver
 from damoos.rollouts.driver import Driver, not_off
 from damoos.rollouts.kept_fleet import KeptFleet
+from damoos.rollouts.overview import hosts
 from damoos.rollouts.rollout import Part, Phase, Rollout, State, describe
 from damoos.service import keeper
 from damoos.service.journal import Journal
@@ -241,6 +242,8 @@ def test_an_undo_does_not_call_off_what_a_machine_has_not_confirmed(
         assert "may be in force on 1 of 2 machines (m0: its keeper has not confirmed that it is off); undoing" in told
         assert told == done.stdout
         assert Rollout(tmp_path, "rollout-1").progress.not_off.keys() == {"m0"}
+        states = {host.machine: host.state for host in hosts(Rollout(tmp_path, "rollout-1"))}
+        assert states == {"m0": "may be in force: its keeper has not confirmed that it is off", "m1": "has nothing"}
     monkeypatch.setattr(of_driver, "UNDO_S", 600.0)
     monkeypatch.setattr(conduct, "drive", lambda driver, wait: (journal.stopped("redis-m0"), driver.advance()))
     assert CliRunner().invoke(app, words).exception is None
