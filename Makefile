@@ -24,10 +24,9 @@ APT_TEST := $(APT_KERNEL) postgresql file chromium chromium-driver groff-base
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 
-# How many processes comes behind it: one for a CPU, or three for tests whose guests wait for most of their time. Each is
-# a Python of its own, so there are no more than six. Tests that share a guest stay in one (tests/conftest.py).
-PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --maxprocesses 6 --numprocesses
-THREE_FOR_A_CPU := $(shell echo $$((3 * $$(nproc))))
+# Two processes for a CPU, as many tests wait for guests or for other processes. Each is a Python of its own, so there are
+# no more than six. Tests that share a guest stay in one (tests/conftest.py).
+PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --maxprocesses 6 --numprocesses $$((2 * $$(nproc)))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
 .PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-clock bench-prior bench-search bench-real \
@@ -51,7 +50,7 @@ test: ## lint, types, and all tests, those on four real kernels included
 	@$(MAKE) --no-print-directory kernels
 	$(call phase,tests; beside them the set-up of a bare Debian 12)
 	@$(MAKE) --no-print-directory bare-setup >build/.bare-setup 2>&1 & bare=$$!; \
-	$(PYTEST) $(THREE_FOR_A_CPU) -m "not kernel_test" || failed=1; \
+	$(PYTEST) -m "not kernel_test" || failed=1; \
 	wait $$bare || { cat build/.bare-setup; exit 1; }; exit $${failed:-0}
 	$(call phase,done)
 
@@ -65,7 +64,7 @@ bare-setup:
 
 check: setup ## lint, types and the quick tests that need no guest: the inner loop
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint types
-	$(PYTEST) logical -m "not slow" tests/unit tests/contract
+	$(PYTEST) -m "not slow" tests/unit tests/contract
 
 test-bare: setup ## make tune on a bare Debian 12 and a bare Debian 13; needs root, 10 minutes each
 	$(SUDO) tests/bare.sh bookworm tune
@@ -139,7 +138,7 @@ types: setup ## mypy --strict
 	$(BIN)/mypy
 
 guest: setup image ## only the tests on a real kernel
-	$(PYTEST) $(THREE_FOR_A_CPU) tests/guest
+	$(PYTEST) tests/guest
 
 notebooks: setup image ## run the notebooks on real guests and render their pages into docs/notebooks
 	$(BIN)/python notebooks/render.py

@@ -12,12 +12,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import damoos
+from damoos.cli.common import Loudness, loudness
 from damoos.machines import catalog
 from damoos.report import values
 from damoos.testing.fake import FakeMachine
 
 if TYPE_CHECKING:
     from damoos import api
+
+
+@pytest.fixture(autouse=True)
+def as_loud_as_usual() -> None:
+    """What a test's command line said with --quiet was for its own process, were it one."""
+    loudness.set(Loudness.NORMAL)
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import damoos
 from damoos.api import comparisons
 from damoos.report.comparison import over_time
@@ -22,6 +24,7 @@ def test_configurations_and_schemes_side_by_side(machines, tmp_path: Path) -> No
     assert html(compared).count("<td>tuned</td>") == 2 * 3  # two workloads and their average on two machines
 
 
+@pytest.mark.slow
 def test_a_configuration_on_several_machines_has_a_figure_over_time(machines, tmp_path: Path) -> None:
     evaluated = damoos.evaluate(WORKLOADS[:1], ["a", "b"], ["prcl"], repeats=3, results=tmp_path)
     drawn = dict(over_time.charts(evaluated._studies))

@@ -54,6 +54,7 @@ def layers(chart: Chart, panel: int = 0) -> dict[str, Layer]:
     return {layer.name: layer for layer in chart.panels[panel].layers}
 
 
+@pytest.mark.slow
 def test_a_study_is_figure_5(made) -> None:
     chart, frame = damoos.plot_study(made.study), made.study.trials_df
     found = layers(chart)
@@ -104,6 +105,7 @@ def test_two_parameters_have_a_panel_each_and_nothing_is_shaded(made) -> None:
     assert {"min_age_s", "quota_sz_mib"} < set(chart.table.columns)
 
 
+@pytest.mark.slow
 def test_memory_and_pressure_over_time(made, tmp_path: Path) -> None:
     chart = damoos.plot_memory(made.study)
     arms = ("baseline", "manual", "tuned")

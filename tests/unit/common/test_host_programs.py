@@ -28,6 +28,7 @@ def starts(path: Path) -> Iterator[ast.Call]:
             yield node
 
 
+@pytest.mark.slow
 def test_every_program_is_given_a_folder() -> None:
     """The agent starts what a run names, in the folder of the run."""
     files = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "agent" not in path.parents]

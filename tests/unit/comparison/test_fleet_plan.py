@@ -151,6 +151,7 @@ def test_a_fleet_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         read(tmp_path / "fleet.csv")
 
 
+@pytest.mark.slow
 def test_matrices_are_as_large_as_there_are_studies() -> None:
     """A thousand workloads that nobody has studied have their draws and no matrix."""
     fleet = [Hosts(f"w{nth}", 1, 1.0) for nth in range(1000)]

@@ -75,6 +75,7 @@ def test_a_limit_that_is_broken_saves_nothing(use: Callable[[FakeMachine], FakeM
     assert one["limits"]["0.1"]["first"] == ["damos"]
 
 
+@pytest.mark.slow
 def test_ties_are_said(use: Callable[[FakeMachine], FakeMachine], tmp_path: Path) -> None:
     use(FakeMachine(curve=lambda _: (0.0, 0.0), noise=0.03, seed=2))
     tied = play(tmp_path, ["damos", "senpai", "gswap"])
@@ -94,6 +95,7 @@ def test_what_cannot_run_is_told_with_the_reason(use: Callable[[FakeMachine], Fa
     assert "cannot run" in repr(without)
 
 
+@pytest.mark.slow
 def test_the_reports(use: Callable[[FakeMachine], FakeMachine], tmp_path: Path) -> None:
     use(FakeMachine(noise=0.0005))
     shown = comparisons.league([MODEL], THREE, ["fake"], results=tmp_path, trials=3)

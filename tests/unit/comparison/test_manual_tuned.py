@@ -89,6 +89,7 @@ def test_a_study_of_another_person_ends_in_one_line(fake, tmp_path: Path, change
         comparisons.compare([record.name], results=tmp_path)
 
 
+@pytest.mark.slow
 def test_two_machines_side_by_side(fleet, tmp_path: Path) -> None:
     one = swept(tmp_path, machines=("i3", "b"), tune=["min_age=8s:10s"])
     found = comparisons.compare([one.name], results=tmp_path)

@@ -25,16 +25,19 @@ from .contexts import contexts
 PRCL = "4K max  min min  5s max  pageout"
 
 
+@pytest.mark.slow
 @given(contexts())
 def test_a_whole_context_survives_a_round_trip_through_text(context: Context) -> None:
     assert Context.parse(str(context)) == context
 
 
+@pytest.mark.slow
 @given(contexts())
 def test_a_whole_context_survives_a_round_trip_through_json(context: Context) -> None:
     assert context_from_json(context_to_json(context)) == context
 
 
+@pytest.mark.slow
 @given(contexts())
 def test_each_file_of_a_context_is_one_that_is_known(context: Context) -> None:
     everywhere = AccessPattern()  # a narrow range may hold no count of samples

@@ -321,6 +321,7 @@ def test_without_a_prior_it_asks_what_it_always_has() -> None:
     assert searcher(None).estimate(plain, points) == searcher(never).estimate(dropped, points)
 
 
+@pytest.mark.slow
 def test_the_same_history_gives_the_same_ask() -> None:
     believed = prior()
     history = grown(searcher(believed), hill)

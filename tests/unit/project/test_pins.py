@@ -35,6 +35,7 @@ def test_a_pin_is_installed_and_admits_every_python(pin: Requirement) -> None:
     assert [python for python in PYTHONS if python not in admitted] == []
 
 
+@pytest.mark.slow
 def test_nothing_that_a_pin_requires_is_missing() -> None:
     """Pins are installed without a look at what they require (Makefile)."""
     done = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)

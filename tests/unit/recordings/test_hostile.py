@@ -115,6 +115,7 @@ def test_the_unchanged_ones_are_read(folder: Path) -> None:
     assert kernel_objects.read(folder).lives[0].count == 6
 
 
+@pytest.mark.slow
 @FUZZ
 @given(lines=changed(LINES))
 @example(lines=[LINES[0], {"data": packed(b"\x01" * 4098)}])
@@ -231,6 +232,7 @@ def test_a_small_journal_does_not_become_gigabytes(tmp_path: Path, made: Callabl
     assert "larger than" in said or made is bomb_of_events
 
 
+@pytest.mark.slow
 def test_nor_do_its_kernel_objects(tmp_path: Path) -> None:
     path = tmp_path / files.JOURNAL
     path.write_bytes(bomb_of_objects())
@@ -292,6 +294,7 @@ def test_nor_has_a_line_of_a_journal(tmp_path: Path) -> None:
     assert "more values than" in in_bounds(path)
 
 
+@pytest.mark.slow
 def test_the_shortest_regions_are_a_recording(tmp_path: Path) -> None:
     region = b'{"start":0,"end":1,"nr_accesses":{"samples":0},"age":{"usec":0}},'
     snapshot = b'{"start_time":0,"end_time":9,"regions":[' + (region * 1000)[:-1] + b"]},"

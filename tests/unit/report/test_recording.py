@@ -124,6 +124,7 @@ def test_no_memory_is_not_no_access() -> None:
     assert [set(row) for row in rows] == [{" "}, {"x"}, {"x"}, {"█"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHARTS)
 @pytest.mark.parametrize("colour", [False, True])
 def test_no_line_is_too_wide(name: str, colour: bool) -> None:

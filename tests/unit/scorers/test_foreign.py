@@ -145,6 +145,7 @@ def test_a_program_that_cannot_be_run(tmp_path: Path) -> None:
         scorer(str(file))
 
 
+@pytest.mark.slow
 def test_a_function_that_never_returns_ends_the_study_which_goes_on_when_it_is_mended(
     fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

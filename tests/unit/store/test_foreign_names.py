@@ -64,6 +64,7 @@ def test_a_name_that_is_a_path_is_told_and_deleted_from_the_database_only(
     assert damoos("studies", "--format", "json")[1] == "[]\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [".", "..", "", ".hidden", "service", "rollout-7", "a\0b", "a/b", "/"])
 def test_no_folder_but_a_study_s_own_is_touched(results: Path, name: str) -> None:
     for folder in ("service", "rollout-7", ".hidden"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import stat
@@ -164,6 +165,7 @@ def test_a_database_s_files_lead_nowhere(
     with closing(sqlite3.connect(other)) as made:
         made.execute("CREATE TABLE precious (words TEXT)")
     before = other.read_bytes()
+    gc.collect()  # the last connection to a database deletes its files, whoever has put them there
     file = results / f"damoos.sqlite{end}"
     file.unlink(missing_ok=True)
     PLANTS[what](file, other)

@@ -192,6 +192,7 @@ def test_a_listed_study_that_is_killed_ends_as_an_unbroken_one(fleet, tmp_path: 
     assert only(again)["configs"]["prcl"]["nr_runs"] == 3
 
 
+@pytest.mark.slow
 def test_a_configuration_that_fails_has_a_reason_and_no_number(fleet, tmp_path: Path) -> None:
     one = make(tmp_path)
     (config,) = one.config.configs()
@@ -369,6 +370,7 @@ def test_a_running_process_has_no_runtime_to_compare() -> None:
         replace(listed(), workload=None, pid=1)
 
 
+@pytest.mark.slow
 def test_each_configuration_runs_under_each_limit_of_memory(fleet, tmp_path: Path) -> None:
     """Shares are of the first baseline's peak, which therefore comes first; a curve for each policy is drawn."""
     fleet["a"] = machine = FakeMachine(noise=0.0)

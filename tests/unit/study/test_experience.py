@@ -68,6 +68,7 @@ def test_a_workload_that_is_not_like_it_drops_what_was_expected(
     assert found.result["recommended"]["params"]["min_age_us"] > 40_000_000
 
 
+@pytest.mark.slow
 def test_a_study_goes_on_with_what_it_began_with(first: api.TunedStudy, fake: Use, tmp_path: Path) -> None:
     """It keeps what it was told, and asks what an unbroken one would have asked."""
     fake(FakeMachine(smooth, noise=0.002, seed=7))

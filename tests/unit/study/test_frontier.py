@@ -95,6 +95,7 @@ def test_it_is_shown(study: api.TunedStudy) -> None:
     assert (page.parent / "report-figures" / "frontier.csv").read_text().count("\n") >= 3
 
 
+@pytest.mark.slow
 def test_one_is_validated_on_fresh_runs(study: api.TunedStudy, tmp_path: Path, fake: Use) -> None:
     machine = fake(FakeMachine(smooth, noise=0.002, seed=5))
     proven = api.validate(study.name, ["slowdown<=0.04"], results=tmp_path)

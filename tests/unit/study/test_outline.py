@@ -57,6 +57,7 @@ def test_what_is_wrong_is_told() -> None:
         outline(StudyConfig(workload="redis/idle", machine="gest", nr_samples=8), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metrics", [{"runtime_s": float("nan")}, {"runtime_s": 10**400}, {"x": 1.0}])
 def test_studies_without_a_usable_baseline_are_passed_over(tmp_path: Path, metrics: dict[str, float]) -> None:
     """In a store that a team shares, one of a colleague's stops nobody."""

@@ -116,6 +116,7 @@ def test_other_limits_are_proven_on_fresh_runs(fake: Use, tmp_path: Path) -> Non
     assert "damos" not in {arm["policy"] for arm in proven.result["validation"].values() if not arm.get("defaults")}
 
 
+@pytest.mark.slow
 def test_reports_of_several_policies(fake: Use, tmp_path: Path) -> None:
     fake(FakeMachine(noise=0.0005))
     found = tune(tmp_path)

@@ -79,6 +79,7 @@ def ages(found: api.TunedStudy) -> list[float]:
     return [one["params"]["min_age_us"] / 1e6 for one in found.result["trials"]]
 
 
+@pytest.mark.slow
 def test_the_first_slot_of_the_search_is_a_recording(fake, tmp_path: Path) -> None:
     machine = fake(recording_machine())
     found = tune(tmp_path)
@@ -106,6 +107,7 @@ def test_a_recording_is_made_under_the_limit_that_all_runs_have(fake, tmp_path: 
     assert runs["record-000"].metric("runtime_s") == pytest.approx(1.2 * free.metric("runtime_s"), rel=0.05)
 
 
+@pytest.mark.slow
 def test_what_was_predicted_stands_beside_what_was_measured(fake, tmp_path: Path) -> None:
     fake(recording_machine())
     found = tune(tmp_path)

@@ -108,6 +108,7 @@ def test_a_study_of_an_older_damoos_is_told_and_completed(machines, results: Pat
     assert damoos.load_study(study.name, results=results).trials == study.trials
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [7, [], {}, {"declared": {}, "scores": {}}, {"declared": 1, "scores": {"a": {}}}])
 def test_damaged_scores_are_told(machines, results: Path, tmp_path: Path, ran: Path, form: Any) -> None:
     (tmp_path / "score.py").write_text(SCORE.format(ran=str(ran)))

@@ -309,16 +309,17 @@ def test_what_a_machine_says_that_cannot_be_stored_fails_its_own_studies(fleet, 
     assert all("too big" in failure["error"] for failure in found["failures"])
 
 
+@pytest.mark.slow
 def test_a_store_that_breaks_ends_the_sweep_and_loses_nothing(fleet, tmp_path: Path, monkeypatch) -> None:
     whole = make(tmp_path / "whole")
     go(whole)
     one, write, left = make(tmp_path / "full"), Artifacts._write, [40]
 
-    def full(self: Artifacts, *words):
+    def full(self: Artifacts, *words, **options):
         left[0] -= 1
         if left[0] < 0:
             raise StoreError("No space left on device")
-        return write(self, *words)
+        return write(self, *words, **options)
 
     monkeypatch.setattr(Artifacts, "_write", full)
     with pytest.raises(StoreError, match="No space left"):
@@ -491,6 +492,7 @@ def test_a_sweep_of_another_person_is_damage_before_it_fills_the_memory(
     assert said in str(told.value) or said == "settings"
 
 
+@pytest.mark.slow
 def test_a_damaged_sweep_holds_up_neither_a_new_one_nor_the_status(fleet, tmp_path: Path) -> None:
     one = make(tmp_path)
     (one.artifacts.path / "sweep.json").write_text("null")

@@ -256,6 +256,7 @@ def test_a_suite_is_built_from_a_tree(own_cache: Path) -> None:
     assert paths.tree("splash3")
 
 
+@pytest.mark.slow
 def test_a_suite_is_cloned_and_its_commit_recorded(own_cache: Path, tmp_path: Path) -> None:
     """The content is recorded, too, since files of a folder may have changed after the commit."""
     tree = tmp_path / "splash"

@@ -119,6 +119,7 @@ def in_background(job: Callable[[], object]) -> threading.Thread:
     return thread
 
 
+@pytest.mark.slow
 def test_of_three_damoos_on_two_cpus_one_waits_and_says_so(other) -> None:
     first, second, third = other(), other(), other()
     first.tell()
