@@ -134,8 +134,9 @@ class Driver:
 
     def _settle(self) -> None:
         """Have each machine be as the progress says."""
-        parts = self._rollout.parts()
-        self._fleet.settle({machine: part for machine, part in parts.items() if machine not in self._progress.left})
+        is_undone = self._progress.state in (State.UNDOING, State.UNDONE)  # those that are left are told, too
+        left = () if is_undone else self._progress.left.keys()
+        self._fleet.settle({machine: part for machine, part in self._rollout.parts().items() if machine not in left})
 
     def _begin_step(self, step: int) -> None:
         progress, plan = self._progress, self._plan
@@ -184,8 +185,9 @@ class Driver:
         if missed := self._fleet.unreachable():
             self._hold(whys(missed))
             return False
+        parts = self._rollout.parts()
         for trouble in self._fleet.troubles():
-            if trouble.machine in self._progress.left:
+            if trouble.part is not parts[trouble.machine]:  # left already, or a watch that has given way
                 continue
             if trouble.stood_down or trouble.part is Part.WATCHED:
                 self._progress.left[trouble.machine] = trouble.why
@@ -225,10 +227,11 @@ class Driver:
         control = self._tracks(plan.control(progress.step), Part.WATCHED)
         findings = judge(plan, list(policy.values()), list(control.values()))
         progress.findings[progress.step] = [_plain(finding) for finding in findings]
-        self._rollout.save()
         if broken := [finding for finding in findings if finding.standing is Standing.BROKEN]:
-            self._undo(str(broken[0]))
-        elif self._now() < progress.until_s:
+            self._undo(str(broken[0]))  # before anything is written: a full disk must not keep harm on
+            return
+        self._rollout.save()
+        if self._now() < progress.until_s:
             return
         elif min(finding.effect.nr_windows for finding in findings) < LEAST_VALUES:
             if self._is_overdue(plan.bake_s):

@@ -178,11 +178,11 @@ class KeptFleet:
     def _add_remaining(self, machine: str, found: list[str]) -> None:
         journal = self._journals[machine]
         known, lives = InForce(journal), journal.has_keeper
-        names = {self._name(machine, part) for part in Part} - known.wanted.keys()
+        names = {self._name(machine, part) for part in Part}
         known.check_read(names)
         to_be_off = known.to_be_off()
-        for name in names & (to_be_off | known.states.keys()):
-            if known.may_be(name) or (lives and name in to_be_off):
+        for name in names & (to_be_off | known.states.keys() | known.wanted.keys()):
+            if name in known.wanted or known.may_be(name) or (lives and name in to_be_off):
                 found.append(machine)
                 self._have_keeper(machine, name)
             else:

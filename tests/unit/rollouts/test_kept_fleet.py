@@ -17,6 +17,8 @@ from damoos.errors import ConfigError, MachineError, StoreError
 from damoos.rollouts import conduct
 from damoos.rollouts import driver as of_driver
 from damoos.rollouts.driver import Driver, not_off
+from damoos.rollouts.effect import Effect
+from damoos.rollouts.judge import Finding, Standing
 from damoos.rollouts.kept_fleet import KeptFleet
 from damoos.rollouts.overview import hosts
 from damoos.rollouts.rollout import Part, Phase, Rollout, State, describe
@@ -191,10 +193,10 @@ def test_a_machine_that_could_not_be_told_to_stop_has_the_policy(
 
     with monkeypatch.context() as patched:
         patched.setattr(Journal, "stop", broken)
-        fleet.settle({"m0": None})
-    assert fleet.remaining() == []
-    assert not_off(fleet) == {"m0": f"{tmp_path}/service/m0: Input/output error"}
-    fleet.settle({"m0": None})
+        fleet.settle({"m0": None, "m1": None})
+    assert fleet.remaining() == ["m0", "m1"]
+    assert not_off(fleet) == {name: f"{tmp_path}/service/{name}: Input/output error" for name in ("m0", "m1")}
+    fleet.settle({"m0": None, "m1": None})
     assert not_off(fleet) == {}
     monkeypatch.setattr(Journal, "states", lambda journal: broken(journal, ""))
     assert (list(fleet.troubles()), fleet.remaining(), fleet.unreachable().keys()) == ([], [], {"m0", "m1"})
@@ -422,3 +424,42 @@ def test_what_has_failed_by_a_file_that_cannot_be_read_is_not_begun_again(fleet:
     assert fleet.unreachable().keys() == {"m0"}
     assert Journal.of(tmp_path, "m0").wanted() == {}
     assert Journal.of(tmp_path, "m1").wanted().keys() == {"redis-m1"}
+
+
+class Looked(BaseException):
+    """The driver has looked once."""
+
+
+def look_once(_: float) -> None:
+    raise Looked
+
+
+def test_a_watch_that_has_given_way_to_the_policy_is_no_trouble(baking: Rollout, tmp_path: Path) -> None:
+    """Its look fails, or its file is cut off, while the policy goes on."""
+    Journal.of(tmp_path, "m0").tell("redis-m0-watched", {"failed": "it was lost 4 times within an hour"})
+    with pytest.raises(Looked):
+        conduct.run(Rollout(tmp_path, "rollout-1"), print, look_once)
+    assert Rollout(tmp_path, "rollout-1").progress.left == {}
+
+
+def test_an_undo_takes_the_policy_off_a_machine_that_was_left(baking: Rollout, tmp_path: Path) -> None:
+    baking.progress.left = {"m0": "an older damoos has left it for its watch"}
+    baking.save()
+    assert conduct.undo(Rollout(tmp_path, "rollout-1"), print) is State.UNDONE
+    assert wanted(baking) == []
+
+
+def test_what_is_wanted_is_not_off(baking: Rollout) -> None:
+    assert KeptFleet(baking.plan).remaining() == ["m0", "m1", "m2"]
+
+
+def test_harm_is_undone_on_a_full_disk(baking: Rollout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StoreError("progress.json: No space left on device")
+
+    harm = Finding("p99_ms", Standing.BROKEN, Effect(1.0, 0.1, 100), 0.1)
+    monkeypatch.setattr(of_driver, "judge", lambda *_: [harm])
+    monkeypatch.setattr(Rollout, "save", full)
+    with pytest.raises(StoreError, match="No space left"):
+        conduct.run(Rollout(tmp_path, "rollout-1"), print)
+    assert wanted(baking) == []

@@ -83,11 +83,12 @@ def test_a_node_that_was_away_hears_what_is_wanted_by_now(fleet: RayFleet, tmp_p
     fleet.settle(dict.fromkeys(("m0", "m1", "m2", "m3"), Part.POLICY))
     assert list(Journal.of(tmp_path, "m1").wanted()) == ["redis-m1-watched"]
     assert said == ["no node answers for m1, m3; what they have stays while their keepers live"]
-    assert fleet.remaining() == ["m1", "m3"]
+    assert fleet.remaining() == ["m0", "m2", "m1", "m3"]
     nodes(fleet).away = set()
     assert fleet.troubles() == []
     assert list(Journal.of(tmp_path, "m1").wanted()) == ["redis-m1"]
     assert said[1:] == ["a node answers for m1, m3 again"]
+    fleet.settle(dict.fromkeys(("m0", "m1", "m2", "m3")))
     assert fleet.remaining() == []
 
 
