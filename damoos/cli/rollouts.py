@@ -26,6 +26,7 @@ from damoos.cli.common import (
     time_us,
 )
 from damoos.cli.sweeps import InsecureCluster
+from damoos.common.terminal import printable
 from damoos.errors import ConfigError, MachineError, NothingFeasible
 
 if TYPE_CHECKING:
@@ -188,10 +189,15 @@ def undo(one: Rollout, form: str) -> None:
 
 
 def show(one: Rollout, form: str) -> None:
-    """Print how far a rollout has come."""
+    """Print how far a rollout has come, and which machines do not have what they are to have."""
     from damoos.rollouts.rollout import describe
 
-    print(json.dumps(told(one)) if form == "json" else describe(one))
+    if form == "json":
+        print(json.dumps(told(one)))
+        return
+    print(describe(one))
+    for machine, why in _without(one).items():
+        print(printable(f"{one.name}: {machine}: {why}"))
 
 
 def told(one: Rollout) -> dict[str, Any]:
@@ -203,5 +209,13 @@ def told(one: Rollout) -> dict[str, Any]:
         "driven": one.driven(),
         "machines": one.machines_with_policy(),
         "watched": one.machines_watched(),
+        "without": _without(one),
         **asdict(one.progress),
     }
+
+
+def _without(one: Rollout) -> dict[str, str]:
+    """Machines that are to have the policy and do not, and why; nothing is said where Ray would have to be asked."""
+    from damoos.rollouts import overview
+
+    return overview.without(one) if one.plan.ray is None else {}

@@ -15,6 +15,7 @@ from damoos.rollouts.rollout import Part
 from damoos.service import keeper
 from damoos.service.in_force import InForce
 from damoos.service.journal import Journal
+from damoos.service.listing import of_machine
 from damoos.service.specification import watched_only
 from damoos.service.windows import Windows
 from damoos.store.studies import slug
@@ -139,12 +140,18 @@ class KeptFleet:
 
     def troubles(self) -> list[Trouble]:
         """What has ended by itself; a keeper that was killed is started again."""
-        found = []
-        for (machine, part), state in self.states().items():
-            self._try(machine, partial(self._have_keeper, machine, self._name(machine, part)))
-            if "failed" in state:
-                found.append(Trouble(machine, part, state["failed"], state.get("stood_down", False)))
+        found: list[Trouble] = []
+        for machine in self._journals:
+            self._try(machine, partial(self._add_troubles, machine, found))
         return found
+
+    def _add_troubles(self, machine: str, found: list[Trouble]) -> None:
+        states = self._journals[machine].states()
+        for part in Part:
+            if (name := self._name(machine, part)) in states:
+                self._have_keeper(machine, name)
+                if why := states[name].get("failed"):
+                    found.append(Trouble(machine, part, why, states[name].get("stood_down", False)))
 
     def _have_keeper(self, machine: str, name: str) -> None:
         journal = self._journals[machine]
@@ -154,14 +161,15 @@ class KeptFleet:
                 keeper.wake(journal)
 
     def states(self) -> dict[Key, dict[str, Any]]:
-        """How all that there is of it is."""
+        """How all that there is of it is, as `listing` says it; of what cannot be read, that it may be in force."""
         found: dict[Key, dict[str, Any]] = {}
         for machine in self._journals:
             self._try(machine, partial(self._add_states, machine, found))
-        return found
+        unread = {(machine, Part.POLICY): {"unconfirmed": why} for machine, why in self._unreachable.items()}
+        return {**found, **unread}
 
     def _add_states(self, machine: str, found: dict[Key, dict[str, Any]]) -> None:
-        states = self._journals[machine].states()
+        states = of_machine(self._journals[machine])
         names = {part: self._name(machine, part) for part in Part}
         found |= {(machine, part): states[name] for part, name in names.items() if name in states}
 

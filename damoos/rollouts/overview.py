@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any
 
 from damoos.rollouts.conduct import fleet
+from damoos.rollouts.kept_fleet import Key
 from damoos.rollouts.rollout import Part, Rollout
+from damoos.service.listing import standing
 from damoos.statistics.sequential import LEAST_VALUES
 
 # A host is unlike the others if its change is further from their median than this many times their usual distance from
@@ -26,15 +28,17 @@ class Host:
     part : Part or None
         What it is to have.
     state : str
-        How that is, in a word or a line.
+        How that is, in a word or a line; if it is to have nothing, how what it has still is.
     since : str
-        When it got it; empty if it has nothing.
+        When it got it; empty if it does not have it.
     before_bytes, now_bytes : float or None
         Net memory: the mean of all windows before the policy, and of the last ones under it.
     watched : dict
         The guard's last window.
     times : list of tuple of float, float
         Net memory window by window: seconds since 1970, bytes.
+    has_policy : bool
+        Whether it is to have the policy, and a keeper has it in force or tries to.
     is_unlike : bool
         Whether the policy does something else to it than to the others.
     """
@@ -47,6 +51,7 @@ class Host:
     now_bytes: float | None
     watched: dict[str, float]
     times: list[tuple[float, float]]
+    has_policy: bool
     is_unlike: bool = False
 
     @property
@@ -76,9 +81,35 @@ def hosts(rollout: Rollout) -> list[Host]:
         before, under = (
             [window for window in windows[machine, one] if window["net_bytes"]] for one in (Part.WATCHED, Part.POLICY)
         )
-        state = states.get((machine, part), {}) if part else {}
-        found.append(_host(rollout, machine, part, state, before, under))
+        found.append(_host(rollout, machine, part, _shown(states, machine, part), before, under))
     return _compared(found)
+
+
+def without(rollout: Rollout) -> dict[str, str]:
+    """Machines that are to have the policy and do not, or that have it without a keeper, and why.
+
+    Raises
+    ------
+    ConfigError : the cluster whose nodes keep them is not there
+    """
+    if not (wanted := rollout.machines_with_policy()):
+        return {}
+    with fleet(rollout.plan, rollout.cluster) as machines:
+        states = machines.states()
+    shown = {machine: _shown(states, machine, Part.POLICY) for machine in wanted}
+    is_driven = rollout.driven()
+    return {machine: _words(state, Part.POLICY, is_driven) for machine, state in shown.items() if not _is_kept(state)}
+
+
+def _shown(states: Mapping[Key, dict[str, Any]], machine: str, part: Part | None) -> dict[str, Any]:
+    """The state of what a machine is to have; if it is to have nothing, of what it has still. Empty for nothing."""
+    parts = (part,) if part else tuple(Part)
+    return next((states[machine, one] for one in parts if (machine, one) in states), {})
+
+
+def _is_kept(state: Mapping[str, Any]) -> bool:
+    """Whether a keeper has it in force, or tries to."""
+    return bool(state) and not state.keys() & {"failed", "lost", "unconfirmed"}
 
 
 def _host(
@@ -90,24 +121,24 @@ def _host(
     under: Sequence[dict[str, Any]],
 ) -> Host:
     progress = rollout.progress
-    words = f"may be in force: {progress.not_off[machine]}" if machine in progress.not_off else _words(state, part)
+    words = _words(state, part, rollout.driven())
+    if not state:
+        words = progress.left.get(machine, words)
+    if machine in progress.not_off:
+        words = f"may be in force: {progress.not_off[machine]}"
+    is_kept = _is_kept(state)
+    has_policy = part is Part.POLICY and is_kept
     return Host(
-        machine, part, progress.left.get(machine) or words, state.get("since", ""),
-        _mean(before), _mean(under[-LEAST_VALUES:]) if part is Part.POLICY else None, state.get("watched", {}),
-        sorted((one["at_s"], float(one["net_bytes"])) for one in [*before, *under]),
+        machine, part, words, state.get("since", "") if is_kept else "",
+        _mean(before), _mean(under[-LEAST_VALUES:]) if has_policy else None, state.get("watched", {}),
+        sorted((one["at_s"], float(one["net_bytes"])) for one in [*before, *under]), has_policy,
     )  # fmt: skip
 
 
-def _words(state: dict[str, Any], part: Part | None) -> str:
-    if part is None:
-        return "has nothing"
-    for key, words in (("unconfirmed", "may be in force"), ("failed", "failed"), ("out_of_reach", "out of reach")):
-        if key in state:
-            return f"{words}: {state[key]}"
+def _words(state: Mapping[str, Any], part: Part | None, is_driven: bool) -> str:
     if not state:
-        return "on its way"
-    acts = "in force" if part is Part.POLICY else "watched"
-    return "paused by its guard" if state.get("paused") else acts if state.get("in_force") else "waits for processes"
+        return "on its way" if part and is_driven else "has nothing"
+    return standing(state, "watched" if part is Part.WATCHED else "in force")
 
 
 def _mean(windows: Sequence[dict[str, Any]]) -> float | None:

@@ -64,9 +64,11 @@ class RayFleet:
         return [trouble for answer in answers.values() for trouble in answer]
 
     def states(self) -> dict[Key, dict[str, Any]]:
-        """How all that there is of it is, as far as nodes answer."""
+        """How all that there is of it is; what no node answers for is out of reach."""
         answers = self._ask("states", lambda machines: ())
-        return {key: state for answer in answers.values() for key, state in answer.items()}
+        silent = {"out_of_reach": "no node answers for it"}
+        away = {(machine, Part.POLICY): silent for machine in self._silent}
+        return {**away, **{key: state for answer in answers.values() for key, state in answer.items()}}
 
     def unreachable(self) -> dict[str, str]:
         """Machines that a node could not tell what is wanted of them, and why."""

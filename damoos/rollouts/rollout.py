@@ -285,7 +285,7 @@ def whys(missed: Mapping[str, str]) -> str:
 def describe(rollout: Rollout) -> str:
     """One line on how far it has come."""
     plan, progress = rollout.plan, rollout.progress
-    nr = f"{len(rollout.machines_with_policy())} of {len(plan.machines)} machines have it"
+    nr = f"{len(rollout.machines_with_policy())} of {len(plan.machines)} machines are to have it"
     if progress.state is State.UNDOING:
         left = progress.not_off
         nr = "it is being taken off all machines"

@@ -76,6 +76,33 @@ def described(spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def standing(state: Mapping[str, Any], well: str = "in force") -> str:
+    """How something in service is, in a word or a line of a table, by what `of_machine` says.
+
+    Parameters
+    ----------
+    well : str
+        The word for it where all is well.
+    """
+    if "unconfirmed" in state:
+        return f"may be in force: {state['unconfirmed']}"
+    if "failed" in state:
+        return f"failed: {state['failed']}"
+    if "lost" in state:
+        return f"{f'not {well}' if state['lost'] == _UNDONE else 'may be in force'}: {state['lost']}"
+    if state.get("stopping"):
+        return "is being taken off"
+    if "late" in state:
+        return f"{well}, as its keeper saw it {format_us(state['late'] * 1_000_000)} ago"
+    if "out_of_reach" in state:
+        return f"out of reach: {state['out_of_reach']}"
+    if state.get("paused"):
+        return "paused by its guard"
+    if state["in_force"] is None:
+        return "on its way"
+    return well if state["in_force"] else "waits for processes"
+
+
 def describe(name: str, state: Mapping[str, Any]) -> str:
     """One line on something in service, whatever its file says."""
     return printable(_described(name, state))

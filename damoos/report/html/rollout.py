@@ -67,7 +67,7 @@ def _context(rollout: Rollout, found: Sequence[Host], prices: Prices | None) -> 
 
 
 def _tiles(rollout: Rollout, found: Sequence[Host], prices: Prices | None) -> list[Tile]:
-    with_policy = [host for host in found if host.part is Part.POLICY]
+    with_policy = [host for host in found if host.has_policy]
     saved_bytes = sum(host.saved_bytes or 0.0 for host in with_policy)
     tiles = [
         Tile("Hosts with the policy", f"{len(with_policy)} of {len(found)}"),
@@ -103,7 +103,7 @@ def _hosts(found: Sequence[Host]) -> Table:
     columns |= {"saved": NUMBERS, "saving": NUMBERS, "": WORDS} | dict.fromkeys(limits, NUMBERS)
     rows = []
     for host in found:
-        is_bad = host.state.startswith(("failed", "out of reach")) or host.part is None
+        is_bad = host.state.startswith(("failed", "out of reach", "may be", "not ")) or host.part is None
         rows.append([
             shown.word(host.machine), shown.word(host.part), shown.word(host.state, "bad" if is_bad else ""),
             shown.word(host.since), shown.size(host.before_bytes), shown.size(host.now_bytes),

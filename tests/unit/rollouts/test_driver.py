@@ -63,7 +63,7 @@ def test_a_good_policy_gets_onto_all_machines_step_by_step(tmp_path: Path) -> No
     (of_first, *_) = story.rollout.progress.findings
     saved = next(one for one in of_first if one["metric"] == "saving")
     assert saved["lower"] < 0.2 < saved["upper"]
-    assert describe(story.rollout) == "rollout-1: s on unit:redis.service: 8 of 8 machines have it; done"
+    assert describe(story.rollout) == "rollout-1: s on unit:redis.service: 8 of 8 machines are to have it; done"
 
 
 def test_a_policy_that_hurts_is_taken_back_in_the_first_step(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_an_admin_s_change_is_left_to_them_and_held(tmp_path: Path) -> None:
     assert story.drive() is State.HELD
     assert set(others) <= set(story.on())
     assert story.drive() is State.DONE
-    assert describe(story.rollout).startswith("rollout-1: s on unit:redis.service: 7 of 8 machines have it")
+    assert describe(story.rollout).startswith("rollout-1: s on unit:redis.service: 7 of 8 machines are to have it")
 
 
 @pytest.mark.parametrize("words", ["step 1 of 3", "the policy goes on", "step 2 of 3", "done"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -250,7 +251,7 @@ def test_an_undo_does_not_call_off_what_a_machine_has_not_confirmed(
     monkeypatch.setattr(conduct, "drive", lambda driver, wait: (journal.stopped("redis-m0"), driver.advance()))
     assert CliRunner().invoke(app, words).exception is None
     assert describe(Rollout(tmp_path, "rollout-1")).endswith(
-        "0 of 2 machines have it; undone: somebody has asked for it"
+        "0 of 2 machines are to have it; undone: somebody has asked for it"
     )
     journal.leave()
 
@@ -463,3 +464,54 @@ def test_harm_is_undone_on_a_full_disk(baking: Rollout, tmp_path: Path, monkeypa
     with pytest.raises(StoreError, match="No space left"):
         conduct.run(Rollout(tmp_path, "rollout-1"), print)
     assert wanted(baking) == []
+
+
+def keepers(results: Path, machines: Iterable[str]) -> dict[str, KeeperFile]:
+    """Keepers that have the policy in force on their machines."""
+    found = {machine: KeeperFile(Journal.of(results, machine).folder) for machine in machines}
+    for machine, own in found.items():
+        assert own.take()
+        own.looked(has_machine=True)
+        Journal.of(results, machine).tell(f"redis-{machine}", {"in_force": True, "machine": machine, "since": "noon"})
+    return found
+
+
+def test_a_host_whose_keeper_is_dead_is_not_called_in_force(baking: Rollout, tmp_path: Path) -> None:
+    """The computer of the keepers was off: nobody drives a rollout that is done, and nothing repairs it."""
+    baking.progress.state = State.DONE
+    baking.save()
+    Journal.of(tmp_path, "m2").tell("redis-m2", {"in_force": True, "machine": "m2", "since": "noon"})
+    own = keepers(tmp_path, ["m0", "m1"])
+    own["m1"].leave()
+    found = {host.machine: host for host in hosts(baking)}
+    assert (found["m0"].state, found["m0"].since, found["m0"].has_policy) == ("in force", "noon", True)
+    assert found["m1"].state.startswith("may be in force: no keeper runs")
+    assert found["m2"].state == "not in force: no keeper runs, so the machine is as it was before"
+    assert [(found[one].since, found[one].has_policy) for one in ("m1", "m2")] == [("", False)] * 2
+    told = CliRunner().invoke(app, ["status", "rollout-1", "--results", str(tmp_path)]).stdout
+    assert "3 of 3 machines are to have it; done\n" in told
+    assert f"rollout-1: m1: {found['m1'].state}\n" in told
+    assert f"rollout-1: m2: {found['m2'].state}\n" in told
+    assert "rollout-1: m0" not in told
+    own["m0"].leave()
+
+
+def test_hosts_that_have_not_confirmed_an_undo_are_not_said_to_have_nothing(baking: Rollout, tmp_path: Path) -> None:
+    own = keepers(tmp_path, ["m0", "m1"])
+    Journal.of(tmp_path, "m2").tell("redis-m2", None)
+    with pytest.raises(Looked):
+        conduct.undo(Rollout(tmp_path, "rollout-1"), print, look_once)
+    own["m1"].leave()
+    found = {host.machine: host.state for host in hosts(Rollout(tmp_path, "rollout-1"))}
+    assert found["m0"] == "is being taken off"
+    assert found["m1"].startswith("may be in force: no keeper runs")
+    assert found["m2"] == "has nothing"
+    own["m0"].leave()
+
+
+def test_a_host_whose_journal_cannot_be_read_may_have_the_policy(baking: Rollout, tmp_path: Path) -> None:
+    folder = Journal.of(tmp_path, "m1").folder
+    folder.rename(tmp_path / "moved")
+    folder.touch()
+    state = next(host.state for host in hosts(Rollout(tmp_path, "rollout-1")) if host.machine == "m1")
+    assert state == f"may be in force: {folder} is not a folder; remove it"

@@ -100,6 +100,8 @@ def test_what_has_ended_on_any_node_is_told(fleet: RayFleet, tmp_path: Path) -> 
         "m3": "its guard has taken it off m3",
     }
     assert fleet.states().keys() == {("m0", Part.POLICY), ("m3", Part.POLICY)}
+    nodes(fleet).away = {"n1"}
+    assert fleet.states()["m3", Part.POLICY] == {"out_of_reach": "no node answers for it"}
 
 
 def test_a_node_sends_each_window_once(fleet: RayFleet, tmp_path: Path) -> None:
