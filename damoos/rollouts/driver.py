@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from damoos.errors import StoreError
 from damoos.rollouts.effect import Track
 from damoos.rollouts.judge import Finding, Standing, judge
 from damoos.rollouts.plan import BEFORE_SHARE, LEAST_BEFORE, MOST_COMPARED, Plan
@@ -163,8 +165,16 @@ class Driver:
         self._progress.until_s = self._now() + UNDO_S
         try:
             self._tell(f"undone everywhere: {why}")
-        finally:  # a full disk takes no decision, and must not keep the policy on; the troubles stay for who comes next
+        except StoreError as error:  # must not keep the policy on, nor have the next driver put it on again
+            with suppress(StoreError):
+                self._rollout.ask_for_undo()
             self._settle()
+            name = self._rollout.name
+            raise StoreError(
+                f"{error}; the machines of {name} were told all the same to take the policy off; run 'damoos stop"
+                f" {name}' again once that can be written"
+            ) from None
+        self._settle()
 
     def _hold(self, why: str) -> None:
         self._progress.state, self._progress.why = State.HELD, why

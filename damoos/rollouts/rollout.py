@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -101,7 +101,7 @@ class Rollout:
         self.artifacts = Artifacts(results.resolve() / name)
         self._is_undo_wanted = False
         self.plan = self._plan()
-        self.progress = self._progress()
+        self.progress = self._progress(self._written())
 
     @classmethod
     def create(cls, results: Path, plan: Plan, cluster: RayCluster | None = None) -> Rollout:
@@ -128,15 +128,24 @@ class Rollout:
         words["spec"] = {**words["spec"], "results": str(self.results.resolve())}
         return Plan(**words)
 
-    def _progress(self) -> Progress:
-        """How far it has come; held before its first step, if the file that says so is damaged."""
+    def _written(self) -> dict[str, Any] | Damage | None:
+        """What the file says of how far it has come; None where there is none.
+
+        What is decided by it is decided by one reading: the disk may give the next one another content.
+        """
         path = self.artifacts.path / PROGRESS
         try:
             content = PROGRESS_FORM.read(path)
+            if isinstance(content, dict) and (wrong := self._wrong_step(content["step"], len(content["findings"]))):
+                return Damage(path, wrong, path.lstat())
         except FileNotFoundError:
+            return None
+        return content
+
+    def _progress(self, content: dict[str, Any] | Damage | None) -> Progress:
+        """How far it has come; held before its first step, if the file that says so is damaged."""
+        if content is None:
             return Progress()
-        if not isinstance(content, Damage) and (wrong := self._wrong_step(content["step"], len(content["findings"]))):
-            content = Damage(path, wrong, None)
         if isinstance(content, Damage):
             why = f"{content}: 'damoos stop {self.name}' undoes it, 'damoos resume {self.name}' begins again"
             return Progress(state=State.HELD, begun_s=time.time(), why=why, findings=[[]])
@@ -151,21 +160,17 @@ class Rollout:
             return f"key 'step': there is no step {step}"
         return "" if nr_found <= nr_steps else f"key 'findings': it has more than {nr_steps} steps"
 
-    def _set_damage_aside(self) -> None:
+    def _set_aside(self, damage: Damage) -> None:
         """Keep a damaged file from being written over.
 
         Raises
         ------
         StoreError : the disk does not give the file, which may be good; an undo does not need it
         """
-        with suppress(FileNotFoundError):
-            content = PROGRESS_FORM.read(self.artifacts.path / PROGRESS)
-            if not isinstance(content, Damage):
-                return
-            if content.may_pass and not self.is_undo_asked_for():
-                raise StoreError(f"{content}; run 'damoos resume {self.name}' again once it can be read")
-            if aside := set_aside(content):
-                self.artifacts.append(LOG, f"{content}: set aside as {aside.name}")
+        if damage.may_pass and not self.is_undo_asked_for():
+            raise StoreError(f"{damage}; run 'damoos resume {self.name}' again once it can be read")
+        if aside := set_aside(damage):
+            self.artifacts.append(LOG, f"{damage}: set aside as {aside.name}")
 
     @contextmanager
     def driving(self) -> Iterator[None]:
@@ -177,8 +182,10 @@ class Rollout:
         StoreError : how far it has come cannot be read now
         """
         with self.artifacts.held(f"'{self.name}' is being driven by another damoos process"):
-            self.progress = self._progress()
-            self._set_damage_aside()
+            content = self._written()
+            if isinstance(content, Damage):
+                self._set_aside(content)
+            self.progress = self._progress(content)
             yield
 
     def move(self, cluster: RayCluster) -> None:
@@ -197,7 +204,7 @@ class Rollout:
 
     def reread(self) -> Progress:
         """How far it has come by now, as its driver has written it last."""
-        return self._progress()
+        return self._progress(self._written())
 
     def driver(self) -> str:
         """The process that drives it, as a message calls it."""
@@ -215,7 +222,10 @@ class Rollout:
         StoreError : only a driver of this object hears of it
         """
         self._is_undo_wanted = True
-        self.artifacts.write_text(UNDO, "", sync=True)
+        try:
+            self.artifacts.write_text(UNDO, "", sync=True)
+        except StoreError:
+            self.artifacts.add_name(FILE, UNDO)
 
     def is_undo_asked_for(self) -> bool:
         """Whether somebody has asked to take it back."""

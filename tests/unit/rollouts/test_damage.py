@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from damoos import regular_file
 from damoos.cli import app
 from damoos.errors import MachineError, StoreError
 from damoos.rollouts import conduct
@@ -166,23 +169,63 @@ def test_an_undo_goes_on_with_the_others_where_one_machine_s_folder_is_not_belie
     assert journals["m1"].wanted() == {}
 
 
+def refused(*_: object, **__: object) -> None:
+    raise StoreError("results: No space left on device")
+
+
 @pytest.mark.parametrize("is_driven", [False, True])
+@pytest.mark.parametrize("takes_names", [False, True])
 def test_an_undo_on_a_full_disk_takes_the_policy_off_and_says_what_is_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_driven: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_driven: bool, takes_names: bool
 ) -> None:
+    """A full disk takes a new name of a file that is there, so whoever drives it, now or next, is told."""
     rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2], spec=spec(results=str(tmp_path))))
     journal = Journal.of(tmp_path, "m0")
     journal.want("redis-m0", {**spec(machine="m0"), "name": "redis-m0", "confirmed": True})
-
-    def full(*_: object, **__: object) -> None:
-        raise StoreError(f"{tmp_path}: No space left on device")
-
-    monkeypatch.setattr(Artifacts, "_write", full)
-    with rollout.driving() if is_driven else contextlib.nullcontext():
-        done = CliRunner().invoke(app, ["stop", rollout.name, "--results", str(tmp_path)])
-    assert isinstance(done.exception, StoreError)
-    assert str(done.exception) == f"{tmp_path}: No space left on device"
+    monkeypatch.setattr(conduct, "HELD_S", 0.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(Artifacts, "_write", refused)
+        if not takes_names:
+            patched.setattr(Artifacts, "add_name", refused)
+        with rollout.driving() if is_driven else contextlib.nullcontext():
+            done = CliRunner().invoke(app, ["stop", rollout.name, "--results", str(tmp_path)])
+    told = "; the machines of rollout-1 were told all the same to take the policy off; run 'damoos stop"
+    if is_driven and takes_names:
+        assert isinstance(done.exception, MachineError)
+    else:
+        assert isinstance(done.exception, StoreError)
+        assert str(done.exception).startswith("results: No space left on device" + ("" if is_driven else told))
     assert list(journal.wanted()) == (["redis-m0"] if is_driven else [])
+    assert rollout.is_undo_asked_for() == takes_names
+    if takes_names:
+        assert conduct.run(Rollout(tmp_path, "rollout-1"), print) is State.UNDONE
+
+
+def test_one_reading_of_its_progress_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that gives EIO once, and the file at the next reading."""
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2], spec=spec(results=str(tmp_path))))
+    rollout.progress.state = State.DONE
+    rollout.save()
+    again, whole, failed = Rollout(tmp_path, "rollout-1"), regular_file.whole, list[Path]()
+
+    def fails_once(path: Path, most_bytes: int) -> bytes:
+        if path.name == "progress.json" and not failed:
+            failed.append(path)
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return whole(path, most_bytes)
+
+    monkeypatch.setattr(regular_file, "whole", fails_once)
+    with pytest.raises(StoreError, match="Input/output error; run 'damoos resume rollout-1' again once"):
+        conduct.run(again, print)
+    assert Rollout(tmp_path, "rollout-1").progress.state is State.DONE
+
+
+def test_findings_of_a_step_that_the_plan_does_not_have_are_set_aside(tmp_path: Path) -> None:
+    rollout = Rollout.create(tmp_path, fake_plan(2, [1, 2], spec=spec(results=str(tmp_path))))
+    rollout.progress.step = 7
+    rollout.save()
+    assert conduct.undo(Rollout(tmp_path, "rollout-1"), print) is State.UNDONE
+    assert '"step": 7' in (rollout.artifacts.path / "progress.json.bad").read_text()
 
 
 def test_one_whose_progress_the_disk_does_not_give_does_not_begin_again(tmp_path: Path) -> None:
