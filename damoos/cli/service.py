@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -231,7 +232,7 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
         else:
             states.append({"name": its, **state})
             if form != "json":
-                print(_ended(its, state), flush=True)
+                _readable(its, partial(_say_ended, its, state))
     if form == "json":
         print(json.dumps(states))
     if Journal.left_out(results):  # they have been named
@@ -254,6 +255,10 @@ def _check_stays_off(results: Path, name: str) -> None:
             f"'{name}' is off now, and '{rollout}', which is being driven, may put it on again; run 'damoos stop"
             f" {rollout}'"
         )
+
+
+def _say_ended(name: str, state: dict[str, Any]) -> None:
+    print(_ended(name, state), flush=True)
 
 
 def _ended(name: str, state: dict[str, Any]) -> str:
@@ -312,7 +317,7 @@ def status(
         print(json.dumps({"services": served, "rollout": rollout, "sweep": sweep}))
     else:
         for its, state in served.items():
-            print(listing.describe(its, state))
+            _readable(its, partial(_print_service, its, state))
         if rolled:
             _readable(rolled[-1], lambda: rollouts.show(load_rollout(results, rolled[-1]), form))
         if swept:
@@ -323,8 +328,14 @@ def status(
         raise typer.Exit(MachineError.exit_code)
 
 
+def _print_service(name: str, state: dict[str, Any]) -> None:
+    from damoos.service import listing
+
+    print(listing.describe(name, state))
+
+
 def _readable(name: str, show: Callable[[], _T]) -> _T | None:
-    """What there is to show of a sweep or rollout; a line on what is wrong with it, where it cannot be read.
+    """What there is to show of a service, sweep or rollout; a line on what is wrong with it, where it cannot be read.
 
     Its files may be anybody's, and must not hide what else there is to show.
     """

@@ -101,6 +101,9 @@ class State(BaseModel):
     study: str = ""
     machine: str = ""
     scheme: str = ""
+    arm: str = ""
+    verdict: str = ""
+    guards: list[str] = []
     on: str = ""
     in_force: bool = False
     paused: bool = False
@@ -121,6 +124,11 @@ class State(BaseModel):
     stood_down: bool = False
     on_exit: str = ""
     unconfirmed: str = ""
+
+
+# What `damoos.service.listing` computes beside a state. Nobody writes it down, so what a file says of it counts for
+# nothing; older versions have written `keeper_pid`.
+COMPUTED = frozenset({"keeper_pid", "late", "lost", "stopping", "unwritten"})
 
 
 class Window(BaseModel):

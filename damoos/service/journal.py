@@ -37,7 +37,7 @@ from damoos.common.json_file import Damage, JsonForm, path_aside
 from damoos.common.terminal import printable
 from damoos.errors import MOST_CHARS, ConfigError, MachineError
 from damoos.ownership import trusted_folder
-from damoos.service.forms import MOST_S, STATE, WANTED
+from damoos.service.forms import COMPUTED, MOST_S, STATE, WANTED
 from damoos.service.liveness import KeeperFile, Liveness
 from damoos.service.windows import MOST_BYTES_OF_WINDOWS, Windows
 from damoos.store.studies import slug
@@ -286,7 +286,8 @@ class Journal:
         """
         states = self._read(".state", STATE)
         unread = {Path(file).stem: why for file, why in self._unread.items() if file.endswith(".state")}
-        return {**{name: {"unconfirmed": why} for name, why in unread.items()}, **states}
+        told = {name: {key: state[key] for key in state if key not in COMPUTED} for name, state in states.items()}
+        return {**{name: {"unconfirmed": why} for name, why in unread.items()}, **told}
 
     def tell(self, name: str, state: dict[str, Any] | None) -> None:
         """Say how one is; None for one of which there is nothing more to say."""

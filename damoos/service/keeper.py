@@ -119,7 +119,7 @@ def _first_state(journal: Journal, name: str) -> dict[str, Any]:
                 f"the keeper process ended before '{name}' was in force, so it is not; {journal.log_file} shows why"
             )
         if spec and state and not state.get("beginning") and "unconfirmed" not in state:
-            return state
+            return of_machine(journal).get(name, state)
         time.sleep(0.05)
 
 
@@ -366,7 +366,7 @@ class Keeper:
             # An agent that hears nothing ends by itself; one that keeps others off its machine has not.
             is_silent = "unconfirmed" not in state and isinstance(error, (MachineTransientError, ConfigError))
             doubt = "out_of_reach" if is_silent and spec.get("on_exit") != KEEP else "unconfirmed"
-            self._journal.tell(name, {**_about(spec), **state, "in_force": False, doubt: str(error)[:MOST_CHARS]})
+            self._journal.tell(name, {**described(spec), **state, "in_force": False, doubt: str(error)[:MOST_CHARS]})
         elif (spec.get("confirmed") and passes) or _may_have_stayed(spec):
             self._out_of_reach(name, spec, error)
         else:
@@ -377,7 +377,7 @@ class Keeper:
         known = InForce(self._journal)
         for name in names:
             self._journal.audit(name, f"may be in force: {error}")
-            state = dict(known.states.get(name) or _about(self._begun[name]))
+            state = dict(known.states.get(name) or described(self._begun[name]))
             if name not in {**known.wanted, **known.stopping}:  # its guard has ended it, or it was refused
                 refusal = state.pop("error", {})
                 state.setdefault("failed", refusal.get("message", "it has ended"))
@@ -389,7 +389,7 @@ class Keeper:
         if self._unreached.get(name) != str(error):
             self._journal.audit(name, f"out of reach: {error}")
         self._unreached[name] = str(error)
-        state = self._journal.states().get(name, _about(spec))
+        state = self._journal.states().get(name, described(spec))
         self._journal.tell(
             name, {**state, "in_force": False, "beginning": False, "out_of_reach": str(error)[:MOST_CHARS]}
         )
@@ -508,7 +508,7 @@ class Keeper:
         with self._journal.changing():
             if name not in self._journal.wanted():  # stopped just now
                 return
-            self._journal.tell(name, {**_about(spec), "in_force": False, "beginning": True})
+            self._journal.tell(name, {**described(spec), "in_force": False, "beginning": True})
         host = host_of(lease.facts)
         if is_of_another(spec.get("host", {}), host):
             why = f"its machine is host '{host['hostname']}' now, and it stays on host '{spec['host']['hostname']}'"
@@ -561,7 +561,7 @@ class Keeper:
         self._journal.audit(name, f"not put into force: {error}")
         why = str(error)[:MOST_CHARS]
         wrong = {"failed": why} if spec.get("confirmed") else {"error": {**to_wire(error), "message": why}}
-        self._journal.tell(name, {**_about(spec), "in_force": False, **wrong})
+        self._journal.tell(name, {**described(spec), "in_force": False, **wrong})
         if may_be_in_force:
             self._journal.stop(name)
         else:
@@ -634,17 +634,12 @@ def _call(lease: Lease, spec: Mapping[str, Any], run: RunConfig) -> tuple[dict[s
     else:
         workload = run.workload_on(lease.place)
         applied |= workload.spec(lease.copy, lease.facts.get("vcpus", 1), lease.facts.get("arch", ""))
-    return applied, _about(spec)
+    return applied, described(spec)
 
 
 def _may_have_stayed(spec: Mapping[str, Any]) -> bool:
     """Whether it was put into force by a keeper before, and stays in force without one."""
     return spec.get("on_exit") == KEEP and bool(spec.get("begun") or spec.get("confirmed"))
-
-
-def _about(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What a state says beside what the machine tells."""
-    return {**described(spec), "keeper_pid": os.getpid()}
 
 
 def main() -> int:

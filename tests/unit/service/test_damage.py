@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -179,3 +180,56 @@ def test_damaged_lines_of_windows_are_passed_over(tmp_path: Path) -> None:
     assert [window["at_s"] for window in Windows(tmp_path, "redis").read()] == [1.0, 3]
     os.mkfifo(tmp_path / "nginx.windows")
     assert Windows(tmp_path, "nginx").read() == []
+
+
+COMPUTED = {"late": "x" * 600, "lost": "no keeper runs", "stopping": True, "unwritten": [1], "keeper_pid": 1}
+
+
+@pytest.mark.parametrize("key", COMPUTED)
+def test_what_damoos_computes_is_not_taken_from_a_file(tmp_path: Path, key: str) -> None:
+    """Its keeper lives, and cannot reach the machine: so it does not write the state anew."""
+    journal = Journal.of(tmp_path, "there")
+    journal.want("redis", spec(machine="there"))
+    assert journal.take()
+    state = {"in_force": True, "machine": "there", "scheme": "senpai"}
+    journal.tell("redis", state)
+    without = (listing.of_machine(journal), status(tmp_path))
+    journal.tell("redis", {**state, key: COMPUTED[key]})
+    assert (listing.of_machine(journal), status(tmp_path)) == without
+    journal.leave()
+
+
+@pytest.mark.parametrize("key", ["arm", "verdict", "guards"])
+@pytest.mark.parametrize("value", [3, None], ids=str)
+def test_a_state_of_another_type_hides_nothing_else(tmp_path: Path, key: str, value: object) -> None:
+    journal = Journal.of(tmp_path, "there")
+    journal.want("well", spec(machine="there"))
+    journal.tell("bad", {"machine": "there", key: value})
+    assert "well: " in status(tmp_path)
+    assert "bad.state was damaged" in status(tmp_path)
+
+
+def status(results: Path) -> str:
+    done = CliRunner().invoke(app, ["status", "--results", str(results)])
+    assert done.exception is None
+    return done.stdout
+
+
+def test_a_service_that_cannot_be_told_of_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where damoos itself is wrong about what a state can hold."""
+    for name in ("bad", "well"):
+        Journal.of(tmp_path, "there").want(name, spec(machine="there"))
+    describe = listing.describe
+
+    def described(name: str, state: dict[str, Any]) -> str:
+        if name == "bad":
+            raise TypeError("'int' object is not iterable")
+        return describe(name, state)
+
+    monkeypatch.setattr(listing, "describe", described)
+    assert "well: " in status(tmp_path)
+    monkeypatch.setattr(keeper, "stop", lambda results, name: (name, {**STATE, "failed": "x"}))
+    done = CliRunner().invoke(app, ["stop", "--all", "--results", str(tmp_path)])
+    assert done.exception is None
+    assert "'bad' cannot be read" in done.stderr
+    assert "well: " in done.stdout
