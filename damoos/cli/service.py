@@ -212,7 +212,7 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
     typer.Exit : some could not be stopped, or there may be some in a folder that cannot be used
     """
     from damoos.common.unpack import MALFORMED, in_short
-    from damoos.service import keeper
+    from damoos.service import keeper, listing
     from damoos.service.journal import Journal
 
     states, codes = [], []
@@ -221,6 +221,8 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
             its, state = keeper.stop(results, name)
             _check_stays_off(results, its)
         except DamoosError as error:
+            if name not in listing.listed(results):  # its keeper has taken it off since it was listed
+                continue
             codes.append(error.exit_code)
             say(printable(error))
         except OSError as error:

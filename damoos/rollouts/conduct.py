@@ -154,12 +154,14 @@ def undo(rollout: Rollout, event: Callable[[str], Any], wait: Callable[[float], 
                 raise refusal from None
         if driver != (driver := rollout.driver()):
             event(f"{driver} drives it, and is to undo it")
+            waited_s = 0.0
         if state is not (state := rollout.reread().state):
             waited_s = 0.0
         if waited_s >= HELD_S:
             raise MachineError(
                 f"{rollout.name} may still be in force: {driver} drives it, and has not gone on with the undoing for"
-                f" {HELD_S:g} s; end that process, and run 'damoos stop {rollout.name}' again"
+                f" {HELD_S:g} s; end that process on the computer on which it runs, and run 'damoos stop"
+                f" {rollout.name}' again"
             )
         wait(POLL_S)
         waited_s += POLL_S

@@ -194,12 +194,13 @@ class Journal:
         ------
         ConfigError : what is in service here is another machine's
         """
-        states = [state for state in self.states().values() if "unconfirmed" in state and state.get("machine")]
-        for other in {one["machine"] for one in (*self.wanted().values(), *self.stopping().values(), *states)}:
-            if other != machine:
+        states = {name: one for name, one in self.states().items() if "unconfirmed" in one and one.get("machine")}
+        for name, one in {**states, **self.wanted(), **self.stopping()}.items():
+            if (other := one["machine"]) != machine:
                 raise ConfigError(
-                    f"machine '{machine}' cannot have {self.folder}, the folder of machine '{other}', where something"
-                    " is in service; rename one of the two, or give another folder with --results"
+                    f"machine '{machine}' cannot have {self.folder}, the folder of machine '{other}', where '{name}' is"
+                    f" in service (says {self.wish_file(name).name}); rename one of the two machines, give another"
+                    f" folder with --results, or run 'damoos stop {name}'"
                 )
 
     def begin(self, name: str, host: Mapping[str, str] = MappingProxyType({})) -> None:

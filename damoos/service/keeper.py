@@ -440,7 +440,8 @@ class Keeper:
 
     def _publish_metrics(self, is_up: bool = True) -> None:
         machine = metrics.Machine(self._journal.states(), is_up, time.time(), self._journal.is_failing)
-        self._journal.attempt(lambda: metrics.write(self._journal.metrics_file, self._journal.folder.name, machine))
+        with contextlib.suppress(OSError):  # it is made anew at each look, so it is no part of what waits for the disk
+            metrics.write(self._journal.metrics_file, self._journal.folder.name, machine)
 
     def _told_to_end(self, lease: Lease) -> list[str]:
         """Leave the machine to itself, with the policies that are to stay there; returns what was taken off."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import time
 from collections import deque
@@ -37,6 +38,7 @@ class PatientJournal(Journal):
         self._states: dict[str, dict[str, Any] | None] = {}
         self._lines: deque[Callable[[], None]] = deque()
         self._nr_dropped = 0
+        self._passed_over: set[str] = set()
         self._is_changing = False
         self._failing_s = 0.0
         self._why = ""
@@ -164,13 +166,25 @@ class PatientJournal(Journal):
             name = next(iter(self._stopped))
             super().stopped(name)
             self._stopped.remove(name)
-        while self._states:
-            name, state = next(iter(self._states.items()))
-            super().tell(name, state)
-            del self._states[name]
+        for name in list(self._states):
+            with self._passing_over_folders():
+                super().tell(name, self._states[name])
+                del self._states[name]
         while self._lines:
-            self._lines[0]()
+            with self._passing_over_folders():
+                self._lines[0]()
             self._lines.popleft()
+
+    @contextlib.contextmanager
+    def _passing_over_folders(self) -> Iterator[None]:
+        """Go on with other files where a folder has the name of one; that is said once, and is no error of the disk."""
+        try:
+            yield
+        except IsADirectoryError as error:
+            name = Path(os.fsdecode(error.filename2 or error.filename)).name
+            if name not in self._passed_over:
+                self._passed_over.add(name)
+                _say(f"{self.folder / name}: a folder, so nothing is written there; remove it")
 
     def _failed(self, error: OSError) -> None:
         self._why = error.strerror or str(error)

@@ -375,8 +375,18 @@ def test_a_driver_that_hangs_is_named_and_not_waited_for_without_end(baking: Rol
     assert told == [f"process {os.getpid()} drives it, and is to undo it"]
     assert sum(waited_s) == conduct.HELD_S
     assert f"may still be in force: process {os.getpid()} drives it, and has not gone on" in str(refusal.value)
-    assert "end that process, and run 'damoos stop rollout-1' again" in str(refusal.value)
+    assert "end that process on the computer on which it runs, and run 'damoos stop rollout-1'" in str(refusal.value)
     assert conduct.undo(Rollout(tmp_path, "rollout-1"), told.append) is State.UNDONE
+
+
+def test_a_new_driver_is_waited_for_as_long_again(
+    baking: Rollout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited_s: list[float] = []
+    monkeypatch.setattr(Rollout, "driver", lambda rollout: "process 1" if len(waited_s) < 9 else "process 2")
+    with Rollout(tmp_path, "rollout-1").driving(), pytest.raises(MachineError, match="process 2 drives it"):
+        conduct.undo(Rollout(tmp_path, "rollout-1"), print, waited_s.append)
+    assert sum(waited_s) == conduct.HELD_S + 9 * of_driver.POLL_S
 
 
 def test_a_driver_that_undoes_it_is_waited_for(baking: Rollout, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from damoos.cli import app
+from damoos.errors import ConfigError
 from damoos.service import keeper, listing
 from damoos.service.journal import Journal
 from damoos.service.patient import PatientJournal
@@ -233,3 +234,28 @@ def test_a_service_that_cannot_be_told_of_hides_no_other(tmp_path: Path, monkeyp
     assert done.exception is None
     assert "'bad' cannot be read" in done.stderr
     assert "well: " in done.stdout
+
+
+def test_what_its_keeper_has_taken_off_since_it_was_listed_is_no_mistake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, stop = Journal.of(tmp_path, "there"), keeper.stop
+    for name in ("first", "second"):
+        journal.want(name, spec(machine="there"))
+
+    def stopped(results: Path, name: str) -> tuple[str, dict[str, Any]]:
+        journal.forget("second")
+        return stop(results, name)
+
+    monkeypatch.setattr(keeper, "stop", stopped)
+    done = CliRunner().invoke(app, ["stop", "--all", "--results", str(tmp_path)])
+    assert done.exception is None
+    assert "stopped: first" in done.stdout
+    assert "second" not in done.stderr
+
+
+def test_a_file_of_another_machine_is_named(tmp_path: Path) -> None:
+    journal = Journal.of(tmp_path, "there")
+    journal.tell("bad", {"unconfirmed": "the agent could not undo: swap", "machine": "elsewhere"})
+    with pytest.raises(ConfigError, match=r"where 'bad' is in service \(says bad.state\).*run 'damoos stop bad'"):
+        journal.want("redis", spec(machine="there"))

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from damoos.dispatch import own_process
-from damoos.service import patient
+from damoos.service import keeper, patient
 from damoos.service.journal import Journal
 from damoos.service.patient import PatientJournal
 from damoos.testing.rollout_fleet import spec
@@ -252,3 +253,31 @@ def test_drafts_that_a_power_failure_has_left_are_removed_by_the_next_keeper(tmp
     assert journal.take()
     journal.leave()
     assert {file.name for file in tmp_path.iterdir()} == {".keeper", ".4712.redis.state", "redis.windows"}
+
+
+@pytest.mark.parametrize("name", ["bad.state", "bad.windows", "audit.log"])
+def test_a_folder_in_the_place_of_a_file_keeps_no_other_from_being_written(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in (name, f"{name}.bad"):
+        (tmp_path / folder / "x").mkdir(parents=True)
+    journal = PatientJournal(tmp_path)
+    for _ in range(2):
+        journal.tell("bad", {"failed": "its machine is another one"})
+        journal.add_window("bad", {"at_s": 1.0})
+        journal.audit("bad", "taken off")
+    journal.tell("redis", {"in_force": True})
+    journal.add_window("redis", {"at_s": 1.0})
+    assert not journal.is_failing
+    assert Journal(tmp_path).states()["redis"] == {"in_force": True}
+    assert [window["at_s"] for window in Journal(tmp_path).windows("redis")] == [1.0]
+    assert capsys.readouterr().err.count(f"{tmp_path / name}: a folder, so nothing is written there; remove it") == 1
+
+
+def test_metrics_that_cannot_be_written_are_no_failure_of_the_journal(tmp_path: Path) -> None:
+    (tmp_path / "metrics.prom").mkdir()
+    journal = PatientJournal(tmp_path)
+    keeper.Keeper(journal, threading.Event())._publish_metrics()
+    journal.retry()
+    assert not journal.is_failing
+    assert not (tmp_path / "audit.log").exists()
