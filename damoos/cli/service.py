@@ -221,7 +221,7 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
             its, state = keeper.stop(results, name)
             _check_stays_off(results, its)
         except DamoosError as error:
-            if name not in listing.listed(results):  # its keeper has taken it off since it was listed
+            if isinstance(error, ConfigError) and name not in listing.listed(results):  # off since then
                 continue
             codes.append(error.exit_code)
             say(printable(error))

@@ -42,7 +42,8 @@ class InForce:
     """
 
     def __init__(self, journal: Journal) -> None:
-        self.stopping, self.wanted = journal.stopping(), journal.wanted()  # first: of what is damaged, the state tells
+        # In this order: `Journal.stop` renames what is wanted, and of what is damaged the state tells.
+        self.wanted, self.stopping = journal.wanted(), journal.stopping()
         self.states, self.unread = journal.states(), journal.unread()
         self._is_silent = journal.keeper.is_off_by_itself
         self._folder_name = journal.folder.name

@@ -349,3 +349,17 @@ def test_a_keeper_elsewhere_has_no_number(tmp_path: Path, monkeypatch: pytest.Mo
     """0 is the process group of the shell that ends it."""
     journal = served(tmp_path, "json")
     assert listing.of_machine(journal)["redis"]["keeper_pid"] is None
+
+
+@pytest.mark.parametrize("reading", ["wanted", "stopping"])
+def test_what_is_stopped_while_it_is_read_is_not_overlooked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reading: str
+) -> None:
+    """Another process renames its file just before one of the two readings."""
+    journal = served(tmp_path, "json", "keep")
+    journal.tell("redis", None)
+    read = getattr(Journal, reading)
+    monkeypatch.setattr(Journal, reading, lambda journal: (Journal(journal.folder).stop("redis"), read(journal))[1])
+    known = InForce(journal)
+    assert known.may_be("redis")
+    assert known.to_be_off() == {"redis"}
