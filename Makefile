@@ -29,7 +29,7 @@ SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --maxprocesses 6 --numprocesses $$((2 * $$(nproc)))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
-.PHONY: help tune test check setup build image kernel kernels kernel-test lint types guest notebooks bench bench-clock bench-prior bench-search bench-real \
+.PHONY: help tune test check quick setup build image kernel kernels kernel-test lint types guest notebooks bench bench-clock bench-prior bench-search bench-real \
 	bench-published bench-serverless bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup collected test-kvm test-arm64 test-big \
 	test-rollout pins
 .DEFAULT_GOAL := help
@@ -63,7 +63,9 @@ bare-setup:
 	@if [ "$$(id -u)" = 0 ]; then tests/bare.sh bookworm setup; else echo "a bare Debian 12 is left out: it needs root"; fi
 
 check: setup ## lint, types and the quick tests that need no guest: the inner loop
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint types
+	@$(MAKE) --no-print-directory --jobs 3 --output-sync lint types quick
+
+quick: setup
 	$(PYTEST) -m "not slow" tests/unit tests/contract
 
 test-bare: setup ## make tune on a bare Debian 12 and a bare Debian 13; needs root, 10 minutes each
