@@ -248,8 +248,12 @@ def _lives(kind: str, text: str, share: float) -> list[Lives]:
     classes: dict[str, dict[int, int]] = {}
     sums: dict[str, tuple[int, int]] = {}
     for name, power, hits, life_us, size in _ENTRY.findall(text):
+        # An entry may be there before an object is counted in it. A life that ends before it begins (as clocks of two
+        # events differ) is of the class after the last one.
+        if not int(hits) or int(power) == _MOST_POWER + 1:
+            continue
         # Pages of a folio are one object.
-        if int(power) > _MOST_POWER or int(name if kind == PAGE_CACHE and name else 0) > _MOST_POWER or not int(hits):
+        if int(power) > _MOST_POWER or int(name if kind == PAGE_CACHE and name else 0) > _MOST_POWER:
             raise ValueError("a histogram of the kernel's has a class that no life can be in")
         bytes_ = int(size) if size else int(hits) * (USUAL_PAGE_BYTES << int(name or 0))
         called = f"{kind} {name}" if name and size else kind

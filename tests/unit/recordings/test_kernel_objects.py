@@ -82,6 +82,17 @@ def test_lives_are_read_from_the_kernel_s_histograms(found: KernelObjects) -> No
     assert found.mean_life_s("socket") is None
 
 
+def test_what_the_kernel_has_not_counted_yet_is_no_life(found: KernelObjects) -> None:
+    """An entry that is there before its first object is counted, and one of a life that ended before it began."""
+    empty, backwards = "life: ~ 2^12 } hitcount: 0  life: 0", "life: ~ 2^64 } hitcount: 1  life: 18446744073709551000"
+    more = "".join(f"{{ order: 0, {entry}\n" for entry in (empty, backwards))
+    lives = {"damoos_slab": SLAB, "damoos_kmalloc": KMALLOC, "damoos_page_cache": PAGES + more}
+    lines = [line("lives", lives) if one is LINES[-2] else one for one in LINES]
+    read = kernel_objects.of_journal(lines, {})
+    assert read
+    assert read.lives == found.lives
+
+
 def test_percentiles_are_within_their_class(found: KernelObjects) -> None:
     heads = next(one for one in found.lives if one.kind == "slab buffer_head")
     assert 2**9 / 1e6 <= heads.percentile_s(10) <= heads.percentile_s(25) <= 2**10 / 1e6
