@@ -42,7 +42,6 @@ SMALLER = {
         '    "tpp": "tpp:scan_period=200ms:watermarks=100:hot=500ms",\n': "",
         '    "damo\'s recipe": "damon-tiers",\n': "",
         'assert hits["temporal"] > hits["damo\'s recipe"] + 0.1\n': "",
-        "repeats=3": "repeats=2",
     },
 }
 
