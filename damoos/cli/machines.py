@@ -31,7 +31,7 @@ def _print_all(form: str) -> None:
     from damoos.machines import catalog
 
     check_format(form)
-    print_rows([{"name": name, "description": catalog.machine(name).describe()} for name in catalog.names()], form)
+    print_rows([{"name": name, "description": catalog.description(name)} for name in catalog.names()], form)
 
 
 @machines.command("list")

@@ -302,6 +302,11 @@ def machine(name: str, kernel: str | None = None) -> Machine:
     return _built(path.stem, file, kernel)
 
 
+def description(name: str) -> str:
+    """What a machine that comes with damoos stands for, in one line; nothing that it needs has to be there."""
+    return machine(name).describe() if name == "local" else _description(find(name)[1])
+
+
 def located(name: str) -> str:
     """A machine as files name it that are read from other folders: by its file's whole path, or by its short name."""
     return os.path.abspath(name) if name.endswith(".toml") else name

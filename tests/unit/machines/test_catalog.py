@@ -12,9 +12,11 @@ from damoos.machines import catalog as machines
 from damoos.workloads import catalog as workloads
 
 
-def test_every_file_in_the_catalogues_is_good() -> None:
+def test_every_file_in_the_catalogues_is_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A kernel that is not built yet is no fault of a file.
+    monkeypatch.setattr("damoos.machines.guest.check", lambda kernel: None)
     for name in machines.names():
-        assert machines.machine(name).describe()
+        assert machines.machine(name).describe() == machines.description(name) != ""
     for name in workloads.names():
         assert workloads.workload(name, workloads.Place(lambda program: "/usr/bin/" + program)).tuning.high_us > 0
 
