@@ -92,15 +92,15 @@ def standing(state: Mapping[str, Any], well: str = "in force") -> str:
         return f"{f'not {well}' if state['lost'] == _UNDONE else 'may be in force'}: {state['lost']}"
     if state.get("stopping"):
         return "is being taken off"
-    if "late" in state:
-        return f"{well}, as its keeper saw it {format_us(state['late'] * 1_000_000)} ago"
     if "out_of_reach" in state:
-        return f"out of reach: {state['out_of_reach']}"
-    if state.get("paused"):
-        return "paused by its guard"
-    if state["in_force"] is None:
-        return "on its way"
-    return well if state["in_force"] else "waits for processes"
+        words = f"out of reach: {state['out_of_reach']}"
+    elif state.get("paused"):
+        words = "paused by its guard"
+    elif state["in_force"] is None:
+        words = "on its way"
+    else:
+        words = well if state["in_force"] else "waits for processes"
+    return f"{words}, as its keeper saw it {format_us(state['late'] * 1_000_000)} ago" if "late" in state else words
 
 
 def describe(name: str, state: Mapping[str, Any]) -> str:

@@ -69,6 +69,13 @@ class Machine:
     looked_s: float
     is_failing: bool
 
+    @property
+    def now(self) -> Mapping[str, State]:
+        """What of the states holds now: without a keeper nothing is in force, and the numbers are old."""
+        if self.has_keeper:
+            return self.states
+        return {name: {key: state[key] for key in _LASTING if key in state} for name, state in self.states.items()}
+
 
 _OF_KEEPER: Mapping[str, tuple[str, Callable[[Machine], float | None]]] = {
     "keeper_up": ("1 while the machine's keeper lives", lambda machine: float(machine.has_keeper)),
@@ -123,7 +130,7 @@ class InService(Collector):
         found = [
             ((name, service, state.get("study", "")), state)
             for name, machine in machines.items()
-            for service, state in machine.states.items()
+            for service, state in machine.now.items()
         ]
         for name, (meaning, value_of) in _SINGLE.items():
             yield _gauge(name, meaning, _LABELS, ((labels, value_of(state)) for labels, state in found))
@@ -215,8 +222,6 @@ def _all_looked_up(results: Path) -> dict[str, Machine]:
 
 
 def _looked_up(journal: Journal) -> Machine:
-    """A machine as its journal tells; nothing of it is in force where its keeper is gone."""
-    keeper, states = journal.keeper, of_machine(journal)
-    if not keeper.lives:  # its numbers are old
-        states = {name: {key: state[key] for key in _LASTING if key in state} for name, state in states.items()}
-    return Machine(states, keeper.lives, keeper.looked_s, bool(keeper.unwritten_s))
+    """A machine as its journal tells."""
+    keeper = journal.keeper
+    return Machine(of_machine(journal), keeper.lives, keeper.looked_s, bool(keeper.unwritten_s))

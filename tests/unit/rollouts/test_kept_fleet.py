@@ -21,7 +21,7 @@ from damoos.rollouts.driver import Driver, not_off
 from damoos.rollouts.effect import Effect
 from damoos.rollouts.judge import Finding, Standing
 from damoos.rollouts.kept_fleet import KeptFleet
-from damoos.rollouts.overview import hosts
+from damoos.rollouts.overview import hosts, without
 from damoos.rollouts.rollout import Part, Phase, Rollout, State, describe
 from damoos.service import keeper
 from damoos.service.journal import Journal
@@ -503,6 +503,29 @@ def test_a_host_whose_keeper_is_dead_is_not_called_in_force(baking: Rollout, tmp
     assert f"rollout-1: m1: {found['m1'].state}\n" in told
     assert f"rollout-1: m2: {found['m2'].state}\n" in told
     assert "rollout-1: m0" not in told
+    own["m0"].leave()
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"in_force": True}, "in force"),
+        ({"in_force": True, "paused": True}, "paused by its guard"),
+        ({"in_force": False}, "waits for processes"),
+        ({"in_force": False, "out_of_reach": "no route"}, "out of reach: no route"),
+        (None, "on its way"),
+    ],
+)
+def test_a_host_whose_keeper_hangs_is_as_that_saw_it_last(
+    baking: Rollout, tmp_path: Path, state: dict[str, Any] | None, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = keepers(tmp_path, ["m0"])
+    Journal.of(tmp_path, "m0").tell("redis-m0", state and {**state, "machine": "m0", "since": "noon"})
+    monkeypatch.setattr("damoos.service.liveness.LATE_S", -1.0)
+    found = next(host for host in hosts(baking) if host.machine == "m0")
+    assert found.state.startswith(f"{words}, as its keeper saw it ")
+    assert (found.since, found.has_policy) == ("", False)
+    assert without(baking)["m0"] == found.state
     own["m0"].leave()
 
 

@@ -220,3 +220,12 @@ def test_what_nobody_knows_is_no_sample(tmp_path: Path) -> None:
     samples = [line for line in file.read_text().splitlines() if not line.startswith("#")]
     assert [line for line in samples if line.startswith(("damoos_watched", "damoos_policy_cpu_seconds"))] == []
     assert any(line.startswith("damoos_processes") for line in samples)
+
+
+def test_a_keeper_that_ends_leaves_no_policy_in_force(tmp_path: Path) -> None:
+    """Its last words are a file, which nobody writes after it."""
+    file = tmp_path / "metrics.prom"
+    metrics.write(file, "there", metrics.Machine({"redis": STATE}, False, 1e9, False))
+    samples = [line for line in file.read_text().splitlines() if not line.startswith("#")]
+    assert [line.rpartition(" ")[2] for line in samples if line.startswith("damoos_in_force")] == ["0.0"]
+    assert not [line for line in samples if line.startswith(("damoos_processes", "damoos_watched"))]
