@@ -16,9 +16,9 @@ _PASSWORD = re.compile(r"(://(?!\[)[^/?#]*:)(?!\d*(?:[/?#]|$)).*@")
 _PARAMETER = re.compile(r"(?<=[?&;#])([^=?&;#]+)=[^&;#]+")
 # libpq knows words without a URL as well, and a mistyped URL may have them behind a hash.
 _PARAMETER_OF_STORE = re.compile(r"(?:^|(?<=[?&;#\s]))([^=?&;#\s]+)\s*=\s*[^&;#\s]+")
-_SECRET = re.compile(r"(?i)pass|pwd|^pw$|token|secret|key|sig|auth|access|cred|session")
+_SECRET = re.compile(r"(?i)pass|pwd|^pw$|^pin$|^code$|token|jwt|bearer|secret|key|sig|auth|access|cred|session")
 # PostgreSQL has parameters for files of passwords and of keys, which are no secrets.
-_SECRET_OF_STORE = re.compile(r"(?i)pass(?!file)|pwd|^pw$|token|secret|api_?key")
+_SECRET_OF_STORE = re.compile(r"(?i)pass(?!file)|pwd|^pw$|token|secret|api_?key|scram_")
 
 
 def hidden(text: str) -> str:

@@ -18,6 +18,7 @@ from damoos.common.addresses import has_secret, hidden, hidden_store, store_has_
         ("postgresql://u:p@w@host/db", "postgresql://u:***@host/db"),
         ("postgresql://u:p@w:x@host/db", "postgresql://u:***@host/db"),
         ("postgre sql://u:pw@host/db", "postgre sql://u:***@host/db"),
+        ("postgresql://h/db?scram_client_key=a", "postgresql://h/db?scram_client_key=***"),
         ("postgresql+psycopg:/u:pw@host/db", "postgresql+psycopg:***@host/db"),
         ("postgresql+psycopg//u:pw@host/db", "postgresql+psycopg//u:***@host/db"),
         ("u:pw@host/db", "u:***@host/db"),
@@ -60,7 +61,7 @@ def test_other_storages_are_left_alone(url: str) -> None:
         ("https://host/x?pw=1#token=2", "https://host/x?pw=***#token=***"),
         *(
             (f"Http://h/?{name}=1", f"Http://h/?{name}=***")
-            for name in ("key", "api-key", "sig", "auth", "access", "pass", "cred", "sessionid")
+            for name in ("key", "api-key", "sig", "auth", "access", "pass", "cred", "sessionid", "pin", "code", "jwt")
         ),
         ("p99=cmd:curl http://u:pw@host/x #a", "p99=cmd:curl http://***@host/x #a"),
         ("p99=cmd:redis-cli -u redis://u@c:pw@host/", "p99=cmd:redis-cli -u redis://u@c:***@host/"),
