@@ -233,8 +233,8 @@ def _stop_all(results: Path, names: Sequence[str], form: str) -> None:
             say(printable(f"'{name}' is not stopped: {in_short(error)}"))
         else:
             states.append({"name": its, **state})
-            if form != "json":
-                _readable(its, partial(_say_ended, its, state))
+            if form != "json" and (line := _readable(its, partial(_ended, its, state))):
+                print(line, flush=True)
     if form == "json":
         print(json.dumps(states))
     if Journal.left_out(results):  # they have been named
@@ -257,10 +257,6 @@ def _check_stays_off(results: Path, name: str) -> None:
             f"'{name}' is off now, and '{rollout}', which is being driven, may put it on again; run 'damoos stop"
             f" {rollout}'"
         )
-
-
-def _say_ended(name: str, state: dict[str, Any]) -> None:
-    print(_ended(name, state), flush=True)
 
 
 def _ended(name: str, state: dict[str, Any]) -> str:
@@ -319,7 +315,8 @@ def status(
         print(json.dumps({"services": served, "rollout": rollout, "sweep": sweep}))
     else:
         for its, state in served.items():
-            _readable(its, partial(_print_service, its, state))
+            if line := _readable(its, partial(listing.describe, its, state)):
+                print(line)
         if rolled:
             _readable(rolled[-1], lambda: rollouts.show(load_rollout(results, rolled[-1]), form))
         if swept:
@@ -328,12 +325,6 @@ def status(
             print(f"nothing is in service here, and there is no sweep in {results}")
     if left_out:  # they have been named
         raise typer.Exit(MachineError.exit_code)
-
-
-def _print_service(name: str, state: dict[str, Any]) -> None:
-    from damoos.service import listing
-
-    print(listing.describe(name, state))
 
 
 def _readable(name: str, show: Callable[[], _T]) -> _T | None:

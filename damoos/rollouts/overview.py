@@ -107,7 +107,7 @@ def _shown(states: Mapping[Key, dict[str, Any]], machine: str, part: Part | None
     return next((states[machine, one] for one in parts if (machine, one) in states), {})
 
 
-def _is_kept(state: Mapping[str, Any]) -> bool:
+def _is_kept(state: Mapping[str, object]) -> bool:
     """Whether a keeper that works has it in force, or tries to."""
     return bool(state) and not state.keys() & {"failed", "late", "lost", "unconfirmed"}
 

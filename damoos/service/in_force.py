@@ -131,8 +131,9 @@ def naming(results: Path, name: str, machine: str | None = None) -> Iterator[Non
         for journal in Journal.all(results):
             known = InForce(journal)
             is_its = machine is not None and journal.folder.name == slug(machine)
-            stays = is_its and name in known.wanted and "unconfirmed" not in known.states.get(name, {})
-            if not known.is_free(name) and not (stays and name not in {**known.stopping, **known.unread}):
+            is_wanted = is_its and name in known.wanted and name not in {**known.stopping, **known.unread}
+            stays = is_wanted and "unconfirmed" not in known.states.get(name, {})
+            if not (stays or known.is_free(name)):
                 raise ConfigError(
                     f"'{name}' is in service already; end that with 'damoos stop {name}', or choose another --name"
                 )
