@@ -17,6 +17,7 @@ _UNDONE = "no keeper runs, so the machine is as it was before"
 _LEFT = "no keeper runs, so it has no guard; what was in force stays until damoos has the machine again, or it reboots"
 _LEAVING = "no keeper runs, so its machine takes it off by itself, and has not confirmed that yet"
 _UNCONFIRMED = "its machine has not confirmed that it is off"
+_WAITS = "waits for processes"
 _KEYS = ("study", "machine", "scheme", "on")
 
 
@@ -92,14 +93,7 @@ def standing(state: Mapping[str, Any], well: str = "in force") -> str:
         return f"{f'not {well}' if state['lost'] == _UNDONE else 'may be in force'}: {state['lost']}"
     if state.get("stopping"):
         return "is being taken off"
-    if "out_of_reach" in state:
-        words = f"out of reach: {state['out_of_reach']}"
-    elif state.get("paused"):
-        words = "paused by its guard"
-    elif state["in_force"] is None:
-        words = "on its way"
-    else:
-        words = well if state["in_force"] else "waits for processes"
+    words = _kept(state, well, "on its way" if state["in_force"] is None else _WAITS)
     return f"{words}, as its keeper saw it {format_us(state['late'] * 1_000_000)} ago" if "late" in state else words
 
 
@@ -130,13 +124,17 @@ def _how(state: Mapping[str, Any]) -> str:
         return f"; is being taken off{why}"
     if "unconfirmed" in state:
         return f"; may be in force: {state['unconfirmed']}"
+    words = _kept(state, "", "is being put into force" if state.get("beginning") else _WAITS)
+    return f"; {words}" if words else ""
+
+
+def _kept(state: Mapping[str, object], well: str, not_yet: str) -> str:
+    """How what a keeper has is: ``well`` where it is in force and nothing is wrong."""
     if "out_of_reach" in state:
-        return f"; out of reach: {state['out_of_reach']}"
+        return f"out of reach: {state['out_of_reach']}"
     if state.get("paused"):
-        return "; paused by its guard"
-    if state.get("beginning"):
-        return "; is being put into force"
-    return "" if state.get("in_force") else "; waits for processes"
+        return "paused by its guard"
+    return well if state.get("in_force") else not_yet
 
 
 def _keeper(state: Mapping[str, Any]) -> str:
