@@ -108,8 +108,8 @@ def _shown(states: Mapping[Key, dict[str, Any]], machine: str, part: Part | None
 
 
 def _is_kept(state: Mapping[str, object]) -> bool:
-    """Whether a keeper that works has it in force, or tries to."""
-    return bool(state) and not state.keys() & {"failed", "late", "lost", "unconfirmed"}
+    """Whether a keeper that works has it in force, or tries to; of a node that does not answer nobody knows it."""
+    return "in_force" in state and not state.keys() & {"failed", "late", "lost", "unconfirmed"}
 
 
 def _host(

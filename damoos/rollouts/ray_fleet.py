@@ -67,7 +67,7 @@ class RayFleet:
         """How all that there is of it is; what no node answers for is out of reach."""
         answers = self._ask("states", lambda machines: ())
         silent = {"out_of_reach": "no node answers for it"}
-        away = {(machine, Part.POLICY): silent for machine in self._silent}
+        away = {(machine, part): silent for machine in self._silent for part in Part}
         return {**away, **{key: state for answer in answers.values() for key, state in answer.items()}}
 
     def unreachable(self) -> dict[str, str]:

@@ -93,7 +93,7 @@ def standing(state: Mapping[str, Any], well: str = "in force") -> str:
         return f"{f'not {well}' if state['lost'] == _UNDONE else 'may be in force'}: {state['lost']}"
     if state.get("stopping"):
         return "is being taken off"
-    words = _kept(state, well, "on its way" if state["in_force"] is None else _WAITS)
+    words = _kept(state, well, "on its way" if state.get("in_force", False) is None else _WAITS)
     return f"{words}, as its keeper saw it {format_us(state['late'] * 1_000_000)} ago" if "late" in state else words
 
 

@@ -28,7 +28,7 @@ _LABELS = ("machine", "service", "study")
 # What is known of a service whose keeper is gone.
 _LASTING = ("study", "failed")
 _SINGLE: Mapping[str, tuple[str, Callable[[State], float | None]]] = {
-    "in_force": ("1 while the policy acts and a keeper guards it", lambda state: float(_acts(state))),
+    "in_force": ("1 while the policy acts and a keeper that looks guards it", lambda state: float(_acts(state))),
     "paused": ("1 while the guard has paused the policy", lambda state: float(bool(state.get("paused")))),
     "failed": (
         "1 if the policy was taken off: by the guard, an error, or somebody's change",
@@ -62,17 +62,20 @@ class Machine:
         When that has looked last; 0 where it never has.
     is_failing : bool
         Whether the keeper cannot write its journal.
+    is_late : bool
+        Whether the keeper lives and has not looked for long.
     """
 
     states: Mapping[str, State]
     has_keeper: bool
     looked_s: float
     is_failing: bool
+    is_late: bool = False
 
     @property
     def now(self) -> Mapping[str, State]:
-        """What of the states holds now: without a keeper nothing is in force, and the numbers are old."""
-        if self.has_keeper:
+        """What of the states holds now: without a keeper that looks nothing is in force, and the numbers are old."""
+        if self.has_keeper and not self.is_late:
             return self.states
         return {name: {key: state[key] for key in _LASTING if key in state} for name, state in self.states.items()}
 
@@ -224,4 +227,4 @@ def _all_looked_up(results: Path) -> dict[str, Machine]:
 def _looked_up(journal: Journal) -> Machine:
     """A machine as its journal tells."""
     keeper = journal.keeper
-    return Machine(of_machine(journal), keeper.lives, keeper.looked_s, bool(keeper.unwritten_s))
+    return Machine(of_machine(journal), keeper.lives, keeper.looked_s, bool(keeper.unwritten_s), keeper.is_late)

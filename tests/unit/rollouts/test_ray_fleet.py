@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from damoos.dispatch.ray_address import RayCluster
 from damoos.dispatch.ray_nodes import Remote
 from damoos.rollouts import ray_fleet
 from damoos.rollouts.kept_fleet import KeptFleet
+from damoos.rollouts.overview import hosts, without
 from damoos.rollouts.ray_fleet import RayFleet
-from damoos.rollouts.rollout import Part
+from damoos.rollouts.rollout import Part, Phase, Rollout, State
 from damoos.service import keeper
 from damoos.service.journal import Journal
 from damoos.testing.rollout_fleet import fake_plan, spec
@@ -102,6 +104,26 @@ def test_what_has_ended_on_any_node_is_told(fleet: RayFleet, tmp_path: Path) -> 
     assert fleet.states().keys() == {("m0", Part.POLICY), ("m3", Part.POLICY)}
     nodes(fleet).away = {"n1"}
     assert fleet.states()["m3", Part.POLICY] == {"out_of_reach": "no node answers for it"}
+
+
+def test_hosts_whose_node_does_not_answer_are_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in force, and not in the way of the others."""
+
+    class HalfAway(Nodes):
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words)
+            self.away = {"n1"}
+
+    monkeypatch.setattr(ray_fleet, "RayNodes", HalfAway)
+    monkeypatch.setattr(keeper, "wake", lambda journal, start=True: None)
+    plan = fake_plan(4, [2, 4], spec=spec(results=str(tmp_path)), ray="10.0.0.1:6379")
+    rollout = Rollout.create(tmp_path, plan, RayCluster("10.0.0.1:6379"))
+    rollout.progress = replace(rollout.progress, state=State.DONE, step=1, phase=Phase.BAKE, findings=[[], []])
+    found = {host.machine: host for host in hosts(rollout)}
+    silent = {"m1": "out of reach: no node answers for it", "m3": "out of reach: no node answers for it"}
+    assert {name: host.state for name, host in found.items()} == {"m0": "has nothing", "m2": "has nothing", **silent}
+    assert not any(host.has_policy for host in found.values())
+    assert without(rollout).keys() == {"m0", "m1", "m2", "m3"}
 
 
 def test_a_node_sends_each_window_once(fleet: RayFleet, tmp_path: Path) -> None:

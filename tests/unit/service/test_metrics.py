@@ -106,6 +106,8 @@ def test_a_keeper_that_does_not_look_is_late_whatever_the_clock_says(
     assert line.endswith(
         f"its keeper (process {os.getpid()}) lives and has not looked for 1h: end it, and start or apply it again"
     )
+    in_force = [value for (name, *_), value in numbers(tmp_path).items() if name == "damoos_in_force"]
+    assert in_force == [0.0]
     journal.leave()
 
 
