@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
 from damoos.scorers.base import Scorer
 from damoos.statistics import arms
-from damoos.statistics.limits import MIN_ROUNDS, Standing
+from damoos.statistics.limits import MIN_ROUNDS
 from damoos.statistics.verdict import Judge, wants_baseline
 from damoos.study.config import manual_policy
 from damoos.study.run_config import RunConfig
@@ -120,15 +119,10 @@ def _has_winner(rounds: list[dict[str, Measurement]], search: Sequence[Measureme
             continue
         baselines = [*search, *(one[arms.BASELINE] for one in played if arms.BASELINE in one)]
         judge = Judge(scorer, baselines, [0.0], len(rounds))
-        # They are judged among themselves, kept limits or not: it is the noise that is asked about.
-        among = {
-            name: replace(arm, standing=Standing.KEPT)
-            for name, arm in judge.arms(played).items()
-            if name != arms.BASELINE
-        }
-        if judge.verdict(among).best in among:
+        found = judge.arms(played)
+        if judge.verdict(found).best in ARMS:
             return True
-        if not judge.in_question(among):
+        if not set(judge.in_question(found)) & {*ARMS}:
             return False
     return False
 

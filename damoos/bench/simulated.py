@@ -7,7 +7,7 @@ throws it away, so what counts is what is put into service.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from damoos.searchers.base import Searcher, feasible
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.study.config import StudyConfig
 from damoos.study.course import Course, candidates, outcome
+from damoos.study.outliers import kept, outlier
 from damoos.study.plan import plan
 from damoos.study.scoring import score_trials
 from damoos.study.study import Study
@@ -124,28 +125,33 @@ def simulate(
     if like:
         study.searcher.prior = TransferPrior(like, surface.space, 0.0)
     random = np.random.default_rng([seed, nr_samples])
-    done = list(_search(surface, study, random))
+    done: list[Run] = []
+
+    def measure(run: Run) -> Measurement:
+        measured = surface.run(run.params, random)
+        return _stopped(measured, done, study.scorer.max_slowdown) if run.kind == "trial" else measured
+
+    def execute(run: Run) -> None:
+        done.append(replace(run, measurement=measure(run)))
+        while far := outlier(done, study.scorer.needs):
+            done.append(kept(far))
+            done[done.index(far)] = replace(far, measurement=measure(far))
+
+    for step in plan(study.config.nr_trials):
+        history = study.known(score_trials(done, study.scorer))
+        if study.searcher.is_done(history):
+            break
+        execute(replace(step, params=study.searcher.ask(history)) if step.kind == "trial" else step)
     course, number, first_index = Course(study), 0, len(done)
     while asked := course.round(number, done, first_index):
-        done += [replace(run, measurement=surface.run(run.params, random)) for run in asked]
+        for run in asked:
+            execute(run)
         number += 1
     return study, done
 
 
-def _search(surface: Surface, study: SimulatedStudy, random: np.random.Generator) -> Iterator[Run]:
-    done: list[Run] = []
-    for step in plan(study.config.nr_trials):
-        history = study.known(score_trials(done, study.scorer))
-        if study.searcher.is_done(history):
-            return
-        point = study.searcher.ask(history) if step.kind == "trial" else None
-        measurement = _stopped(surface.run(point, random), done, study.scorer.max_slowdown)
-        done.append(replace(step, params=point, measurement=measurement))
-        yield done[-1]
-
-
 def _stopped(measurement: Measurement, done: Sequence[Run], allowed: float) -> Measurement:
-    """What is measured of a run, which is stopped where it is too slow."""
+    """What is measured of a trial, which is stopped where it is too slow."""
     base = [run.measurement.metric("runtime_s") for run in done if run.kind == "baseline" and run.measurement]
     if not base or math.isinf(allowed):
         return measurement

@@ -100,6 +100,7 @@ def apply(
     from damoos.service.in_force import naming
     from damoos.service.journal import Journal
     from damoos.service.specification import ARMS, specification
+    from damoos.statistics.verdict import INDISTINGUISHABLE, NOT_COMPARABLE
 
     check_format(form)
     spec = specification(
@@ -117,7 +118,7 @@ def apply(
         print(text, end="")
         return
     state = keeper.apply(spec)
-    if arm in ARMS and state["verdict"] not in (arm, "indistinguishable"):
+    if arm in ARMS and state["verdict"] not in (arm, INDISTINGUISHABLE, NOT_COMPARABLE):
         say(f"note: the validation of '{study}' found '{state['verdict']}' better than '{arm}'")
     if "note" in state:
         say(f"note: {state['note']}")

@@ -24,6 +24,7 @@ from damoos.common import user_file
 from damoos.errors import ConfigError
 from damoos.scorers.cost import HOURS_A_MONTH, Prices
 from damoos.statistics.arms import TUNED, beside, rounds_of
+from damoos.statistics.verdict import INDISTINGUISHABLE, NOT_COMPARABLE
 from damoos.study.damage import names_damage
 from damoos.study.study import Study
 from damoos.units import quoted
@@ -120,7 +121,8 @@ def measured(studies: Sequence[Study]) -> list[Measured]:
 def _measured(study: Study) -> Measured:
     where = study.config.target, study.config.machine
     arm = study.arms()[0].get(TUNED)
-    if (study.record.result or {})["verdict"] not in (TUNED, "indistinguishable") or arm is None or not arm.feasible:
+    may_be_tuned = (study.record.result or {})["verdict"] in (TUNED, INDISTINGUISHABLE, NOT_COMPARABLE)
+    if not may_be_tuned or arm is None or not arm.feasible:
         return Measured(*where, 0.0, _LEAST_ERROR)
     base = beside(rounds_of(study.runs()))
     names = {name for run in (*arm.runs.values(), *base.values()) for name in run.metrics}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from damoos.model.trial import Measurement, Run, Score, mean_measurement, orientation
 from damoos.scorers.base import Scorer
 from damoos.statistics.intervals import ALPHA, BOOTSTRAP_FROM, Noise, interval, moderated
-from damoos.statistics.limits import Standing, standing
+from damoos.statistics.limits import ENOUGH, Standing, looks_broken, standing
+from damoos.statistics.noise import GAIN, Repeats, of_scheme
 
 BASELINE, MANUAL, TUNED, REJECTED = "baseline", "manual", "tuned", "rejected"
 CANDIDATE = "candidate-"
-# What the noise of the score is filed under, among that of the margins.
-GAIN = ""
 
 Rounds = Sequence[Mapping[str, Measurement | None]]
 
@@ -36,8 +35,12 @@ class Arm:
         By round: the score less that of the round's own baseline, higher is better.
     standing : Standing
         How it stands to the limits over all of its rounds.
-    noise : Noise or None
-        That of a gain, as far as it is known from elsewhere.
+    looks_broken : bool
+        As `damoos.statistics.limits.looks_broken` says.
+    is_hopeless : bool
+        Whether no round that it may still have would show how it stands, were the mean and the noise to stay.
+    noises : mapping of str to Noise
+        Of a gain, as other arms tell it: by the arm's name.
     label : str
         What people read where the name says too little; empty for the name.
     """
@@ -47,7 +50,9 @@ class Arm:
     scores: Mapping[int, float]
     gains: Mapping[int, float] = field(default_factory=dict)
     standing: Standing = Standing.KEPT
-    noise: Noise | None = None
+    looks_broken: bool = False
+    is_hopeless: bool = False
+    noises: Mapping[str, Noise] = field(default_factory=dict)
     label: str = ""
 
     @property
@@ -76,7 +81,7 @@ class Arm:
         values = list(self.scores.values())
         if len(values) < 2 or len(values) >= BOOTSTRAP_FROM:
             return interval(values) if values else (math.nan, math.nan)
-        mean = moderated(values, self.noise)
+        mean = moderated(values, list(self.noises.values()))
         return mean.mean - mean.half(1 - ALPHA), mean.mean + mean.half(1 - ALPHA)
 
 
@@ -90,7 +95,12 @@ def rounds_of(runs: Sequence[Run]) -> list[dict[str, Measurement | None]]:
 
 
 def arms(
-    rounds: Rounds, scorer: Scorer, previous: Sequence[float], noise: Mapping[str, Noise], risk: float
+    rounds: Rounds,
+    scorer: Scorer,
+    previous: Sequence[float],
+    left_alone: Repeats | None,
+    risk: Callable[[str], float],
+    max_rounds: int,
 ) -> dict[str, Arm]:
     """Score every arm, each run against the baseline of its own round (`beside`).
 
@@ -103,34 +113,29 @@ def arms(
         Measurements by arm, one mapping per round; None for a run that failed.
     previous : sequence of float
         Scores of the study's feasible trials, for scorers that look back.
-    noise : mapping of str to Noise
-        Of `noise_of`.
-    risk : float
-        As for `damoos.statistics.limits.standing`.
+    left_alone : Repeats or None
+        Of all baselines of the study (`damoos.statistics.noise.of_baselines`).
+    risk : callable
+        Takes the name of an arm and gives its risk for `damoos.statistics.limits.standing`.
+    max_rounds : int
+        How many an arm can have.
     """
-    base = beside(rounds)
-    by_name = {}
-    for name in sorted({name for round_runs in rounds for name in round_runs}, key=rank):
-        runs = {
-            n: run for n, round_runs in enumerate(rounds) if n in base and (run := round_runs.get(name)) is not None
-        }
-        if not runs:
-            continue
-        if name == BASELINE:
-            by_name[name] = _baseline(runs, scorer, previous, noise.get(GAIN))
-            continue
-        found = {n: scorer.score(run, base[n], previous) for n, run in runs.items()}
-        failed = any(name in round_runs and round_runs[name] is None for round_runs in rounds)
-        kept = standing(list(found.values()), scorer.every, noise, risk)
-        by_name[name] = Arm(
-            name,
-            runs,
-            {n: score.objective for n, score in found.items() if score.objective is not None},
-            {n: gain for n, score in found.items() if (gain := _gain(score, base[n], scorer, previous)) is not None},
-            Standing.BROKEN if failed else kept,
-            noise.get(GAIN),
-        )
-    return by_name
+    beside_them = _Beside(beside(rounds), scorer, previous)
+    runs_of = {
+        name: {n: run for n, of_round in enumerate(rounds) if n in beside_them.base and (run := of_round.get(name))}
+        for name in sorted({name for of_round in rounds for name in of_round}, key=rank)
+    }
+    told = {name: of_scheme(runs, beside_them.base) for name, runs in runs_of.items()} | {BASELINE: left_alone}
+    found = {}
+    for name, runs in runs_of.items():
+        if name == BASELINE and runs:
+            found[name] = beside_them.baseline(runs, left_alone)
+        elif runs:
+            others = {other: repeats for other, repeats in told.items() if repeats and other != name}
+            arm = beside_them.scheme(name, runs, others, risk(name), max_rounds)
+            failed = any(name in of_round and of_round[name] is None for of_round in rounds)
+            found[name] = replace(arm, standing=Standing.BROKEN) if failed else arm
+    return found
 
 
 def beside(rounds: Rounds) -> dict[int, Measurement]:
@@ -145,55 +150,74 @@ def beside(rounds: Rounds) -> dict[int, Measurement]:
     return found
 
 
-def _baseline(base: Mapping[int, Measurement], scorer: Scorer, previous: Sequence[float], noise: Noise | None) -> Arm:
-    scores = {}
-    for number, run in base.items():
-        others = [other for n, other in base.items() if n != number] or [run]
-        value = scorer.score(run, mean_measurement(others), previous).objective
-        if value is not None:
-            scores[number] = value
-    return Arm(BASELINE, base, scores, dict.fromkeys(base, 0.0), noise=noise)
+@dataclass(frozen=True)
+class _Beside:
+    """Scores runs, each against the baseline of its round."""
+
+    base: Mapping[int, Measurement]
+    scorer: Scorer
+    previous: Sequence[float]
+
+    def baseline(self, runs: Mapping[int, Measurement], left_alone: Repeats | None) -> Arm:
+        """The arm of the baseline."""
+        scores = {}
+        for number, run in runs.items():
+            others = [other for n, other in runs.items() if n != number] or [run]
+            value = self.scorer.score(run, mean_measurement(others), self.previous).objective
+            if value is not None:
+                scores[number] = value
+        noises = self._noises(runs, {BASELINE: left_alone} if left_alone else {})
+        return Arm(BASELINE, runs, scores, dict.fromkeys(runs, 0.0), noises=_of_limit(noises, GAIN))
+
+    def scheme(
+        self, name: str, runs: Mapping[int, Measurement], others: Mapping[str, Repeats], risk: float, max_rounds: int
+    ) -> Arm:
+        """The arm of a scheme; ``others`` are what other arms tell of the noise, by their names."""
+        scores = {n: self.scorer.score(run, self.base[n], self.previous) for n, run in runs.items()}
+        gains = {n: self._gain(score, self.base[n]) for n, score in scores.items()}
+        noises = self._noises(runs, others)
+        every = self.scorer.every
+        limits = {limit: list(_of_limit(noises, limit).values()) for limit in next(iter(scores.values())).margins}
+        of_runs = list(scores.values())
+        later = standing(of_runs, every, limits, risk, max(0, max_rounds - len(runs)))
+        return Arm(
+            name,
+            runs,
+            {n: score.objective for n, score in scores.items() if score.objective is not None},
+            {n: gain for n, gain in gains.items() if gain is not None},
+            standing(of_runs, every, limits, risk),
+            looks_broken(of_runs, every),
+            len(runs) >= ENOUGH and later is Standing.NOT_SHOWN,
+            _of_limit(noises, GAIN),
+        )
+
+    def _noises(self, runs: Mapping[int, Measurement], others: Mapping[str, Repeats]) -> dict[str, dict[str, Noise]]:
+        """The noise of the gain and of the margins of such runs, as others tell it."""
+        base = mean_measurement([self.base[n] for n in runs])
+
+        def scored(run: Measurement) -> tuple[Score, float | None]:
+            score = self.scorer.score(run, base, self.previous)
+            return score, self._gain(score, base)
+
+        mean = mean_measurement(list(runs.values()))
+        return {other: repeats.noise(mean, scored) for other, repeats in others.items()}
+
+    def _gain(self, score: Score, base: Measurement) -> float | None:
+        """What a score gains over leaving it alone; None where nobody knows."""
+        usual = self.scorer.score(base, base, self.previous).objective
+        if score.objective is None or usual is None:
+            return None
+        return orientation(self.scorer.direction) * (score.objective - usual)
 
 
-def _gain(score: Score, base: Measurement, scorer: Scorer, previous: Sequence[float]) -> float | None:
-    """What a score gains over leaving it alone; None where nobody knows."""
-    usual = scorer.score(base, base, previous).objective
-    if score.objective is None or usual is None:
-        return None
-    return orientation(scorer.direction) * (score.objective - usual)
+def _of_limit(noises: Mapping[str, Mapping[str, Noise]], limit: str) -> dict[str, Noise]:
+    return {other: noise[limit] for other, noise in noises.items() if limit in noise}
 
 
 def rank(name: str) -> tuple[int, str]:
     """The order in which arms are shown."""
     order = (BASELINE, MANUAL, TUNED)
     return (order.index(name) if name in order else len(order)), name
-
-
-def noise_of(baselines: Sequence[Measurement], scorer: Scorer) -> dict[str, Noise]:
-    """How far gains (`GAIN`) and margins, by limit, of single runs lie apart where nothing differs but the run.
-
-    Each baseline is scored against the mean of the others. A gain and a margin are of a run and of a baseline, so that
-    they carry the noise of both.
-    """
-    count = len(baselines)
-    if count < 2:
-        return {}
-    values: dict[str, list[float]] = {}
-    for number, run in enumerate(baselines):
-        base = mean_measurement([*baselines[:number], *baselines[number + 1 :]])
-        score, usual = scorer.score(run, base, ()), scorer.score(base, base, ())
-        gain = _gain(score, base, scorer, ())
-        if gain is not None:
-            values.setdefault(GAIN, []).append(gain)
-        for limit, margin in score.margins.items():
-            values.setdefault(limit, []).append(margin - usual.margins[limit])
-    # A run lies further from the mean of the others than from the mean of all.
-    share = math.sqrt(2) * (count - 1) / count
-    return {
-        name: Noise(share * float(np.std(found, ddof=1)), count - 1)
-        for name, found in values.items()
-        if len(found) == count
-    }
 
 
 def scheme_noise(by_name: Mapping[str, Arm]) -> Noise | None:

@@ -13,9 +13,6 @@ from scipy.special import ndtr, stdtrit
 ALPHA = 0.05
 # From this many values on the bootstrap knows the shape of the noise better than Student's normal (decision 0003).
 BOOTSTRAP_FROM = 8
-# As how many values the noise of the baselines counts at most. More would be worth more if runs under a scheme were
-# always as noisy as baselines, which they are not (decision 0003).
-PRIOR_FREEDOM = 2.0
 
 
 @cache
@@ -119,18 +116,18 @@ def of_difference(first: Sequence[float], second: Sequence[float]) -> Noise:
     return Noise(math.sqrt(sum(variances)), sum(variances) ** 2 / squares if squares else len(first) - 1)
 
 
-def moderated(values: Sequence[float], noise: Noise | None, own: Noise | None = None) -> Estimate:
-    """The mean of a few values, whose variance is theirs and, as far as it agrees with theirs, that of a known noise.
+def moderated(values: Sequence[float], noises: Sequence[Noise] = (), own: Noise | None = None) -> Estimate:
+    """The mean of a few values, whose variance is theirs and, as far as it agrees with theirs, that of known noises.
 
-    Two or three values tell little of their own noise. The known one can make the variance larger and its degrees of
+    Two or three values tell little of their own noise. A known one can make the variance larger and its degrees of
     freedom more, but never the variance smaller than that of the values themselves. Where the values lie further apart
     than the known noise would have it, it counts the less: the noise is another one.
 
     Parameters
     ----------
     values : sequence of float
-    noise : Noise or None
-        That of single values of this kind, as measured elsewhere.
+    noises : sequence of Noise
+        Those of single values of this kind, as measured elsewhere.
     own : Noise or None
         What is known of their own noise beside their variance, which may be larger; None for nothing.
 
@@ -141,13 +138,12 @@ def moderated(values: Sequence[float], noise: Noise | None, own: Noise | None = 
     count = len(values)
     seen = max(float(np.var(values, ddof=1)) if count > 1 else 0.0, own.deviation**2 if own else 0.0)
     degrees = own.freedom if own else float(count - 1)
-    if noise is None or noise.freedom < 1:
-        return Estimate(float(np.mean(values)), seen, degrees, count)
-    known = noise.deviation**2
-    agreement = min(1.0, (known / seen) ** 2) if seen else 1.0
-    prior = min(float(noise.freedom), PRIOR_FREEDOM) * agreement
-    freedom = prior + degrees
-    variance = max(seen, (prior * known + seen * degrees) / freedom) if freedom else seen
+    squares, freedom = seen * degrees, degrees
+    for noise in noises:
+        known = noise.deviation**2
+        weight = noise.freedom * (min(1.0, (known / seen) ** 2) if seen else 1.0)
+        squares, freedom = squares + weight * known, freedom + weight
+    variance = max(seen, squares / freedom) if freedom else seen
     return Estimate(float(np.mean(values)), variance, freedom, count)
 
 

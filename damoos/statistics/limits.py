@@ -1,14 +1,17 @@
 """Whether limits are kept, from several runs: what a limit means is said here, for search, verdict and report alike.
 
 A limit on what a scheme does on the average is judged by the mean of its margins: it is kept if the mean is not
-negative and, at a risk of 5 %, the limit is not broken by more than a tenth of it (non-inferiority). A limit that every
+negative and, at a risk of 5 % that all schemes of a study share, the limit is not broken by more than a tenth of it
+(non-inferiority). It is broken if the interval of the mean lies beyond it. A limit that every
 run must keep is broken by one that does not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
+from statistics import fmean
 
 from damoos.model.trial import Score
 from damoos.statistics.intervals import Noise, moderated
@@ -17,7 +20,7 @@ from damoos.statistics.intervals import Noise, moderated
 TOLERANCE = 0.1
 # Of fewer runs no mean is judged: their noise is not known from them.
 MIN_ROUNDS = 2
-# From so many runs on, a mean beyond the limit is believed, whatever its interval.
+# From so many runs on, a mean beyond the limit is enough to try something more careful, whatever its interval.
 ENOUGH = 3
 
 
@@ -29,7 +32,13 @@ class Standing(StrEnum):
     BROKEN = "broken"
 
 
-def standing(scores: Sequence[Score], every: Collection[str], noise: Mapping[str, Noise], risk: float) -> Standing:
+def standing(
+    scores: Sequence[Score],
+    every: Collection[str],
+    noises: Mapping[str, Sequence[Noise]],
+    risk: float,
+    more: int = 0,
+) -> Standing:
     """How a scheme stands to all limits of its score.
 
     Parameters
@@ -38,17 +47,33 @@ def standing(scores: Sequence[Score], every: Collection[str], noise: Mapping[str
         One for each run.
     every : collection of str
         Limits that each run must keep.
-    noise : mapping of str to Noise
+    noises : mapping of str to sequence of Noise
         That of the margins, by limit, as far as it is known from elsewhere.
     risk : float
         Chance of one look to call a limit kept that is broken by more than `TOLERANCE`, or the other way round. The
         interval has both of its ends at it, which leaves room for noise that is not normal.
+    more : int
+        After so many further runs, were the noise to stay, and the mean to be better by its error.
     """
     if any(_breaks_alone(score, every) for score in scores):
         return Standing.BROKEN
     limits = [limit for limit in scores[0].margins if limit not in every]
-    found = [_of_mean([score.margins[limit] for score in scores], noise.get(limit), risk) for limit in limits]
+    found = [
+        _of_mean([score.margins[limit] for score in scores], noises.get(limit, ()), risk, more) for limit in limits
+    ]
     return max(found, key=list(Standing).index, default=Standing.KEPT)
+
+
+def looks_broken(scores: Sequence[Score], every: Collection[str]) -> bool:
+    """Whether something more careful is to be tried, although the runs need not show that a limit is broken.
+
+    It is if the mean of `ENOUGH` runs lies beyond it, or each of `MIN_ROUNDS` runs by more than `TOLERANCE`.
+    """
+    limits = [limit for limit in scores[0].margins if limit not in every]
+    margins = [[score.margins[limit] for score in scores] for limit in limits]
+    if len(scores) >= ENOUGH and any(fmean(of_runs) < 0 for of_runs in margins):
+        return True
+    return len(scores) >= MIN_ROUNDS and any(max(of_runs) < -TOLERANCE for of_runs in margins)
 
 
 def _breaks_alone(score: Score, every: Collection[str]) -> bool:
@@ -58,11 +83,12 @@ def _breaks_alone(score: Score, every: Collection[str]) -> bool:
     return not score.feasible and (score.margin is None or score.margin >= 0)
 
 
-def _of_mean(margins: Sequence[float], noise: Noise | None, risk: float) -> Standing:
-    mean = moderated(margins, noise)
-    if mean.count < MIN_ROUNDS:
+def _of_mean(margins: Sequence[float], noises: Sequence[Noise], risk: float, more: int) -> Standing:
+    mean = moderated(margins, noises)
+    if mean.count + more < MIN_ROUNDS:
         return Standing.NOT_SHOWN
-    half = mean.half(1 - risk)
-    if mean.mean < 0:
-        return Standing.BROKEN if mean.count >= ENOUGH or mean.mean + half < 0 else Standing.NOT_SHOWN
-    return Standing.KEPT if mean.mean - half >= -TOLERANCE else Standing.NOT_SHOWN
+    half = mean.half(1 - risk, more)
+    if mean.mean + half < 0:
+        return Standing.BROKEN
+    best = mean.mean + (math.sqrt(mean.variance / mean.count) if more else 0.0)
+    return Standing.KEPT if best >= 0 and best - half >= -TOLERANCE else Standing.NOT_SHOWN

@@ -5,30 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from damoos.model.trial import Measurement
 from damoos.scorers.base import Scorer
 from damoos.statistics.arms import (
     BASELINE,
     CANDIDATE,
-    GAIN,
     MANUAL,
     REJECTED,
     TUNED,
     Arm,
     Rounds,
     arms,
-    noise_of,
     rank,
 )
-from damoos.statistics.intervals import Estimate, alpha_of_a_look, moderated, of_difference
+from damoos.statistics.intervals import Estimate, Noise, alpha_of_a_look, moderated, of_difference
 from damoos.statistics.limits import MIN_ROUNDS, Standing
+from damoos.statistics.noise import of_baselines
 from damoos.units import show_score
+
+# The best arms lie within each other's noise; an arm that may be the best is not shown to keep the limits.
+INDISTINGUISHABLE, NOT_COMPARABLE = "indistinguishable", "not comparable"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``best`` is an arm's name or ``indistinguishable``; ``text`` says it in a sentence."""
+    """``best`` is an arm's name, `INDISTINGUISHABLE` or `NOT_COMPARABLE`; ``text`` says it in a sentence."""
 
     best: str
     text: str
@@ -43,25 +46,45 @@ class Judge:
     ----------
     scorer : Scorer
     baselines : sequence of Measurement
-        All runs of a study that were left alone: they tell the noise.
+        All runs of a study that were left alone, in their order: they tell the noise.
     previous : sequence of float
         Scores of the study's feasible trials, for scorers that look back.
     max_rounds : int
         How many rounds an arm can have.
+    candidates : int
+        How many candidates there can be: they share the risk that one is said to keep the limits and does not.
     """
 
     def __init__(
-        self, scorer: Scorer, baselines: Sequence[Measurement], previous: Sequence[float], max_rounds: int
+        self,
+        scorer: Scorer,
+        baselines: Sequence[Measurement],
+        previous: Sequence[float],
+        max_rounds: int,
+        candidates: int = 1,
     ) -> None:
         self._scorer = scorer
         self._previous = previous
-        self._noise = noise_of(baselines, scorer)
+        self._left_alone = of_baselines(baselines)
         self._max_rounds = max_rounds
         self._alpha = alpha_of_a_look(max_rounds - MIN_ROUNDS + 1)
+        self._candidates = candidates
 
     def arms(self, rounds: Rounds) -> dict[str, Arm]:
         """The arms by the names of their runs."""
-        return arms(rounds, self._scorer, self._previous, self._noise, self._alpha)
+        return arms(rounds, self._scorer, self._previous, self._left_alone, self._risk, self._max_rounds)
+
+    def _risk(self, name: str) -> float:
+        """What a look may take of the chance to call a limit kept that is broken.
+
+        All schemes of a study share it. Of those that follow each other the first, which is mostly the only one, has
+        half of it.
+        """
+        number = name.removeprefix(CANDIDATE)
+        if name.startswith(CANDIDATE) and not number.isdecimal():  # of several policies, all of which are validated
+            return self._alpha / self._candidates
+        nth = int(number) if number.isdecimal() else 1
+        return float(self._alpha / 2 ** min(nth, max(1, self._candidates - 1)))
 
     def verdict(self, by_name: Mapping[str, Arm], same_scheme: bool = False) -> Verdict:
         """Which arm is best: one that keeps the limits and beats every other that does, outside the noise.
@@ -76,9 +99,14 @@ class Judge:
         notes = _notes(by_name, same_scheme)
         leaders, beaten = self.leaders(by_name, same_scheme)
         if not leaders:
-            return Verdict("indistinguishable", f"no arm is feasible{notes}")
+            return Verdict(INDISTINGUISHABLE, f"no arm is feasible{notes}")
         first, *equals = leaders
         against = ", ".join(f"{arm.title} {_shown(arm)}" for arm in beaten)
+        if unknown := self._unknown(leaders, by_name, same_scheme):
+            names = " and ".join(arm.title for arm in [*leaders, *unknown])
+            rest = f"; beaten are {against}" if against else ""
+            shown = ", ".join(f"{arm.title} {_shown(arm)}" for arm in [*leaders, *unknown])
+            return Verdict(NOT_COMPARABLE, f"{names} are not comparable ({shown}){rest}{notes}")
         if not equals:
             rest = f" against {against}" if against else ""
             if first.name == BASELINE:
@@ -87,7 +115,7 @@ class Judge:
         names = " and ".join(arm.title for arm in [first, *equals])
         rest = f"; they beat {against}" if against else ""
         shown = ", ".join(f"{arm.title} {_shown(arm)}" for arm in [first, *equals])
-        return Verdict("indistinguishable", f"{names} cannot be told apart ({shown}){rest}{notes}")
+        return Verdict(INDISTINGUISHABLE, f"{names} cannot be told apart ({shown}){rest}{notes}")
 
     def leaders(self, by_name: Mapping[str, Arm], same_scheme: bool = False) -> tuple[list[Arm], list[Arm]]:
         """Of the arms that keep the limits, the best one and those that cannot be told from it; then those it beats."""
@@ -98,21 +126,35 @@ class Judge:
         beaten = [arm for arm in rivals[1:] if self.beats(first, arm, by_name)]
         return [first, *(arm for arm in rivals[1:] if arm not in beaten)], beaten
 
+    def _unknown(self, leaders: Sequence[Arm], by_name: Mapping[str, Arm], same_scheme: bool) -> list[Arm]:
+        """Arms that no leader beats and that are not shown to keep the limits: each of them may be the best."""
+        rivals = [arm for arm in _rivals(by_name, same_scheme) if arm.standing is Standing.NOT_SHOWN]
+        return [arm for arm in rivals if not any(self.beats(leader, arm, by_name) for leader in leaders)]
+
     def in_question(self, by_name: Mapping[str, Arm], same_scheme: bool = False) -> list[str]:
         """Arms that some more rounds could tell apart, or show to keep the limits; empty where the verdict stands.
 
         More rounds can help if the difference seen so far would lie outside the noise seen so far, were both to stay.
+        An arm that is not shown to keep the limits and is not beaten may be the best, so it goes on as long as it can.
         """
         rivals = [arm for arm in _rivals(by_name, same_scheme) if not self.is_rejected(arm)]
+        if not rivals:
+            return []
         first = rivals[0]
-        names = []
+        close, unknown = [], [first] if self._may_be_shown(first) else []
         for arm in rivals[1:]:
             left = self._left(first if arm.name == BASELINE else arm)
-            if left and not self.beats(first, arm, by_name) and self._could_beat(first, arm, left):
-                names.append(arm.name)
-        if names or (first.standing is Standing.NOT_SHOWN and self._left(first)):
-            return [first.name, *names]
-        return []
+            if not left or self.beats(first, arm, by_name):
+                continue
+            if self._could_beat(first, arm, left):
+                close.append(arm)
+            elif self._may_be_shown(arm):
+                unknown.append(arm)
+        return list(dict.fromkeys(arm.name for arm in [*([first] if close else []), *close, *unknown]))
+
+    def _may_be_shown(self, arm: Arm) -> bool:
+        """Whether more rounds may show how an arm stands to the limits."""
+        return arm.standing is Standing.NOT_SHOWN and not arm.is_hopeless and self._left(arm) > 0
 
     def is_live(self, by_name: Mapping[str, Arm], name: str) -> bool:
         """Whether an arm may still turn out the best: not where it broke the limits or lost to leaving it alone."""
@@ -146,7 +188,14 @@ class Judge:
             return None
         # Two arms whose gains differ alike in two rounds may do so by chance: each has a noise of its own.
         own = of_difference([first.gains[n] for n in both], [other.gains[n] for n in both])
-        return moderated([first.gains[n] - other.gains[n] for n in both], self._noise.get(GAIN), own)
+        return moderated([first.gains[n] - other.gains[n] for n in both], _noises(first, other), own)
+
+
+def _noises(first: Arm, other: Arm) -> list[Noise]:
+    """What is known of the noise of a difference of two arms from others than these: the mean of what either has."""
+    names = (first.noises.keys() & other.noises.keys()) - {first.name, other.name} | {BASELINE}
+    found = [[arm.noises[name] for arm in (first, other) if name in arm.noises] for name in sorted(names)]
+    return [Noise(math.sqrt(fmean(noise.deviation**2 for noise in pair)), pair[0].freedom) for pair in found if pair]
 
 
 def wants_baseline(rounds: Rounds, names: Collection[str]) -> bool:
@@ -188,7 +237,13 @@ def settle(by_name: Mapping[str, Arm], has_several: bool = False) -> tuple[dict[
         ranked = sorted(candidates, key=lambda name: (order.index(by_name[name].standing), -_number(name)))
         numbered = [TUNED, REJECTED, *(f"{REJECTED}-{n}" for n in range(2, len(ranked)))]
         names, labels = dict(zip([*ranked[:1], *sorted(ranked[1:], key=_number)], numbered, strict=False)), {}
-    named = [replace(arm, name=names.get(name, name), label=labels.get(name, "")) for name, arm in by_name.items()]
+    named = [
+        replace(
+            arm, name=names.get(name, name), label=labels.get(name, ""),
+            noises={names.get(other, other): noise for other, noise in arm.noises.items()},
+        )
+        for name, arm in by_name.items()
+    ]  # fmt: skip
     return {arm.name: arm for arm in sorted(named, key=lambda arm: rank(arm.name))}, names
 
 

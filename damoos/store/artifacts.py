@@ -209,6 +209,17 @@ class Artifacts:
 
         return self._write(self.samples_path(key).name, fill)
 
+    def copy_samples(self, key: str, another: str) -> None:
+        """The time series of a run once more, under another key; nothing where nothing was measured."""
+        path = self.samples_path(key)
+        try:
+            content = regular_file.whole(path, _SAMPLES_BYTES)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror or in_short(error)}") from None
+        self.write_parts(self.samples_path(another).name, [content])
+
     def samples_path(self, key: str) -> Path:
         """Where the time series of a run lies, if anything was measured of it."""
         return self.path / f"{key.replace('/', '_')}.parquet"  # a limit of writes is in a key: "baseline@1M/s"

@@ -239,6 +239,14 @@ class EarlyAbort(TypedDict):
 
 
 @_open
+class Outlier(TypedDict):
+    """A run that lay far beyond the others, and was done again."""
+
+    run: str
+    metrics: dict[str, Real]
+
+
+@_open
 class Shrinkage(TypedDict):
     """What the search owed to luck."""
 
@@ -318,6 +326,7 @@ class Tuned(About):
     drift: Drift
     trials: list[Trial]
     early_abort: EarlyAbort
+    outliers: NotRequired[list[Outlier]]
     prediction: NotRequired[Forecast | None]
     transfer: NotRequired[Transfer | None]
     recommended: Scheme | None

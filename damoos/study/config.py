@@ -182,6 +182,11 @@ class StudyConfig(RunConfig):
         return 2 + len(self.policies) * (2 if self.league else 1)
 
     @property
+    def nr_candidates(self) -> int:
+        """The most schemes beside the manual one that are validated."""
+        return self.nr_arms - 2 if self.has_several else self.candidates
+
+    @property
     def label(self) -> str:
         """What the study's name starts with."""
         return f"{self.of}-validate" if self.of else super().label

@@ -1,10 +1,10 @@
 """What the validation of a study does next: a function of the runs that have finished, so that it can go on anywhere.
 
-The best point of the search is validated first. If it is shown to break the limits, the validation retreats: what it
-measured is told to the searcher, and the next point, which the searcher now believes to be the best that keeps them,
-takes its place. Of several policies the best point of each is validated, all in the same rounds; one of which no trial
-gained anything over leaving the workload alone is not. Rounds go on until the verdict is clear, and no longer than they
-can change it.
+The best point of the search is validated first. If it looks as if it broke the limits, or as if no round could show
+that it keeps them, the validation retreats: what it measured is told to the searcher, and the next point takes its
+place, which the searcher now believes to be the best that uses no more than a part of the limits (`AIMS`). Of several
+policies the best point of each is validated, all in the same rounds; one of which no trial gained anything over leaving
+the workload alone is not. Rounds go on until the verdict is clear, and no longer than they can change it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from damoos.policies.base import NonePolicy, Policy
 from damoos.searchers.base import feasible, value
 from damoos.searchers.conditional import ConditionalSearcher
 from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, TUNED, Arm, rounds_of
-from damoos.statistics.limits import MIN_ROUNDS
+from damoos.statistics.limits import MIN_ROUNDS, Standing
 from damoos.statistics.verdict import Judge, Verdict, settle, wants_baseline
 from damoos.study.plan import validation_round
-from damoos.study.scoring import is_baseline
+from damoos.study.scoring import is_baseline, tightened
 from damoos.study.study import Study
 
+# What share of the limits candidates aim at, in their order: each one lies further inside than the one before.
+AIMS = (1.0, 0.85, 0.7)
 # What the arm of a policy's defaults ends with.
 DEFAULTS = "-defaults"
 
@@ -55,7 +57,7 @@ class Course:
         limit = self._study.config.runs
         if not names or (limit is not None and len(before) + len(names) > limit):
             return []
-        asked = validation_round(number, names, first_index, self._study.config.nr_arms)
+        asked = validation_round(number, names, first_index, self._study.config.nr_arms, self._study.config.seed)
         return [replace(run, params=self._params(run.arm, points)) for run in asked]
 
     def policy(self, run: Run) -> Policy:
@@ -76,17 +78,13 @@ class Course:
             return self._rivals(stand, runs, points)
         last = next(reversed(points), None)
         arm = stand.arms.get(stand.names.get(last, "")) if last else None
-        rejected = arm is None or stand.judge.is_rejected(arm)
-        if rejected and len(points) < self._study.config.candidates and (name := self._begin(runs, points)):
-            return [BASELINE, *([MANUAL] if stand.judge.is_live(stand.arms, MANUAL) else []), name]
-        if last is None:
-            return []
-        if arm is not None and not rejected and len(arm.runs) < MIN_ROUNDS:
-            return [name for name in (BASELINE, MANUAL, last) if name in rounds_of(runs)[-1]]
         open_arms = stand.in_question()
-        if open_arms and wants_baseline(rounds_of(runs), open_arms):
-            return [BASELINE, *(name for name in open_arms if name != BASELINE)]
-        return open_arms
+        if arm is None or stand.gives_way(arm, open_arms):
+            if len(points) < self._study.config.candidates and (name := self._begin(runs, points)):
+                return [BASELINE, *([MANUAL] if stand.judge.is_live(stand.arms, MANUAL) else []), name]
+        elif len(arm.runs) < MIN_ROUNDS:
+            return [name for name in (BASELINE, MANUAL, last) if name in rounds_of(runs)[-1]]
+        return self._with_baseline(open_arms, runs)
 
     def _rivals(self, stand: Outcome, runs: Sequence[Run], points: dict[str, Params]) -> list[str]:
         """Arms of the next round of several policies: all in the first two, then those that are in question."""
@@ -96,10 +94,13 @@ class Course:
             return [BASELINE, MANUAL, *points] if points else []
         if len(rounds) < MIN_ROUNDS:  # what has failed will fail again
             return [name for name, measured in rounds[-1].items() if measured is not None]
-        open_arms = stand.in_question()
-        if open_arms and wants_baseline(rounds, open_arms):
-            return [BASELINE, *(name for name in open_arms if name != BASELINE)]
-        return open_arms
+        return self._with_baseline(stand.in_question(), runs)
+
+    def _with_baseline(self, names: list[str], runs: Sequence[Run]) -> list[str]:
+        """Arms of a round, with the baseline where it is to have one."""
+        if not names or not wants_baseline(rounds_of(runs), names):
+            return names
+        return [BASELINE, *(name for name in names if name != BASELINE)]
 
     def _bests(self, runs: Sequence[Run]) -> dict[str, Params]:
         """The best point of each policy that gained something, and in a league its defaults, by their arms' names."""
@@ -119,7 +120,9 @@ class Course:
         """Add the point that the searcher would have validated next; None where it has none."""
         if not feasible(self._study.trials_of(runs)):
             return None
-        listed = self._study.searcher.shortlist(self._study.evidence(runs), 1 + len(points))
+        evidence = self._study.evidence(runs)
+        careful = tightened(evidence, AIMS[min(len(points), len(AIMS) - 1)])
+        listed = self._study.searcher.shortlist(careful if feasible(careful) else evidence, 1 + len(points))
         fresh = [point for point in listed if point not in points.values()]
         if not fresh:
             return None
@@ -153,6 +156,12 @@ class Outcome:
     names: Mapping[str, str]
     points: Mapping[str, Params]
     same_scheme: bool
+
+    def gives_way(self, arm: Arm, in_question: Sequence[str]) -> bool:
+        """Whether something more careful than a candidate is to be tried."""
+        if self.judge.is_rejected(arm) or arm.looks_broken or arm.is_hopeless:
+            return True
+        return not in_question and len(arm.runs) >= MIN_ROUNDS and arm.standing is Standing.NOT_SHOWN
 
     def verdict(self) -> Verdict:
         """Which arm is best."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 
 from damoos.model.trial import Run
+from damoos.statistics.arms import BASELINE
 from damoos.statistics.limits import MIN_ROUNDS
 
 BLOCK = 5
@@ -28,10 +30,16 @@ def plan(nr_samples: int, record: bool = False) -> list[Run]:
     return [Run(index, kind, number) for index, (kind, number) in enumerate(steps)]
 
 
-def validation_round(number: int, arms: Sequence[str], first_index: int, nr_arms: int = NR_ARMS) -> list[Run]:
-    """The runs of one round of at most ``nr_arms``; they change places, so that none always follows the same one."""
-    turn = number % len(arms)
-    order = [*arms[turn:], *arms[:turn]]
+def validation_round(
+    number: int, arms: Sequence[str], first_index: int, nr_arms: int = NR_ARMS, seed: int = 0
+) -> list[Run]:
+    """The runs of one round of at most ``nr_arms``, in an order by chance, and in the next round the other way round.
+
+    So no arm gains by its place, and what a machine loses by and by is lost by all arms alike in two rounds. The first
+    round begins with the baseline, which stands behind the last trials of the search, too.
+    """
+    chance = random.Random(f"{seed} {number // 2}")
+    order = sorted(arms, key=lambda arm: (number > 1 or arm != BASELINE, chance.random()), reverse=number % 2 == 1)
     return [Run(first_index + number * nr_arms + n, "validation", number, arm) for n, arm in enumerate(order)]
 
 

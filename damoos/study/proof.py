@@ -89,7 +89,7 @@ def _numbered(runs: Sequence[Run]) -> Iterator[tuple[Run, Run]]:
     count = {"baseline": 0, "trial": 0, "record": 0}
     index = 0
     for run in sorted(runs, key=lambda run: run.index):
-        if run.kind == "validation" and not is_baseline(run) and not run.arm.startswith(CANDIDATE):
+        if run.kind not in count and not is_baseline(run) and not run.arm.startswith(CANDIDATE):
             continue
         kind = "baseline" if is_baseline(run) else "trial" if run.kind == "validation" else run.kind
         yield run, replace(run, index=index, kind=kind, number=count[kind], arm="")

@@ -17,6 +17,7 @@ from damoos.scorers.terms import policy_cpu_share, slowdown, spare_core_slowdown
 from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, TUNED, Arm
 from damoos.store.artifacts import Artifacts
 from damoos.study.course import DEFAULTS, candidates, outcome
+from damoos.study.outliers import OUTLIER
 from damoos.study.scoring import feasible_scores
 from damoos.study.study import EvaluationStudy, Study
 
@@ -58,6 +59,11 @@ def result_of(study: Study, elapsed_s: float) -> dict[str, Any]:
         "drift": _drift(study.runs()),
         "trials": [_trial_json(study, trial) for trial in trials],
         "early_abort": _early_abort(study.runs()),
+        "outliers": [
+            {"run": run.arm, "metrics": dict(run.measurement.metrics)}
+            for run in study.runs()
+            if run.kind == OUTLIER and run.measurement
+        ],
         "prediction": _prediction(study, trials),
         "transfer": _transfer(study, trials),
         "recommended": None if best is None else _scheme_json(study.space.readable(best), study.policy(best)),

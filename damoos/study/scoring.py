@@ -74,6 +74,17 @@ def feasible_scores(history: History) -> list[float]:
     return [value(trial) for trial in feasible(history)]
 
 
+def tightened(history: History, share: float) -> History:
+    """The history as it would be if the limits were so much of what they are."""
+
+    def under(score: Score) -> Score:
+        margins = {limit: (margin - 1 + share) / share for limit, margin in score.margins.items()}
+        kept = score.feasible and all(margin >= 0 for margin in margins.values())
+        return replace(score, value=score.value if kept else None, feasible=kept, margins=margins)
+
+    return history if share == 1 else tuple(replace(trial, score=under(trial.score)) for trial in history)
+
+
 def oriented(history: History, direction: str) -> History:
     """The history as searchers want it: higher is better."""
     sign = orientation(direction)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +33,7 @@ from damoos.study import jobs
 from damoos.study.config import StudyConfig, space_of
 from damoos.study.course import Course
 from damoos.study.kept_scores import keep
+from damoos.study.outliers import kept, outlier
 from damoos.study.plan import plan
 from damoos.study.result import result_of
 from damoos.study.scoring import is_baseline, score_trials
@@ -57,11 +59,33 @@ class Search(Execution):
     def _work(self) -> Part:
         keep(self._study)
         yield from self._measure_peak()
+        yield from self._repeat_outliers()
         if self._config.of is None:
             yield from self._search()
         else:
             self._plan = [run for run in self._done.values() if run.kind != "validation"]
         yield from self._validate()
+
+    def _execute(
+        self, asked: Run, policy: Policy, must_succeed: bool, abort_s: float | None = None
+    ) -> Generator[Step, Any, Run]:
+        """Run a policy once, and run again what now turns out to lie far beyond the other runs."""
+        yield from super()._execute(asked, policy, must_succeed, abort_s)
+        yield from self._repeat_outliers()
+        return self._done[asked.key]
+
+    def _repeat_outliers(self) -> Part:
+        record, course = self._study.record, Course(self._study)
+        while far := outlier(self._done.values(), self._study.scorer.needs):
+            copy = kept(far)
+            if copy.key not in self._done:
+                self._watcher.say(f"{far.key} lies far beyond the runs beside it, so it runs again")
+                record.artifacts.copy_samples(far.key, copy.key)
+                record.add(copy)
+                self._done[copy.key] = copy
+                self._expected += 1
+            policy = course.policy(far) if far.kind == "validation" else NonePolicy()
+            yield from super()._execute(replace(far, measurement=None), policy, must_succeed=is_baseline(far))
 
     def _measure_peak(self) -> Part:
         """How much memory the workload takes where nothing limits it, if the limit of all runs is a share of that."""

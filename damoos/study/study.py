@@ -365,7 +365,7 @@ class Study(StoredStudy):
         """Who judges a validation, with the noise that some runs tell."""
         baselines = [run.measurement for run in runs if is_baseline(run) and run.measurement]
         previous = feasible_scores(self.trials_of(runs))
-        return Judge(self.scorer, baselines, previous, self.config.repeats)
+        return Judge(self.scorer, baselines, previous, self.config.repeats, self.config.nr_candidates)
 
     def arms(self) -> tuple[dict[str, Arm], dict[str, str]]:
         """The arms of the validation by the names that people read, and these names by those of the runs."""

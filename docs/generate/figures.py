@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from damoos.bench.simulated import SimulatedStudy, simulate
 from damoos.bench.surfaces import Surface, generate
 from damoos.model.space import Params
-from damoos.model.trial import History, Run
+from damoos.model.trial import History, Measurement, Run, Score, mean_measurement
 from damoos.report.charts import Axis, Chart, Layer, Level, Line, Panel, Points, Upright
 from damoos.report.charts.style import BLUE, GREEN, GREY, ORANGE, RED, SKY
 from damoos.scorers.base import Scorer
 from damoos.searchers.auto import AutoSearcher
 from damoos.searchers.base import feasible
-from damoos.statistics.arms import BASELINE, CANDIDATE, GAIN, MANUAL, beside, noise_of, rounds_of
+from damoos.statistics.arms import BASELINE, CANDIDATE, MANUAL, beside, rounds_of
 from damoos.statistics.intervals import Estimate, alpha_of_a_look, moderated
 from damoos.statistics.limits import MIN_ROUNDS, TOLERANCE
+from damoos.statistics.noise import GAIN, Repeats, of_baselines
 from damoos.study.scoring import score_trials
 
 # A workload on which the first candidate breaks the limit, and how many trials it is shown after.
 SEED, NUMBER, NR_TRIALS, SHOWN_AFTER = 2, 12, 8, 5
 AGES = Axis("log10(min_age [s])", "log10_min_age_s")
-COLOURS = {f"{CANDIDATE}1": (RED, "x"), f"{CANDIDATE}2": (BLUE, "circle"), MANUAL: (ORANGE, "square")}
+COLOURS = {
+    **{f"{CANDIDATE}{n}": look for n, look in ((1, (RED, "x")), (2, (BLUE, "circle")), (3, (GREEN, "diamond")))},
+    MANUAL: (ORANGE, "square"),
+}
 
 
 def example() -> tuple[Surface, SimulatedStudy, list[Run]]:
@@ -89,12 +92,12 @@ def validation_chart(study: SimulatedStudy, runs: Sequence[Run]) -> Chart:
     """How the arms of a validation stand after each of their rounds: their limit, and their gain."""
     rounds, scorer = rounds_of(runs), study.scorer
     left_alone = [run.measurement for run in runs if run.params is None and run.arm in ("", BASELINE)]
-    noise = noise_of([one for one in left_alone if one], scorer)
+    repeats = of_baselines([one for one in left_alone if one])
     level = 1 - alpha_of_a_look(study.config.repeats - MIN_ROUNDS + 1)
     margins: list[Layer] = []
     gains: list[Layer] = []
     for name, (colour, marker) in COLOURS.items():
-        looks = _looks(rounds, name, scorer, noise)
+        looks = _looks(rounds, name, scorer, repeats)
         for layers, nth in ((margins, 0), (gains, 1)):
             found = [(number, of[nth]) for number, of in looks.items()]
             halves = [of.half(level) for _, of in found]
@@ -123,23 +126,37 @@ def validation_chart(study: SimulatedStudy, runs: Sequence[Run]) -> Chart:
 
 
 def _looks(
-    rounds: Sequence[Mapping[str, Any]], name: str, scorer: Scorer, noise: Mapping[str, Any]
+    rounds: Sequence[Mapping[str, Measurement | None]], name: str, scorer: Scorer, repeats: Repeats | None
 ) -> dict[int, tuple[Estimate, Estimate]]:
     """Margin and gain of an arm over its rounds up to each of them, from the second of its rounds on."""
     margins: list[float] = []
     gains: list[float] = []
+    runs: list[Measurement] = []
     looks = {}
     bases = beside(rounds)
     for number, measured in enumerate(rounds):
-        if name not in measured:
+        if (run := measured.get(name)) is None:
             continue
-        score, usual = (scorer.score(run, bases[number], ()) for run in (measured[name], bases[number]))
+        score, gain = _against(bases[number], scorer)(run)
+        runs.append(run)
         margins.append(score.margin or 0.0)
-        gains.append((score.objective or 0.0) - (usual.objective or 0.0))
-        if len(margins) >= MIN_ROUNDS:
+        gains.append(gain)
+        if len(margins) >= MIN_ROUNDS and repeats:
+            noise = repeats.noise(mean_measurement(runs), _against(bases[number], scorer))
             (limit,) = score.margins
-            looks[number + 1] = moderated(margins, noise.get(limit)), moderated(gains, noise.get(GAIN))
+            looks[number + 1] = moderated(margins, [noise[limit]]), moderated(gains, [noise[GAIN]])
     return looks
+
+
+def _against(base: Measurement, scorer: Scorer) -> Callable[[Measurement], tuple[Score, float]]:
+    """Scores of runs against a baseline, and what they gain over it."""
+    usual = scorer.score(base, base, ()).objective or 0.0
+
+    def scored(run: Measurement) -> tuple[Score, float]:
+        score = scorer.score(run, base, ())
+        return score, (score.objective or 0.0) - usual
+
+    return scored
 
 
 def draw(folder: Path) -> None:

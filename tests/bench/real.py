@@ -78,6 +78,7 @@ def verdict_line(result: Mapping[str, Any]) -> list[str]:
     arms = result["validation"] or {}
     best = result["verdict"] if result["verdict"] in ("manual", "tuned") else "tuned"
     said = {"baseline": "leave it alone", "indistinguishable": "cannot be told apart"}
+    said["not comparable"] = "not comparable"
     ages = [result["manual"]["params"], *([arms["tuned"]["params"]] if "tuned" in arms else [])]
     cells = [
         f"`{result['name']}`",

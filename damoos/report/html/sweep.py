@@ -17,6 +17,7 @@ from damoos.report.sweep import overview as matrices
 from damoos.report.sweep import spread
 from damoos.scorers.cost import Prices
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
+from damoos.statistics.verdict import INDISTINGUISHABLE, NOT_COMPARABLE
 from damoos.store.studies import slug
 from damoos.study.damage import names_sweep_damage
 from damoos.sweeps.sweep import Sweep
@@ -120,7 +121,8 @@ def _verdict(found: fleet.Fleet, totals: Totals) -> dict[str, str]:
         "the tuned scheme is best": verdicts.count(TUNED),
         "the manual one is": verdicts.count(MANUAL),
         "nothing beats leaving it alone": verdicts.count(BASELINE),
-        "the best cannot be told apart": verdicts.count("indistinguishable"),
+        "the best cannot be told apart": verdicts.count(INDISTINGUISHABLE),
+        "an arm that may be the best is not shown to keep the limits": verdicts.count(NOT_COMPARABLE),
     }
     parts = [f"{words} in {number} of {len(verdicts)}" for words, number in counts.items() if number]
     failed = len(found.failures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from damoos.common import html
@@ -66,6 +67,9 @@ def summary(result: dict[str, Any]) -> str:
             f"{show_count(stopped['runs'], 'trial')} stopped early, certain to break the limit: about"
             f" {stopped['saved_s']:.0f} s of workload saved"
         )
+    for outlier in result.get("outliers", ()):
+        runtime_s = outlier["metrics"].get("runtime_s", math.nan)
+        lines.append(f"{outlier['run']} lay far beyond the runs beside it ({runtime_s:.2f} s), so it ran again")
     lines += _transfer(result.get("transfer"))
     lines += _prediction(result.get("prediction"))
     for name, arm in (result["validation"] or {}).items():

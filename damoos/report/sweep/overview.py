@@ -15,6 +15,7 @@ from damoos.report.names import short
 from damoos.report.study.tuning import axis, estimate, measured
 from damoos.statistics.arms import MANUAL, TUNED
 from damoos.statistics.limits import Standing
+from damoos.statistics.verdict import INDISTINGUISHABLE, NOT_COMPARABLE
 from damoos.study.damage import names_damage
 from damoos.study.study import Study
 
@@ -67,7 +68,7 @@ def _gain(pair: Mapping[str, Any] | None, sign: float) -> tuple[float, str]:
     if not manual["score"] or not tuned["score"]:
         return np.nan, "no score"
     gain = sign * (tuned["score"]["mean"] - manual["score"]["mean"])
-    return gain, f"({gain:+.3f})" if pair["verdict"] == "indistinguishable" else f"{gain:+.3f}"
+    return gain, f"({gain:+.3f})" if pair["verdict"] in (INDISTINGUISHABLE, NOT_COMPARABLE) else f"{gain:+.3f}"
 
 
 def curves(title: str, studies: Sequence[Study]) -> Chart:

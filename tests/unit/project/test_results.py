@@ -52,14 +52,17 @@ def test_what_the_pages_say_of_the_figures_holds(results: ModuleType) -> None:
     assert 10 ** worth.log10_min_age_s[worth.expected_gain_times_chance.idxmax()] == pytest.approx(0.2)
     arms = outcome(study, runs).arms
     assert {name: len(arm.runs) for name, arm in arms.items()} == {
-        "baseline": 4, "manual": 4, "rejected": 3, "tuned": 2,
+        "baseline": 6, "manual": 7, "rejected": 3, "rejected-2": 3, "tuned": 2,
     }  # fmt: skip
     looks = results.figures.validation_chart(study, runs).table
-    lowest = looks[looks.series == "candidate-2"].dropna(subset=["margin"]).set_index("round").margin_low
-    assert list(lowest.index) == [5]
-    assert lowest[5] > 0 > -TOLERANCE
+    lowest = looks[looks.series == "candidate-3"].dropna(subset=["margin"]).set_index("round").margin_low
+    assert list(lowest.index) == [8]
+    assert lowest[8] > -TOLERANCE
+    unclear = looks[looks.series == "candidate-2"].dropna(subset=["margin"]).set_index("round").margin_low
+    assert list(unclear.index) == [5, 6]
+    assert unclear[6] < -TOLERANCE
     broken = looks[looks.series == "candidate-1"].dropna(subset=["margin"]).set_index("round")
     assert list(broken.margin < 0) == [True, True]
     assert broken.margin_high[2] > 0  # so the third round was needed
     assert [run.arm for run in runs if run.kind == "validation" and run.number == 2] == ["candidate-1"]
-    assert sum(run.kind == "validation" for run in runs) == 13
+    assert sum(run.kind == "validation" for run in runs) == 21

@@ -24,21 +24,21 @@ def test_intervals_hold_the_truth_as_often_as_they_say(count: int) -> None:
 
 
 def test_without_known_noise_it_is_students() -> None:
-    mean = moderated([1.0, 2.0, 3.0], None)
+    mean = moderated([1.0, 2.0, 3.0])
     assert (mean.mean - mean.half(0.95), mean.mean + mean.half(0.95)) == pytest.approx(interval([1.0, 2.0, 3.0]))
-    assert moderated([1.0], None).half(0.95) == math.inf
+    assert moderated([1.0]).half(0.95) == math.inf
 
 
 def test_known_noise_makes_two_values_enough() -> None:
-    alone, helped = moderated([1.0, 1.02], None), moderated([1.0, 1.02], Noise(0.015, 4))
+    alone, helped = moderated([1.0, 1.02]), moderated([1.0, 1.02], [Noise(0.015, 2)])
     assert helped.freedom == pytest.approx(3)
     assert helped.half(0.98) < alone.half(0.98) / 5
     # Two values that happen to be the same are not without noise.
-    assert moderated([1.0, 1.0], Noise(0.015, 4)).half(0.98) > 0.02
+    assert moderated([1.0, 1.0], [Noise(0.015, 2)]).half(0.98) > 0.02
 
 
 def test_values_that_lie_further_apart_than_the_known_noise_have_their_own() -> None:
-    mean = moderated([1.0, 1.2], Noise(0.01, 4))
+    mean = moderated([1.0, 1.2], [Noise(0.01, 2)])
     assert mean.variance == pytest.approx(0.02)
     assert mean.freedom == pytest.approx(1, abs=0.01)
 
@@ -54,13 +54,13 @@ def test_the_noise_of_a_difference_is_that_of_both() -> None:
 
 def test_what_is_known_of_their_own_noise_is_the_least() -> None:
     own = Noise(0.5, 3.5)
-    assert moderated([1.0, 1.0, 1.0], None, own).variance == 0.25
-    assert moderated([1.0, 1.0, 1.0], None, own).freedom == 3.5
-    assert moderated([1.0, 2.0], None, own).variance == 0.5
+    assert moderated([1.0, 1.0, 1.0], (), own).variance == 0.25
+    assert moderated([1.0, 1.0, 1.0], (), own).freedom == 3.5
+    assert moderated([1.0, 2.0], (), own).variance == 0.5
 
 
 def test_more_values_make_it_narrower() -> None:
-    mean = moderated([1.0, 2.0], None)
+    mean = moderated([1.0, 2.0])
     assert mean.half(0.95, more=1) == pytest.approx(student(0.95, 2) * math.sqrt(0.5 / 3))
 
 
@@ -74,7 +74,7 @@ def test_several_looks_take_the_chance_of_one(freedom: int) -> None:
     for _ in range(nr_studies):
         noise = Noise(float(np.std(random.normal(size=freedom + 1), ddof=1)), freedom)
         values = random.normal(size=nr_looks + 1)
-        looks = (moderated(values[:count], noise) for count in range(2, nr_looks + 2))
+        looks = (moderated(values[:count], [noise]) for count in range(2, nr_looks + 2))
         alarms += any(abs(mean.mean) > mean.half(level) for mean in looks)
     assert 0.01 < alarms / nr_studies < 0.05
 

@@ -5,14 +5,14 @@ import pytest
 
 from damoos.model.trial import Score
 from damoos.statistics.intervals import Noise, alpha_of_a_look
-from damoos.statistics.limits import Standing, standing
+from damoos.statistics.limits import Standing, looks_broken, standing
 
 RISK = alpha_of_a_look(5)
 
 
 def of(*margins: float, every: tuple[str, ...] = (), noise: Noise | None = None) -> Standing:
     scores = [Score(0.1 if margin >= 0 else None, margin >= 0, {"slowdown<=0.1": margin}) for margin in margins]
-    return standing(scores, every, {} if noise is None else {"slowdown<=0.1": noise}, RISK)
+    return standing(scores, every, {} if noise is None else {"slowdown<=0.1": [noise]}, RISK)
 
 
 def test_the_mean_counts() -> None:
@@ -26,8 +26,24 @@ def test_few_runs_show_nothing() -> None:
     assert of(0.3) is of(-0.3) is Standing.NOT_SHOWN
     assert of(0.3, 0.1) is Standing.NOT_SHOWN
     assert of(-0.3, 0.1) is Standing.NOT_SHOWN
-    # From the third run on a mean beyond the limit is enough.
-    assert of(-0.3, 0.1, 0.1) is Standing.BROKEN
+    assert of(-0.3, 0.1, 0.1) is Standing.NOT_SHOWN
+
+
+def test_what_looks_broken_need_not_be_shown_to_be() -> None:
+    def looks(*margins: float) -> bool:
+        return looks_broken([Score(0.1, True, {"slowdown<=0.1": margin}) for margin in margins], ())
+
+    # From the third run on a mean beyond the limit is enough, and earlier each run by more than the tolerance.
+    assert looks(-0.3, 0.1, 0.1)
+    assert looks(-0.3, -0.15)
+    assert not any(looks(*margins) for margins in ((0.3, 0.1, -0.3), (-0.3, -0.05), (-0.3,)))
+
+
+def test_what_more_runs_would_show() -> None:
+    """With the mean better by its error, and the noise as it is."""
+    scores = [Score(0.1, True, {"slowdown<=0.1": margin}) for margin in (0.2, 0.5, 0.1)]
+    found = [standing(scores, (), {}, RISK, more) for more in (0, 1, 3)]
+    assert found == [Standing.NOT_SHOWN, Standing.NOT_SHOWN, Standing.KEPT]
 
 
 def test_known_noise_shows_it_sooner() -> None:

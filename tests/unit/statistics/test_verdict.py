@@ -12,6 +12,8 @@ from damoos.statistics.limits import Standing
 from damoos.statistics.verdict import Verdict, settle, wants_baseline
 from tests.unit.statistics.samples import BASE, Values, judge_of, noisy, rounds
 
+QUIET = [(100.0, 1000.0), (100.1, 1000.0), (99.9, 1000.0)]
+
 
 def verdict(**arm_values: Values) -> tuple[Verdict, dict[str, Arm]]:
     table = rounds(**arm_values)
@@ -55,15 +57,23 @@ def test_an_arm_that_breaks_the_limit_cannot_win() -> None:
 
 
 def test_an_arm_that_is_not_shown_to_keep_the_limit_cannot_win() -> None:
-    said, found = verdict(baseline=BASE, manual=[(103, 900)] * 3, tuned=[(109, 400), (101, 400), (112, 400)])
+    unclear = [(109.0, 400.0), (101.0, 400.0), (112.0, 400.0)]
+    said, found = verdict(baseline=QUIET, manual=[(95, 300)] * 3, tuned=[(one, rss + 300) for one, rss in unclear])
     assert found["tuned"].standing is Standing.NOT_SHOWN
     assert said.best == "manual"
     assert "tuned is not shown to keep the scorer's limit" in said.text
 
 
+def test_nothing_wins_over_an_arm_that_may_be_better() -> None:
+    """It is not shown to keep the limit, nor to break it, and gains more than the one that does."""
+    said, _ = verdict(baseline=QUIET, manual=[(95, 900)] * 3, tuned=[(109, 400), (101, 400), (112, 400)])
+    assert said.best == "not comparable"
+    assert said.text.startswith("manual and tuned are not comparable (manual +0.0")
+    assert "tuned is not shown to keep the scorer's limit" in said.text
+
+
 def test_leaving_it_alone_may_be_best() -> None:
-    quiet = [(100.0, 1000.0), (100.1, 1000.0), (99.9, 1000.0)]
-    said, _ = verdict(baseline=quiet, manual=[(108, 1000)] * 3, tuned=[(109, 1010)] * 3)
+    said, _ = verdict(baseline=QUIET, manual=[(108, 1000)] * 3, tuned=[(109, 1010)] * 3)
     assert said.best == "baseline"
 
 
@@ -107,9 +117,17 @@ def test_more_rounds_only_where_they_can_change_the_decision() -> None:
 
 
 def test_the_best_arm_goes_on_until_it_is_shown_to_keep_the_limit() -> None:
-    unclear = {"manual": noisy([0.9] * 3, 1), "tuned": [(109.0, 400.0), (101.0, 400.0), (112.0, 400.0)]}
+    unclear = {"manual": noisy([0.9] * 3, 1), "tuned": [(108.0, 400.0), (105.5, 400.0), (108.5, 400.0)]}
     assert in_question(**unclear) == ["tuned"]
     assert in_question(3, **unclear) == []
+    # It lies too close to the limit, or too far apart, to be shown by three rounds more.
+    assert in_question(manual=noisy([0.9] * 3, 1), tuned=[(109.0, 400.0), (101.0, 400.0), (112.0, 400.0)]) == []
+
+
+def test_an_arm_that_may_be_better_goes_on_until_it_is_shown_to_keep_the_limit() -> None:
+    """Its gain cannot be told from that of the other, which needs no more rounds itself."""
+    unclear = [(108.0, 400.0), (105.5, 405.0), (108.5, 395.0)]
+    assert in_question(manual=unclear, tuned=[(101.0, 470.0), (102.5, 475.0), (101.0, 465.0)]) == ["manual"]
 
 
 def test_an_arm_whose_rounds_are_used_up_does_not_stand_in_the_way() -> None:

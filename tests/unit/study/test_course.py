@@ -40,9 +40,9 @@ def later(machine: FakeMachine, slowdown: float, below_s: float) -> FakeMachine:
 
 
 def test_a_clear_verdict_takes_two_rounds(fake: Use, tmp_path: Path) -> None:
-    machine = fake(FakeMachine(noise=0.0005))
+    machine = fake(FakeMachine(noise=0.0002))
     found = tune(tmp_path)
-    assert rounds(found) == [["baseline", "manual", "candidate-1"], ["manual", "candidate-1", "baseline"]]
+    assert rounds(found) == [["baseline", "manual", "candidate-1"], ["candidate-1", "manual", "baseline"]]
     assert found.result["verdict"] == "tuned"
     assert machine.nr_runs == least_runs(10) == 19
 
@@ -58,17 +58,17 @@ def test_rounds_go_on_with_those_in_question_only(fake: Use, tmp_path: Path) -> 
 
 
 def test_from_the_third_round_on_there_is_a_baseline_only_if_it_is_in_question(fake: Use, tmp_path: Path) -> None:
-    """Two rounds have shown that both schemes are better than none, but not yet that the better one keeps the limit."""
+    """Two rounds have shown that both schemes are better than none, but not yet which one is the better."""
     fake(FakeMachine(noise=0.01, seed=1))
     found = tune(tmp_path, tune=["min_age=4s:9s"])
     first, second, third = rounds(found)
     assert sorted(first) == sorted(second) == ["baseline", "candidate-1", "manual"]
-    assert third == ["manual"]
+    assert sorted(third) == ["candidate-1", "manual"]
     arms = found.result["validation"]
     assert (arms["baseline"]["repeats"], arms["manual"]["repeats"]) == (2, 3)
     # It is scored against the baseline of the round before.
     assert len(arms["manual"]["scores"]) == 3
-    assert found.result["verdict"] == "manual"
+    assert found.result["verdict"] == "indistinguishable"
 
 
 def test_a_candidate_that_breaks_the_limit_gives_way_to_a_more_prudent_one(fake: Use, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_candidate_that_breaks_the_limit_gives_way_to_a_more_prudent_one(fake:
     assert found.result["verdict"] in ("tuned", "manual", "indistinguishable")
     assert "rejected breaks the scorer's limit" in found.result["verdict_text"]
     # The hand-made scheme may still be the best, so it runs beside the second one, too.
-    assert rounds(found)[2] == ["candidate-2", "baseline", "manual"]
+    assert sorted(rounds(found)[2]) == ["baseline", "candidate-2", "manual"]
 
 
 def test_candidates_are_as_many_as_were_asked_for(fake: Use, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_candidates_are_as_many_as_were_asked_for(fake: Use, tmp_path: Path) -> 
 def test_a_candidate_that_crashes_gives_way_at_once(fake: Use, tmp_path: Path) -> None:
     fake(FakeMachine(noise=0.002, failures={NR_SEARCH + 2: WorkloadError("it crashed")}))
     found = tune(tmp_path)
-    assert rounds(found)[:2] == [["baseline", "manual", "candidate-1"], ["manual", "candidate-2", "baseline"]]
+    assert rounds(found)[:2] == [["baseline", "manual", "candidate-1"], ["candidate-2", "manual", "baseline"]]
     assert found.result["validation"]["tuned"]["feasible"]
 
 
@@ -119,7 +119,7 @@ def test_the_budget_of_runs_is_kept(fake: Use, tmp_path: Path) -> None:
 
 
 def test_trials_give_way_to_the_validation(fake: Use, tmp_path: Path) -> None:
-    machine = fake(FakeMachine(noise=0.002))
+    machine = fake(FakeMachine(noise=0.0002))
     found = tune(tmp_path, runs=15)
     assert machine.nr_runs == 15
     assert len(found.result["trials"]) == 6

@@ -44,16 +44,25 @@ def test_baselines_stand_before_and_between_the_trials() -> None:
 
 
 def test_validation_alternates() -> None:
+    """By chance, and in every second round the other way round."""
     names = ["baseline", "manual", "candidate-1"]
-    rounds = [validation_round(number, names, 10) for number in range(3)]
-    assert [sorted(run.arm for run in one) for one in rounds] == [sorted(names)] * 3
-    assert len({one[0].arm for one in rounds}) == 3
-    assert [run.index for one in rounds for run in one] == list(range(10, 19))
+    rounds = [[run.arm for run in validation_round(number, names, 10)] for number in range(6)]
+    assert [sorted(one) for one in rounds] == [sorted(names)] * 6
+    assert [one[::-1] for one in rounds[::2]] == rounds[1::2]
+    assert rounds[0][0] == "baseline"
+    assert len({tuple(validation_order(seed)) for seed in range(20)}) == 6
+    indices = [run.index for number in range(3) for run in validation_round(number, names, 10)]
+    assert indices == list(range(10, 19))
+
+
+def validation_order(seed: int) -> list[str]:
+    """Of the third round."""
+    return [run.arm for run in validation_round(2, ["baseline", "manual", "candidate-1"], 10, seed=seed)]
 
 
 @pytest.mark.figures
 def test_a_whole_study(fake, tmp_path: Path) -> None:
-    machine = fake(FakeMachine(noise=0.002))
+    machine = fake(FakeMachine(noise=0.0002))
     found = tune(tmp_path)
     result = found.result
     assert machine.nr_runs == 10 + 3 + 2 * 3
