@@ -97,6 +97,20 @@ def whole(path: Path, most_bytes: int) -> bytes:
         return _content(file, path, most_bytes)
 
 
+def dated(path: Path, most_bytes: int) -> tuple[bytes, float | None]:
+    """The content of a file, and when it was written: seconds since 1970, None for a file of the kernel's.
+
+    Those are made as they are read, and have no blocks on any disk.
+
+    Raises
+    ------
+    NotRegularError, TooLargeError, OSError : as of `whole`
+    """
+    with opened(path) as file:
+        status = os.fstat(file.fileno())
+        return _content(file, path, most_bytes), status.st_mtime if status.st_blocks else None
+
+
 def whole_below(folder: Path, path: Path, most_bytes: int) -> bytes:
     """The content of a file of somebody else's folder, out of which no link leads.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,35 +43,51 @@ def reading(source: str, argv: Sequence[str], key: str = "") -> float:
     ------
     MeasurementError : there is no number, or more than one, with what there was instead
     """
+    return dated_reading(source, argv, key)[0]
+
+
+def dated_reading(source: str, argv: Sequence[str], key: str = "") -> tuple[float, float | None]:
+    """A metric's value, and how old it is in seconds; None where its source does not tell that.
+
+    A file tells when it was written, and a page of Prometheus may have a time beside the value. Both are compared with
+    this machine's clock.
+
+    Raises
+    ------
+    MeasurementError : see `reading`
+    """
     where = " ".join(argv)
     try:
-        text = {"cmd": _printed, "file": _content, "url": _page}[source](argv)
-        return number_in(text.decode(), key)
+        content, written_s = {"cmd": _printed, "file": _content, "url": _page}[source](argv)
+        text = content.decode()
+        value = number_in(text, key)
+        at_s = written_s if written_s is not None else time_beside(text, key)
     except (OSError, ValueError, LookupError) as error:
         raise MeasurementError(f"'{where}': {error}") from None
+    return value, None if at_s is None else max(time.time() - at_s, 0.0)
 
 
-def _printed(argv: Sequence[str]) -> bytes:
+def _printed(argv: Sequence[str]) -> tuple[bytes, None]:
     status, out, err = output_of(argv, READING_S, MOST_BYTES)
     if status != 0:
         raise ValueError(f"it ended with {status}: {err.decode(errors='replace').strip()[-200:]}")
-    return out
+    return out, None
 
 
-def _content(argv: Sequence[str]) -> bytes:
-    """What a file has; others than regular files may have no end."""
+def _content(argv: Sequence[str]) -> tuple[bytes, float | None]:
+    """What a file has, and when it was written; others than regular files may have no end."""
     try:
-        return regular_file.whole(Path(argv[0]), MOST_BYTES)
+        return regular_file.dated(Path(argv[0]), MOST_BYTES)
     except regular_file.NotRegularError:
         raise ValueError("it is no regular file") from None
     except regular_file.TooLargeError:
         raise ValueError(f"the file is larger than {MOST_BYTES >> 20} MiB") from None
 
 
-def _page(argv: Sequence[str]) -> bytes:
+def _page(argv: Sequence[str]) -> tuple[bytes, None]:
     from damoos.agent.page import page  # slow to import, and most runs have no use for it
 
-    return page(argv[0], READING_S, MOST_BYTES)
+    return page(argv[0], READING_S, MOST_BYTES), None
 
 
 def number_in(text: str, key: str) -> float:
@@ -98,7 +115,7 @@ def number_in(text: str, key: str) -> float:
     elif text.lstrip()[:1] in ("{", "["):
         count, values = 1, [_in_json(text, key, shown)]
     else:
-        values = _series(text, key)
+        values = [value for value, _ in _series(text, key)]
         count = len(values)
     named = f"at '{key}'" if key else "in it"
     if not count:
@@ -109,6 +126,14 @@ def number_in(text: str, key: str) -> float:
     if not math.isfinite(value):
         raise ValueError(f"the number {named} is {value}: '{shown}'")
     return value
+
+
+def time_beside(text: str, key: str) -> float | None:
+    """When a series of the Prometheus text format was measured, in seconds since 1970; None where that is not told."""
+    if not key or key.startswith("/") or text.lstrip()[:1] in ("{", "["):
+        return None
+    times = [at_ms for _, at_ms in _series(text, key)]
+    return int(times[0]) / 1e3 if times and times[0] else None
 
 
 def number(word: Any) -> float:
@@ -148,24 +173,24 @@ def at_path(document: Any, path: str) -> float:
     return number(value)
 
 
-def _series(text: str, key: str) -> list[str]:
-    """Values of the Prometheus series that have the key's name and all of its labels."""
+def _series(text: str, key: str) -> list[tuple[str, str]]:
+    """Values and times of the Prometheus series that have the key's name and all of its labels."""
     name, brace, labels = key.partition("{")
     its_labels = set(_LABEL.findall(brace + labels))
     values = []
     for line in text.splitlines():
         series = _parts(line) if len(line) <= _LINE_CHARS and line.startswith(name.strip()) else None
         if series and series[0] == name.strip() and its_labels <= set(_LABEL.findall(series[1])):
-            values.append(series[2])
+            values.append(series[2:])
     return values
 
 
-def _parts(line: str) -> tuple[str, str, str] | None:
-    """Name, labels and value of a line of the Prometheus text format; a time may follow. None for other lines."""
+def _parts(line: str) -> tuple[str, str, str, str] | None:
+    """Name, labels, value and time of a line of the Prometheus text format; "" without a time. None for other lines."""
     name = _NAME.match(line)
     rest, labels = line[name.end() :] if name else "", ""
     if rest.lstrip().startswith("{"):
         labels, _, rest = rest.rpartition("}")
     words = rest.split() if rest[:1].isspace() else []
     is_series = 1 <= len(words) <= 2 and words[0][0] != "{" and all(map(_WHOLE.fullmatch, words[1:]))
-    return (name[0], labels, words[0]) if name and is_series else None
+    return (name[0], labels, words[0], words[1] if words[1:] else "") if name and is_series else None

@@ -14,7 +14,7 @@ from damoos.agent import cgroup, children, memcg, proc
 from damoos.agent.brought import renamed
 from damoos.agent.confinement import Confinement, confinement
 from damoos.agent.folders import Folders
-from damoos.agent.metric_source import reading
+from damoos.agent.metric_source import dated_reading
 from damoos.agent.policy_on_processes import PolicyOnProcesses
 from damoos.agent.process_sets import ProgramProcesses, process_set
 from damoos.agent.steering import KEYS
@@ -38,8 +38,8 @@ class Service:
         ``context`` (damo's JSON, or None), the keys of `damoos.agent.steering`, and either ``on`` (see
         `damoos.agent.process_sets`) or ``argv`` with ``env``, ``setup``, ``stdin``,
         ``user``, ``network`` and ``brought`` (see `damoos.agent.run`). ``metrics``, if any, are read
-        with each status: a list of name, and source, argv and key of a `reading`. With ``stays`` it is left in force
-        if the agent ends, for the next agent to take back.
+        with each status: a list of name, and source, argv and key of a `dated_reading`. With ``stays`` it is left in
+        force if the agent ends, for the next agent to take back.
     log : UndoLog
         Of all of this machine.
     name : str
@@ -179,7 +179,8 @@ class Service:
             ``at_s`` (monotonic), ``is_group`` (whether it is of a group of their own, and not of the whole machine),
             ``psi_us`` and ``counters`` (so far), ``memory_bytes`` (what is charged to the group), ``swap_bytes`` (of
             theirs), ``compressed_bytes`` (what that takes in zram and zswap), each None where the kernel does
-            not tell; ``metrics`` (values by name) and ``missing`` (why a metric has none, by its name).
+            not tell; ``metrics`` (values by name), ``ages_s`` (of those whose source tells how old they are) and
+            ``missing`` (why a metric has none, by its name).
         """
         group = self._processes.group
         stat = memcg.numbers(group / "memory.stat") if group else {}
@@ -188,10 +189,14 @@ class Service:
         swapped = memcg.number(group and group / "memory.swap.current")
         if math.isnan(swapped):  # a look at each process, which a group saves
             swapped = sum(map(proc.swapped_bytes, pids))
-        metrics, missing = {}, {}
+        metrics: dict[str, float] = {}
+        ages_s: dict[str, float] = {}
+        missing: dict[str, str] = {}
         for name, *source in self._spec.get("metrics", ()):
             try:
-                metrics[name] = reading(*source)
+                metrics[name], age_s = dated_reading(*source)
+                if age_s is not None:
+                    ages_s[name] = age_s
             except MeasurementError as error:
                 missing[name] = str(error)
         return {
@@ -203,6 +208,7 @@ class Service:
             "swap_bytes": _bytes_or_none(swapped),
             "compressed_bytes": _bytes_or_none(compressed_share(swapped, used_bytes())),
             "metrics": metrics,
+            "ages_s": ages_s,
             "missing": missing,
         }
 

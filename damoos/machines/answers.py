@@ -307,6 +307,7 @@ class Reading(TypedDict):
     swap_bytes: Bytes | None
     compressed_bytes: Bytes | None
     metrics: dict[Text, Finite]
+    ages_s: dict[Text, Finite]
     missing: dict[Text, Text]
 
 

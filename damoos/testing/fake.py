@@ -291,7 +291,7 @@ def _in_service() -> dict[str, Any]:
     reading = {
         "at_s": time.monotonic(), "is_group": True, "psi_us": dict.fromkeys(("some", "full", "io_some", "cpu_some"), 0),
         "counters": counters, "memory_bytes": RSS_BYTES, "swap_bytes": 0, "compressed_bytes": 0, "metrics": {},
-        "missing": {},
+        "ages_s": {}, "missing": {},
     }  # fmt: skip
     return {
         "in_service": True, "alive": True, "in_force": True, "paused": False, "changed": [], "restarts": 0,

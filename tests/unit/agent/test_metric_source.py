@@ -5,12 +5,13 @@ import os
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from damoos.agent import metric_source, regex
-from damoos.agent.metric_source import number_in, reading
+from damoos.agent.metric_source import dated_reading, number_in, reading, time_beside
 from damoos.errors import MeasurementError
 from tests.conftest import until
 
@@ -43,6 +44,23 @@ broken NaN
 )
 def test_the_number_that_is_named_is_read(text: str, key: str, value: float) -> None:
     assert number_in(text, key) == value
+
+
+def test_a_file_tells_how_old_its_number_is(tmp_path: Path) -> None:
+    file = tmp_path / "p99"
+    file.write_text("7.5")
+    os.utime(file, (time.time() - 400, time.time() - 400))
+    value, age_s = dated_reading("file", [str(file)])
+    assert (value, age_s) == (7.5, pytest.approx(400, abs=60))
+    assert dated_reading("file", ["/proc/loadavg"], r"/^([\d.]+)/")[1] is None  # the kernel makes it as it is read
+    assert dated_reading("cmd", ["echo", "7.5"]) == (7.5, None)
+
+
+def test_a_page_of_prometheus_may_tell_when_a_number_was_measured() -> None:
+    assert time_beside(PROMETHEUS, 'latency{quantile="0.99",method="get"}') == 1.7e9
+    assert time_beside(PROMETHEUS, "latency_count") is None
+    assert time_beside('{"a": 1}', "a") is None
+    assert time_beside("a 1", "") is time_beside("a 1", "/a (.)/") is None
 
 
 @pytest.mark.parametrize(

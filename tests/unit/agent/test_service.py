@@ -142,6 +142,7 @@ def test_a_metric_that_cannot_be_read_is_missing(kept: service.Service, tmp_path
     metrics = [["p99_ms", "file", [str(file)], ""], ["qps", "file", [str(tmp_path / "none")], ""]]
     reading = made(tmp_path, metrics=metrics).status()["reading"]
     assert reading["metrics"] == {"p99_ms": 7.5}
+    assert reading["ages_s"] == {"p99_ms": pytest.approx(0.0, abs=60.0)}
     assert "No such file" in reading["missing"]["qps"]
 
 
