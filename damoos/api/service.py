@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from damoos.report.charts import Chart
 
-BAKE, WINDOW = "10m", f"{guard.WINDOW_S:g}s"
+BAKE, WINDOW = "1h", f"{guard.WINDOW_S:g}s"
 
 
 class InService:

@@ -69,7 +69,7 @@ def rollout(
     bake: Annotated[
         str,
         typer.Option(help="For how long a step is watched; half as long before it.", rich_help_panel=STEPS),
-    ] = "10m",
+    ] = "1h",
     tolerance: Annotated[
         str,
         typer.Option(

@@ -37,7 +37,7 @@ def begin(
     arm: str = "tuned",
     label: str | None = None,
     steps: str = "1,10%,50%,100%",
-    bake_s: float = 600.0,
+    bake_s: float = 3600.0,
     guards: Sequence[str] = (),
     window_s: float = guard.WINDOW_S,
     metrics: Sequence[str] = (),

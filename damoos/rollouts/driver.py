@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from damoos.errors import StoreError
 from damoos.rollouts.effect import Track
 from damoos.rollouts.judge import Finding, Standing, judge
-from damoos.rollouts.plan import BEFORE_SHARE, LEAST_BEFORE, MOST_COMPARED, Plan
+from damoos.rollouts.plan import BEFORE_SHARE, LEAST_BEFORE, MOST_COMPARED, Plan, least_spans
 from damoos.rollouts.rollout import Part, Phase, Rollout, State, whys
 from damoos.statistics.sequential import LEAST_VALUES
 
@@ -69,7 +69,7 @@ class Fleet(Protocol):
         """Machines on which there is still something of it; what is off is forgotten, so an undo is decided before."""
 
     def tracks(self, machines: Iterable[str], part: Part, begun_s: float, baking_s: float) -> list[Track]:
-        """Windows of machines: watched ones since ``begun_s``, and from ``baking_s`` on those of the part."""
+        """Windows of machines: those since ``begun_s``, and from ``baking_s`` on those of the part."""
 
 
 class Driver:
@@ -147,8 +147,11 @@ class Driver:
         progress.until_s = progress.begun_s + BEFORE_SHARE * plan.bake_s
         progress.findings.append([])
         cohort, control = plan.cohort(step), plan.control(step)
+        which = "" if plan.steps[step] < len(plan.machines) else ", which have the policy already"
         beside = (
-            f"beside {some(control)}" if control else "each to be compared with itself before, as no others are left"
+            f"beside {some(control)}{which}"
+            if control
+            else "each to be compared with itself before, as there are no others"
         )
         self._decide(f"step {step + 1} of {len(plan.steps)}: {some(cohort)} watched, {beside}")
 
@@ -207,9 +210,13 @@ class Driver:
             return False
         return True
 
-    def _tracks(self, machines: Iterable[str], part: Part) -> dict[str, Track]:
+    def _tracks(self, machines: Sequence[str]) -> dict[str, Track]:
+        """Of machines that all have the same part in this step."""
         progress = self._progress
         compared = [one for one in machines if one not in progress.left][:MOST_COMPARED]
+        part = self._rollout.parts()[machines[0]] if machines else None
+        if part is None:
+            return {}
         tracks = self._fleet.tracks(compared, part, progress.begun_s, progress.baking_s)
         return dict(zip(compared, tracks, strict=True))
 
@@ -218,7 +225,7 @@ class Driver:
         if self._now() < progress.until_s:
             return
         both = plan.cohort(progress.step), plan.control(progress.step)
-        sides = [self._tracks(machines, Part.WATCHED) for machines in both if machines]
+        sides = [self._tracks(machines) for machines in both if machines]
         if all(map(_can_be_compared, sides)):
             progress.phase, progress.baking_s = Phase.BAKE, self._now()
             progress.until_s = progress.baking_s + plan.bake_s
@@ -233,8 +240,8 @@ class Driver:
 
     def _bake(self) -> None:
         progress, plan = self._progress, self._plan
-        policy = self._tracks(plan.cohort(progress.step), Part.POLICY)
-        control = self._tracks(plan.control(progress.step), Part.WATCHED)
+        policy = self._tracks(plan.cohort(progress.step))
+        control = self._tracks(plan.control(progress.step))
         findings = judge(plan, list(policy.values()), list(control.values()))
         progress.findings[progress.step] = [_plain(finding) for finding in findings]
         if broken := [finding for finding in findings if finding.standing is Standing.BROKEN]:
@@ -243,9 +250,11 @@ class Driver:
         self._rollout.save()
         if self._now() < progress.until_s:
             return
-        elif min(finding.effect.nr_windows for finding in findings) < LEAST_VALUES:
-            if self._is_overdue(plan.bake_s):
-                self._undo(f"no data: {'; '.join(map(str, findings))}")
+        fewest = min(finding.effect.nr_windows for finding in findings)
+        if fewest < least_spans(plan.tolerance) and not self._is_overdue(plan.bake_s):
+            return
+        if fewest < LEAST_VALUES:
+            self._undo(f"no data: {'; '.join(map(str, findings))}")
         elif unclear := [finding for finding in findings if finding.standing is Standing.UNCLEAR]:
             self._hold(f"{'; '.join(map(str, unclear))}; 'damoos resume {self._rollout.name}' watches as long again")
         elif progress.step + 1 < len(plan.steps):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from damoos.rollouts.effect import Effect, Track, Window, effect
-from damoos.rollouts.plan import Plan
+from damoos.rollouts.plan import RISK, Plan
 from damoos.scorers.terms import Limit
 from damoos.service import guard
 
-# Chance for each metric and step to let a policy through that does more harm than the tolerance, or to take one back
-# that does not.
-RISK = 0.01
 SAVING = "saving"
 
 
@@ -47,6 +45,8 @@ class Finding:
     def __str__(self) -> str:
         if self.effect.nr_windows == 0:
             return f"{self.metric}: nothing is known"
+        if math.isinf(self.effect.lower):
+            return f"{self.metric}: unclear: its {self.effect.nr_windows} windows differ too slowly to say anything yet"
         low, high = self.effect.lower, self.effect.upper
         if self.metric == SAVING:
             shown = f"{self.effect.mean:.1%} [{low:.1%}, {high:.1%}] of the memory, must be more than {self.bound:.1%}"
@@ -67,7 +67,7 @@ def judge(plan: Plan, policy: Sequence[Track], control: Sequence[Track]) -> list
     limits = [guard.parse(text, names) for text in plan.spec["guards"]]
     window_s = plan.spec["window_s"]
     saved = effect(policy, control, _net_bytes, window_s, RISK, relative=True)
-    saved = Effect(-saved.mean, saved.half_width, saved.nr_windows)
+    saved = Effect(-saved.mean, -saved.upper, -saved.lower, saved.nr_windows)
     return [_saving(saved, plan.least_saving), *(_harm(plan, limit, policy, control) for limit in limits)]
 
 
@@ -82,14 +82,18 @@ def _saving(saved: Effect, least: float) -> Finding:
 
 
 def _harm(plan: Plan, limit: Limit, policy: Sequence[Track], control: Sequence[Track]) -> Finding:
-    """Harm is what brings a metric nearer to its limit."""
+    """Harm is what brings a metric nearer to its limit.
+
+    A window beyond `guard.FAR` times the limit pauses the policy, so what is rare adds no more than that.
+    """
     sign = 1.0 if limit.is_upper else -1.0
 
     def value(window: Window) -> float | None:
         found = window["watched"].get(limit.name)
         return None if found is None else sign * found
 
-    harm = effect(policy, control, value, plan.spec["window_s"], RISK, relative=False)
+    most = guard.FAR * limit.bound
+    harm = effect(policy, control, value, plan.spec["window_s"], RISK, relative=False, most=most)
     bound = plan.tolerance * limit.bound
     standing = Standing.SHOWN if harm.upper <= bound else Standing.UNCLEAR
     return Finding(limit.name, Standing.BROKEN if harm.lower > bound else standing, harm, bound)

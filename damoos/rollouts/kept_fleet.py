@@ -226,7 +226,9 @@ def tracks(
     begun_s: float,
     baking_s: float,
 ) -> list[Track]:
-    """Watched windows since ``begun_s``, and from ``baking_s`` on those of the part, for each machine.
+    """Windows since ``begun_s``, and from ``baking_s`` on those of the part, for each machine.
+
+    A machine that has had the policy since an earlier step has it before, too.
 
     Parameters
     ----------
@@ -239,7 +241,8 @@ def tracks(
         Track(
             [
                 one
-                for one in found[machine, Part.WATCHED]
+                for part_before in {Part.WATCHED, part}
+                for one in found[machine, part_before]
                 if begun_s < one["at_s"] and (not baking_s or one["at_s"] <= baking_s)
             ],
             [one for one in found[machine, part] if baking_s and one["at_s"] > baking_s],

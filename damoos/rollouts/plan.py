@@ -11,12 +11,16 @@ from typing import Any
 
 from damoos.errors import ConfigError
 from damoos.rollouts.effect import SPAN_WINDOWS
+from damoos.service.guard import FAR
 from damoos.statistics.sequential import LEAST_VALUES
 
 # A step is proven by windows before and after; those before take half as long.
 BEFORE_SHARE = 0.5
 LEAST_BEFORE = math.ceil(LEAST_VALUES * SPAN_WINDOWS) + 2
 LEAST_WINDOWS = math.ceil(LEAST_BEFORE / BEFORE_SHARE)
+# Chance for each metric and step to let a policy through that does more harm than the tolerance, or to take one back
+# that does not.
+RISK = 0.01
 # More machines than these are not compared in a step; the guards watch all of them.
 MOST_COMPARED = 200
 # So few machines with the policy may be compared with more that have none, which costs those nothing.
@@ -69,8 +73,12 @@ class Plan:
         return self.order[before : self.steps[step]]
 
     def control(self, step: int) -> list[str]:
-        """Those that are only watched in a step: as many, of those that get the policy last; none in the last step."""
-        rest = self.order[self.steps[step] :]
+        """Those with which a step's are compared: as many, of those that get the policy last, which are only watched.
+
+        In the last step these are machines of the steps before, which have the policy before and after, so only the
+        load changes what they do. If there is but one step, there are none.
+        """
+        rest = self.order[self.steps[step] :] or self.order[: self.steps[step - 1] if step else 0]
         wanted = min(max(len(self.cohort(step)), LEAST_CONTROL), MOST_COMPARED)
         return rest[max(len(rest) - wanted, 0) :]
 
@@ -87,13 +95,31 @@ def checked(plan: Plan) -> Plan:
         raise ConfigError(f"--machines: '{twice}' is named twice")
     if len(plan.machines) < 2:
         raise ConfigError("--machines: a rollout takes two machines or more; for one there is 'damoos apply'")
-    least_s = LEAST_WINDOWS * plan.spec["window_s"]
+    if plan.tolerance <= 0:
+        raise ConfigError("--tolerance: a policy cannot be shown to do no harm at all; give a share above 0 %")
+    least = least_windows(plan.tolerance)
+    least_s = least * plan.spec["window_s"]
     if plan.bake_s < least_s:
         raise ConfigError(
-            f"--bake {plan.bake_s:g}s: nothing is shown by fewer than {LEAST_WINDOWS} windows of"
-            f" {plan.spec['window_s']:g} s; give {least_s:g}s or more, or a shorter --window"
+            f"--bake {plan.bake_s:g}s: with --tolerance {plan.tolerance:.0%}, nothing is shown by fewer than"
+            f" {least} windows of {plan.spec['window_s']:g} s; give {least_s:g}s or more, a shorter --window, or a"
+            " wider --tolerance"
         )
     return plan
+
+
+def least_spans(tolerance: float) -> float:
+    """Spans of time of a bake that can show a limit to be kept, if there is no noise.
+
+    What is so rare that none of n spans had it comes in less than ``log(1 / risk) / n`` of them, and adds `FAR` times
+    the limit in each.
+    """
+    return max(LEAST_VALUES, FAR * math.log(2 / RISK) / tolerance)
+
+
+def least_windows(tolerance: float) -> int:
+    """Windows of a bake that has as many spans of time."""
+    return max(LEAST_WINDOWS, math.ceil(least_spans(tolerance) * SPAN_WINDOWS))
 
 
 def parse_steps(text: str, nr_machines: int) -> list[int]:

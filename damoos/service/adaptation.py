@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from damoos.scorers.terms import Limit
 from damoos.service.guard import beyond
-from damoos.service.turns import MIB, Turns
+from damoos.service.turns import MIB, MOST_TURNS, Turns
 from damoos.statistics.drift import Drift
 from damoos.units import format_us
 
@@ -31,8 +31,6 @@ EXPLORED_SHARE, MOST_SAVED = 0.25, 64.0
 # again. How far below its limit a workload is tells nothing: memory that is used again at regular times costs the same
 # at all ages below that time, and nothing above it.
 QUIET_WINDOWS = 100
-# How many turns two ages have at most, together.
-MOST_TURNS = 12
 # Windows without a broken limit before a lower age is tried.
 CALM_WINDOWS = 12
 # What a workload is known by, and what is too little to matter. Pressure is not among it: it is what limits are for.
@@ -186,9 +184,7 @@ class Adaptation:
         if comparison.saves_more is False or comparison.nr_turns >= MOST_TURNS:
             return self._refuse(f"it is not shown to save more: {comparison.text}")
         before = self.age_now_us
-        comparison.next_turn()
-        if comparison.is_lower and self._saved_up < comparison.windows_of_turn:
-            comparison.is_lower = False  # one more turn of the present age, until there is time for the other
+        comparison.next_turn(may_be_lower=self._saved_up >= comparison.windows_of_turn)
         return None if self.age_now_us == before else Change(self.age_now_us, "", is_kept=False)
 
     def _down(self, comparison: Turns) -> Change:

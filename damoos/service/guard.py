@@ -1,10 +1,11 @@
 """The guard of a policy in service: limits, judged window by window, and what is to be done when one is broken.
 
-- A window far beyond a limit pauses the policy. If the limit is kept while it is paused, it goes on; the next such
-  window within an hour ends it.
+- A window far beyond a limit pauses the policy. It goes on once the limits are kept while it is paused, and ends once
+  such windows are shown to be its doing (`damoos.service.far_windows`).
 - A mean that is shown to be beyond a limit ends it: a sequential test, at a risk of 5 % for each limit.
 - A limit that stays broken while the policy is paused ends it, too, although it may not be the policy's doing.
-- A window without a value ends it: what cannot be seen cannot be guarded.
+- A window without a value, or with a stale one, pauses it: what cannot be seen cannot be guarded. If the value does not
+  come back in time, the policy ends.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Any
 
 from damoos.errors import ConfigError, nearest
 from damoos.scorers.terms import Limit, parse_limit
+from damoos.service.far_windows import CALM_WINDOWS, FarWindows
+from damoos.service.staleness import Staleness
 from damoos.statistics.sequential import ConfidenceSequence
 
 WINDOW_S = 10.0
@@ -26,10 +29,12 @@ WINDOW_S = 10.0
 FAR = 2.0
 # Windows by the keeper's clock in which a machine's goes on by one: an emulated guest on a busy host is slow.
 STILL_WINDOWS = 100
-# Windows without a broken limit before a paused policy goes on, and with one before it ends.
-CALM_WINDOWS, STUCK_WINDOWS = 3, 3
-# What is adapted comes back more careful than it was before.
-PAUSES_AN_HOUR, PAUSES_AN_HOUR_ADAPTED = 1, 8
+# A paused policy goes on after `CALM_WINDOWS` in a row that kept all limits, and ends if it has waited for them for so
+# many windows longer than it had to: bursts of load are shorter.
+STUCK_WINDOWS = 180
+# For how long, by the machine's clock, a policy is paused for a value that does not come, before it ends: an exporter
+# that is restarted is back by then.
+GRACE_S = 120.0
 DEFAULT = "memory_pressure<=10%"
 # The word for no policy at all: the processes are only watched, as those are beside which others are judged.
 WATCHED_ONLY = "none"
@@ -101,12 +106,34 @@ class Action(StrEnum):
     UNDO = "undo"
 
 
+class Reason(StrEnum):
+    """Why, in one word; docs/operate.md says what each means."""
+
+    NONE = ""
+    FAR = "far"
+    FAR_AGAIN = "far-again"
+    MEAN = "mean"
+    STUCK = "stuck"
+    NO_DATA = "no-data"
+    STALE = "stale-data"
+    NOT_TOLD = "not-told"
+    CLOCK = "clock"
+    CALM = "calm"
+
+
 @dataclass(frozen=True)
 class Decision:
-    """An action, and why."""
+    """An action, and why: in a word, and in a line."""
 
     action: Action
+    reason: Reason = Reason.NONE
     why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.why}"
+
+
+NOTHING = Decision(Action.NONE)
 
 
 class Guard:
@@ -118,9 +145,7 @@ class Guard:
         Of `parse`.
     window_s : float, seconds
     judges : bool
-        False where there is no policy to pause: it measures, and asks for nothing unless there is no value.
-    pauses_an_hour : int
-        With one more, the policy ends.
+        False where there is no policy to pause: it measures, and asks for nothing unless a value does not come back.
     clock : callable
         The keeper's own, in seconds.
     """
@@ -130,18 +155,18 @@ class Guard:
         limits: Sequence[Limit],
         window_s: float = WINDOW_S,
         judges: bool = True,
-        pauses_an_hour: int = PAUSES_AN_HOUR,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._clock = clock
         self.limits = limits
         self.window_s = window_s
         self._judges = judges
-        self._pauses_an_hour = pauses_an_hour
+        self._far = FarWindows()
+        self._stale = {limit.name: Staleness() for limit in limits if limit.name not in WATCHED}
         self.forget()
         self.restart()
-        self._paused_at_s: list[float] = []
-        self._calm = self._stuck = 0
+        self._calm = self._nr_paused = 0
+        self._missing_since_s: float | None = None
         self.values: dict[str, float] = {}
         """The last window's, by the name of what is watched."""
         self.rates: dict[str, float] = {}
@@ -151,6 +176,7 @@ class Guard:
     def forget(self) -> None:
         """The policy is another now: what its means were so far says nothing of it."""
         self._sequences = {limit.text: ConfidenceSequence() for limit in self.limits}
+        self._far.forget()
 
     def restart(self) -> None:
         """Begin a new window: the processes are others now, or the policy has just been put on."""
@@ -158,7 +184,8 @@ class Guard:
 
     def _begin(self, reading: Reading | None) -> None:
         self._begun = reading
-        self._read: dict[str, list[float]] = {limit.name: [] for limit in self.limits if limit.name not in WATCHED}
+        self._read: dict[str, list[float]] = {name: [] for name in self._stale}
+        self._why_stale: dict[str, str] = {}
         self._waited_s, self._looked_s = 0.0, self._clock()
 
     def add(self, reading: Reading, is_paused: bool) -> Decision:
@@ -174,10 +201,10 @@ class Guard:
         begun = self._begun
         if begun is None or reading["is_group"] != begun["is_group"]:
             self._begin(reading)
-            return Decision(Action.NONE)
+            return NOTHING
         for name, read in self._read.items():
             if name in reading["metrics"]:
-                read.append(reading["metrics"][name])
+                self._take(name, read, reading)
         elapsed_s = reading["at_s"] - begun["at_s"]
         if elapsed_s < self.window_s:
             return self._while_it_lasts()
@@ -187,13 +214,22 @@ class Guard:
         self.values = values
         self.nr_windows += 1
         if missing:
-            return Decision(Action.UNDO, f"no data for {missing}")
+            return self._without(missing, begun["at_s"], reading["at_s"], is_paused)
+        self._missing_since_s = None
         if not self._judges:
-            return Decision(Action.NONE)
-        broken = [limit for limit in self.limits if beyond(limit, values[limit.name]) > 1]
-        if is_paused:
-            return self._while_paused(broken)
-        return self._in_force(reading["at_s"])
+            return NOTHING
+        is_far = any(beyond(limit, values[limit.name]) > FAR for limit in self.limits)
+        self._far.add(reading["at_s"], is_paused, is_far)
+        return self._while_paused() if is_paused else self._in_force()
+
+    def _take(self, name: str, read: list[float], reading: Reading) -> None:
+        """Take a value of a metric into account, unless it is stale."""
+        value = reading["metrics"][name]
+        why = self._stale[name].add(value, reading["ages_s"].get(name), reading["at_s"])
+        if why:
+            self._why_stale[name] = why
+        else:
+            read.append(value)
 
     def _while_it_lasts(self) -> Decision:
         """Nothing yet, unless the machine's clock stands still, by which the window would never end."""
@@ -202,14 +238,14 @@ class Guard:
         self._waited_s += min(now_s - self._looked_s, self.window_s)
         self._looked_s = now_s
         if self._waited_s < STILL_WINDOWS * self.window_s:
-            return Decision(Action.NONE)
-        return Decision(
-            Action.UNDO, f"the machine's clock has not gone on by {self.window_s:g} s in {self._waited_s:.0f} s"
-        )
+            return NOTHING
+        why = f"the machine's clock has not gone on by {self.window_s:g} s in {self._waited_s:.0f} s"
+        return Decision(Action.UNDO, Reason.CLOCK, why)
 
-    def _values(self, begun: Reading, last: Reading, elapsed_s: float) -> tuple[dict[str, float], str]:
-        """What is watched in this window, and what of it has no value and why."""
+    def _values(self, begun: Reading, last: Reading, elapsed_s: float) -> tuple[dict[str, float], Decision | None]:
+        """What is watched in this window, and what is to be done where some of it has no value."""
         values: dict[str, float] = {}
+        missing: Decision | None = None
         for limit in self.limits:
             name = limit.name
             try:
@@ -218,40 +254,62 @@ class Guard:
                 else:
                     values[name] = math.fsum(self._read[name]) / len(self._read[name])
             except (KeyError, ZeroDivisionError):
-                return values, f"{name}: {last['missing'].get(name) or _why_missing(name, last)}"
-        return values, ""
+                missing = missing or self._missing(name, last)
+        return values, missing
 
-    def _while_paused(self, broken: Sequence[Limit]) -> Decision:
-        if broken:
-            self._calm, self._stuck = 0, self._stuck + 1
-            if self._stuck >= STUCK_WINDOWS:
-                why = f"{self._said(broken[0])} while the policy is paused, so it may not be the policy's doing"
-                return Decision(Action.UNDO, why)
-            return Decision(Action.NONE)
-        self._calm += 1
-        if self._calm < CALM_WINDOWS:
-            return Decision(Action.NONE)
-        self._calm = self._stuck = 0
-        return Decision(Action.RESUME, "all limits are kept while the policy is paused")
+    def _missing(self, name: str, last: Reading) -> Decision:
+        """What to do without a value: a source may come back, and a kernel that does not tell it never does."""
+        if name in WATCHED:
+            return Decision(Action.UNDO, Reason.NOT_TOLD, f"no data for {name}: {_why_missing(name, last)}")
+        if why := self._why_stale.get(name):
+            return Decision(Action.PAUSE, Reason.STALE, f"stale data for {name}: {why}")
+        why = last["missing"].get(name) or "its source has not told it"
+        return Decision(Action.PAUSE, Reason.NO_DATA, f"no data for {name}: {why}")
 
-    def _in_force(self, now_s: float) -> Decision:
+    def _without(self, missing: Decision, begun_s: float, now_s: float, is_paused: bool) -> Decision:
+        """Pause the policy at the first window that lacks a value; end it if there is none `GRACE_S` later either."""
+        if missing.action is Action.UNDO:
+            return missing
+        self._calm = 0
+        if self._missing_since_s is None:
+            self._missing_since_s = begun_s
+        missing_s = now_s - self._missing_since_s
+        if missing_s >= self.window_s + GRACE_S:
+            return Decision(Action.UNDO, missing.reason, f"{missing.why}, for {missing_s:.0f} s")
+        if is_paused or not self._judges:
+            return NOTHING
+        self._nr_paused = 0
+        return missing
+
+    def _while_paused(self) -> Decision:
+        broken = next((limit for limit in self.limits if beyond(limit, self.values[limit.name]) > 1), None)
+        self._calm = 0 if broken else self._calm + 1
+        self._nr_paused += 1
+        least = self._far.calm_windows
+        if self._calm >= CALM_WINDOWS and self._nr_paused >= least:
+            return Decision(Action.RESUME, Reason.CALM, "all limits are kept while the policy is paused")
+        if broken and self._nr_paused >= least + STUCK_WINDOWS:
+            why = f"{self._said(broken)} while the policy is paused, so it may not be the policy's doing"
+            return Decision(Action.UNDO, Reason.STUCK, why)
+        return NOTHING
+
+    def _in_force(self) -> Decision:
+        self._calm = self._nr_paused = 0
         for limit in self.limits:
             value, sequence = self.values[limit.name], self._sequences[limit.text]
-            sequence.add(value)
+            sign = 1 if limit.is_upper else -1
+            sequence.add(sign * value)
             if beyond(limit, value) > FAR:
-                return self._far(limit, now_s)
-            is_shown = sequence.lower > limit.bound if limit.is_upper else sequence.upper < limit.bound
-            if is_shown:
-                why = f"the mean of {limit.name} in {sequence.n} windows is {sequence.mean:.4g}, shown to break"
-                return Decision(Action.UNDO, f"{why} {limit.text}")
-        return Decision(Action.NONE)
+                return self._beyond(limit)
+            if sequence.lower > sign * limit.bound:
+                why = f"the mean of {limit.name} in {sequence.n} windows is {sign * sequence.mean:.4g}, shown to break"
+                return Decision(Action.UNDO, Reason.MEAN, f"{why} {limit.text}")
+        return NOTHING
 
-    def _far(self, limit: Limit, now_s: float) -> Decision:
-        self._paused_at_s = [at_s for at_s in self._paused_at_s if now_s - at_s < 3600]
-        if len(self._paused_at_s) >= self._pauses_an_hour:
-            return Decision(Action.UNDO, f"{self._said(limit)}, again within an hour")
-        self._paused_at_s.append(now_s)
-        return Decision(Action.PAUSE, self._said(limit))
+    def _beyond(self, limit: Limit) -> Decision:
+        if self._far.is_policys_doing:
+            return Decision(Action.UNDO, Reason.FAR_AGAIN, f"{self._said(limit)}; {self._far.text}")
+        return Decision(Action.PAUSE, Reason.FAR, self._said(limit))
 
     def _said(self, limit: Limit) -> str:
         return f"{limit.name} is {self.values[limit.name]:.4g} in a window of {self.window_s:g} s, limit {limit.text}"

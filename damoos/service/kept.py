@@ -14,14 +14,7 @@ from damoos.errors import MOST_CHARS, DamoosError, MachineBusy, MachineError, Ma
 from damoos.service import guard
 from damoos.service.adaptation import SIGNATURE, Adaptation, Change
 from damoos.service.forms import STATE
-from damoos.service.guard import (
-    PAUSES_AN_HOUR,
-    PAUSES_AN_HOUR_ADAPTED,
-    WATCHED_ONLY,
-    Action,
-    Decision,
-    Guard,
-)
+from damoos.service.guard import NOTHING, WATCHED_ONLY, Action, Decision, Guard, Reason
 from damoos.service.journal import Journal
 from damoos.service.min_age import ages_around, min_age_us, with_min_age
 from damoos.units import format_us
@@ -136,14 +129,15 @@ class Kept:
         decision = self._guarded(status)
         self._publish({"in_force": status.get("in_force", False)}, _told(status))
         if decision.action is Action.UNDO:
-            self._fail(f"its guard has taken it off: {decision.why}")
+            self._fail(f"its guard has taken it off: {decision}")
             return False
         if decision.action in (Action.PAUSE, Action.RESUME):
             self._call(decision.action.value, service=self.name)
             self._guard.restart()
-            self._journal.audit(self.name, f"guard: {decision.action.value}: {decision.why}")
+            self._journal.audit(self.name, f"guard: {decision.action.value}: {decision}")
         if self._adaptation and decision.action is Action.PAUSE:
-            self._change(self._adaptation.paused())
+            is_far = decision.reason is Reason.FAR
+            self._change(self._adaptation.paused() if is_far else self._adaptation.interrupted())
         self._keep_in_force(status)
         return True
 
@@ -196,7 +190,7 @@ class Kept:
         self._restarts = restarts
         if "reading" not in status or not (status["in_force"] or status["paused"]):
             self._guard.restart()
-            return Decision(Action.NONE)
+            return NOTHING
         before = self._guard.nr_windows
         decision = self._guard.add(status["reading"], status["paused"])
         if self._guard.nr_windows > before:
@@ -317,8 +311,7 @@ def guard_of(spec: Mapping[str, Any]) -> Guard:
     """The guard that a specification asks for."""
     names = [name for name, *_ in spec["metrics"]]
     limits = [guard.parse(text, names) for text in spec["guards"]]
-    pauses = PAUSES_AN_HOUR_ADAPTED if spec.get("proven_us") else PAUSES_AN_HOUR
-    return Guard(limits, spec["window_s"], judges=spec["arm"] != WATCHED_ONLY, pauses_an_hour=pauses)
+    return Guard(limits, spec["window_s"], judges=spec["arm"] != WATCHED_ONLY)
 
 
 def adaptation_of(spec: Mapping[str, Any], watched: Guard) -> Adaptation | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from damoos.service import guard
 from damoos.service.adaptation import Adaptation
+from damoos.service.far_windows import CALM_WINDOWS
 
 MIB, PAGES = 1 << 20, 256
 HOT_MIB, COLD_MIB, CHUNKS = 10, 20, 20
@@ -111,7 +112,7 @@ def serve(
             paused = max(0, paused - 1)
             continue
         if pressure > guard.FAR * bound.bound:
-            change, paused = adaptation.paused(), guard.CALM_WINDOWS
+            change, paused = adaptation.paused(), CALM_WINDOWS
         else:
             signature = {"net_bytes": net_bytes, "swap_ins_per_s": swap_ins}
             change = adaptation.add(net_bytes, {"memory_pressure": pressure}, signature)

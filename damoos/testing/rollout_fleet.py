@@ -124,7 +124,11 @@ class FakeFleet:
     def _track(self, machine: str, part: Part, begun_s: float, baking_s: float) -> Track:
         self.messages += 1
         end_s = baking_s or self.now_s
-        before = self._windows(machine, Part.WATCHED, begun_s, end_s)
+        before = [
+            window
+            for part_before in {Part.WATCHED, part}
+            for window in self._windows(machine, part_before, begun_s, end_s)
+        ]
         return Track(before, self._windows(machine, part, baking_s, self.now_s) if baking_s else [])
 
     def _windows(self, machine: str, part: Part, begin_s: float, end_s: float) -> list[Mapping[str, Any]]:
@@ -188,6 +192,8 @@ def spec(**changes: Any) -> dict[str, Any]:
 
 
 def fake_plan(nr_machines: int, steps: Iterable[int], **changes: Any) -> Plan:
-    """A plan for machines that are not there."""
+    """A plan for machines that are not there, whose tolerance can be shown within ten minutes."""
     names = list(itertools.islice((f"m{nth}" for nth in itertools.count()), nr_machines))
-    return Plan(**{"spec": spec(), "machines": names, "steps": list(steps), "bake_s": 600.0, **changes})
+    return Plan(
+        **{"spec": spec(), "machines": names, "steps": list(steps), "bake_s": 600.0, "tolerance": 0.4, **changes}
+    )

@@ -177,12 +177,14 @@ def test_a_guard_takes_a_scheme_off_that_thrashes(guest: GuestSession, tmp_path:
         time.sleep(0.5)
     audit = (tmp_path / "audit.log").read_text()
     print(audit)
-    paused, resumed, ended = re.findall(r"guard: pause.*|guard: resume.*|no longer in force.*", audit)
-    assert re.match(r"guard: pause: memory_pressure is 0\.\d+ in a window of 2 s, limit memory_pressure<=0.5%", paused)
-    assert resumed == "guard: resume: all limits are kept while the policy is paused"
-    assert re.match(
-        r"no longer in force: its guard has taken it off: memory_pressure is .*, again within an hour", ended
-    )
+    *turns, ended = re.findall(r"guard: pause.*|guard: resume.*|no longer in force.*", audit)
+    assert len(turns) >= 6  # it is paused three times at least before so few windows show that they are its doing
+    for paused, resumed in zip(turns[::2], turns[1::2], strict=True):
+        assert re.match(
+            r"guard: pause: far: memory_pressure is 0\.\d+ in a window of 2 s, limit memory_pressure<=0.5%", paused
+        )
+        assert resumed == "guard: resume: calm: all limits are kept while the policy is paused"
+    assert re.match(r"no longer in force: its guard has taken it off: far-again: memory_pressure is .*", ended)
     assert shell(guest, f"ls -d /proc/{pid} | wc -l") == "1"
 
 

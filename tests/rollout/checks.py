@@ -32,7 +32,7 @@ HOSTS = tuple(f"web{nth}" for nth in range(1, 5))
 # 40 MiB of values, nine tenths of which are never asked for.
 INPUT = "-r 40000 -h 4000"
 REQUESTS_PER_S = 200
-ON = ["--on", "cgroup:/servers/redis", "--steps", "1,50%,100%", "--window", "2s", "--bake", "60s"]
+ON = ["--on", "cgroup:/servers/redis", "--steps", "1,50%,100%", "--window", "2s", "--bake", "2m"]
 # What reclaim costs one emulated CPU is not in question: half a percent of the time is far more than a good one does.
 LIMITS = ["--guard", "memory_pressure<=1%", "--tolerance", "50%"]
 GOOD, BROKEN = "4K max  min min  MIN_AGE max  pageout", "4K max  min max  MIN_AGE max  pageout"

@@ -77,7 +77,7 @@ def test_a_policy_that_hurts_is_taken_back_in_the_first_step(tmp_path: Path) -> 
 
 
 def test_a_policy_that_saves_nothing_is_taken_back(tmp_path: Path) -> None:
-    story = Story(tmp_path, Nature(saving=-0.05))
+    story = Story(tmp_path, Nature(saving=-0.2))
     assert story.drive() is State.UNDONE
     assert story.rollout.progress.why.startswith("saving: broken: -")
 
@@ -108,7 +108,7 @@ def test_without_data_nothing_goes_on(tmp_path: Path) -> None:
     assert story.drive() is State.HELD
     why = story.rollout.progress.why
     assert why.startswith("no data")
-    assert why.endswith(f"({first} has 0 of 14 windows, {second} has 0 of 14 windows)")
+    assert why.endswith(f"({first} has 0 of 26 windows, {second} has 0 of 26 windows)")
     assert story.on() == []
     story.fleet.silent = {first}
     story.drive_until("the policy goes on")
@@ -118,12 +118,12 @@ def test_without_data_nothing_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_machine_that_falls_silent_for_a_while_is_waited_for(tmp_path: Path) -> None:
-    story = Story(tmp_path)
+    story = Story(tmp_path, plan=fake_plan(8, [1, 4, 8], bake_s=900.0))
     story.drive_until("the policy goes on")
     (first,) = story.on()
     story.fleet.silent = {first}
     driver = story.driver()
-    for _ in range(15):  # longer than the bake
+    for _ in range(20):  # longer than the bake
         assert driver.advance()
         story.fleet.now_s += LOOKS_S
     story.fleet.silent = set()
@@ -131,11 +131,11 @@ def test_a_machine_that_falls_silent_for_a_while_is_waited_for(tmp_path: Path) -
 
 
 def test_in_short_phases_keepers_are_given_the_time_to_reach_their_machines(tmp_path: Path) -> None:
-    story = Story(tmp_path, plan=fake_plan(8, [1, 8], bake_s=280.0))
+    story = Story(tmp_path, plan=fake_plan(8, [1, 8], bake_s=520.0))
     first = story.rollout.plan.order[0]
     story.fleet.silent = {first}
     driver = story.driver()
-    while story.fleet.now_s < BEGIN_S + 10 * 60:  # more than three times the 140 s of the phase
+    while story.fleet.now_s < BEGIN_S + 14 * 60:  # more than three times the 260 s of the phase
         assert driver.advance()
         story.fleet.now_s += LOOKS_S
     assert story.on() == []

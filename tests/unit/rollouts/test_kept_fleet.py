@@ -468,7 +468,7 @@ def test_harm_is_undone_on_a_full_disk(baking: Rollout, tmp_path: Path, monkeypa
     def full(*_: object, **__: object) -> None:
         raise StoreError("progress.json: No space left on device")
 
-    harm = Finding("p99_ms", Standing.BROKEN, Effect(1.0, 0.1, 100), 0.1)
+    harm = Finding("p99_ms", Standing.BROKEN, Effect(1.0, 0.9, 1.1, 100), 0.1)
     monkeypatch.setattr(of_driver, "judge", lambda *_: [harm])
     monkeypatch.setattr(Rollout, "save", full)
     with pytest.raises(StoreError, match=r"No space left .* told all the same"):

@@ -50,9 +50,11 @@ def test_each_machine_is_in_one_cohort_and_none_beside_itself() -> None:
     cohorts = [plan.cohort(step) for step in range(4)]
     assert [len(one) for one in cohorts] == [1, 3, 6, 10]
     assert sorted(chain(*cohorts)) == sorted(plan.machines)
-    assert [len(plan.control(step)) for step in range(4)] == [3, 3, 6, 0]
-    for step in range(4):
+    assert [len(plan.control(step)) for step in range(4)] == [3, 3, 6, 10]
+    for step in range(3):
         assert not set(plan.control(step)) & set(chain(*cohorts[: step + 1]))
+    assert set(plan.control(3)) == set(chain(*cohorts[:3]))  # the last ones have the policy already
+    assert fake_plan(20, [20]).control(0) == []
     assert fake_plan(20, [1, 20], seed=4).order != plan.order
 
 
@@ -61,7 +63,12 @@ def test_each_machine_is_in_one_cohort_and_none_beside_itself() -> None:
     [
         ({"machines": ["a", "b", "a"]}, "'a' is named twice"),
         ({"machines": ["a"]}, "two machines or more"),
-        ({"bake_s": 30.0}, "nothing is shown by fewer than 28 windows of 10 s; give 280s or more"),
+        (
+            {"tolerance": 0.1},
+            "--bake 600s: with --tolerance 10%, nothing is shown by fewer than 159 windows of 10 s; give 1590s or more",
+        ),
+        ({"tolerance": 1.0, "bake_s": 500.0}, "nothing is shown by fewer than 52 windows"),
+        ({"tolerance": 0.0}, "--tolerance: a policy cannot be shown to do no harm at all"),
     ],
 )
 def test_plans_that_cannot_be(changes: dict, message: str) -> None:

@@ -21,8 +21,8 @@ from damoos.service.journal import Journal
 from damoos.testing import rollout_fleet
 
 READING = {
-    "is_group": True, "psi_us": {"some": 0}, "counters": {}, "metrics": {}, "missing": {}, "memory_bytes": 100,
-    "swap_bytes": 50, "compressed_bytes": 20,
+    "is_group": True, "psi_us": {"some": 0}, "counters": {}, "metrics": {}, "ages_s": {}, "missing": {},
+    "memory_bytes": 100, "swap_bytes": 50, "compressed_bytes": 20,
 }  # fmt: skip
 ON = {
     "in_service": True, "alive": True, "in_force": True, "paused": False, "changed": [], "restarts": 0, "pid": 7,
@@ -176,16 +176,24 @@ def test_what_somebody_else_has_changed_stays(tmp_path: Path) -> None:
 
 
 def test_the_guard_pauses_resumes_and_ends_a_policy(tmp_path: Path) -> None:
-    def at(now_s: float, some_us: float, paused: bool = False) -> dict[str, Any]:
-        return {**ON, "paused": paused, "reading": reading(now_s, some_us)}
-
-    calm = [at(10 + nth * 10, 5e6, paused=True) for nth in range(4)]
-    machine = Machine(tmp_path, at(0, 0), at(10, 5e6), *calm, at(50, 5e6), at(60, 10e6))
-    assert machine.look() == [True] * 7 + [False]
-    assert machine.names == ["pause", "resume", "stop"]
-    assert "its guard has taken it off: memory_pressure is 0.5" in machine.state["failed"]
+    """A task waits half of each window in force, and not at all in the three, six, and twelve windows between."""
+    now_s, some_us = 0.0, 0.0
+    looks = [{**ON, "reading": reading(0.0, 0.0)}]
+    for calm in (3, 6, 12, 0):
+        now_s, some_us = now_s + 10, some_us + 5e6
+        looks.append({**ON, "reading": reading(now_s, some_us)})
+        for _ in range(calm + 1 if calm else 0):  # the first reading after a decision begins a window
+            looks.append({**ON, "paused": True, "reading": reading(now_s, some_us)})
+            now_s += 10
+        if calm:
+            looks.append({**ON, "reading": reading(now_s, some_us)})
+    machine = Machine(tmp_path, *looks)
+    assert machine.look() == [True] * (len(looks) - 1) + [False]
+    assert machine.names == ["pause", "resume"] * 3 + ["stop"]
+    assert "its guard has taken it off: far-again: memory_pressure is 0.5" in machine.state["failed"]
     assert machine.state["watched"] == {"memory_pressure": 0.5}
-    assert "guard: pause: memory_pressure is 0.5 in a window of 10 s" in machine.audit
+    assert "guard: pause: far: memory_pressure is 0.5 in a window of 10 s" in machine.audit
+    assert "guard: resume: calm: all limits are kept while the policy is paused" in machine.audit
 
 
 def test_what_is_only_watched_is_never_taken_off_for_what_it_does(tmp_path: Path) -> None:
