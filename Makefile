@@ -151,6 +151,7 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 	PYTHONPATH=. $(BIN)/python tests/bench/scale.py
 	PYTHONPATH=. $(BIN)/python tests/bench/report.py
 	$(BIN)/python tests/bench/search.py
+	$(BIN)/python tests/bench/windows.py
 	$(BIN)/damoos bench aa --workload $(WORKLOAD)
 	$(BIN)/python tests/bench/accessed_bits.py
 	$(BIN)/damoos bench monitor

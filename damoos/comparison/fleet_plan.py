@@ -44,6 +44,14 @@ DRAWS = 4000
 MISS, RISK = 0.1, 0.01
 # A run's saving is hardly known better than this, whatever few of them say.
 _LEAST_ERROR = 0.005
+# For how many hours a canary of one host beside three has to bake until nine in ten savings are shown: by the
+# correlation of a window of 10 s with the next one, and by the least saving. Windows differ by 10 %, and no more than
+# 1 % of those that save nothing, or harm up to the tolerance, go on (tests/bench/windows.py).
+BAKE_HOURS: Mapping[float, Mapping[float, int]] = {
+    0.5: {0.3: 1, 0.2: 1, 0.1: 3},
+    0.9: {0.3: 3, 0.2: 3, 0.1: 12},
+    0.95: {0.3: 6, 0.2: 12, 0.1: 24},
+}
 # Shares of the total's variance from which on a study of the workload is worth its time.
 WORTH_A_STUDY = 0.1
 
@@ -143,8 +151,9 @@ def plan(
         ``workloads``: for each line of the fleet its ``workload``, ``hosts``, ``memory_gib``, ``measured_on`` (how many
         machines), ``saving`` and ``saved_gib`` (each with ``mean`` and ``ci95``), ``variance_share`` (of the total's
         variance), ``deserves_a_study``, ``canary_hosts`` (None where it is not expected to save anything, or the fleet
-        has fewer). ``total``: ``hosts``, ``memory_gib``, ``saved_gib``; with prices ``saved_money`` (a month) and
-        ``currency``. ``spread``: of ``workloads`` and of ``machines``, standard deviations.
+        has fewer), ``canary_bake_hours`` (how long one bakes, by the correlation of windows, see `BAKE_HOURS`; None
+        where a saving is too small). ``total``: ``hosts``, ``memory_gib``, ``saved_gib``; with prices ``saved_money``
+        (a month) and ``currency``. ``spread``: of ``workloads`` and of ``machines``, standard deviations.
     """
     chance = np.random.default_rng(seed)
     if len(fleet) > _MOST_LINES or len(found) > _MOST_LINES:
@@ -189,7 +198,12 @@ def _line(
         "saving": _told(share),
         "saved_gib": _told(gib),
         "canary_hosts": None if canary is None or canary > line.hosts else max(canary, 1),
+        "canary_bake_hours": {f"{rho:g}": _bake_hours(expected, hours) for rho, hours in BAKE_HOURS.items()},
     }
+
+
+def _bake_hours(saving: float, hours: Mapping[float, int]) -> int | None:
+    return next((needed for least, needed in hours.items() if saving >= least), None)
 
 
 def _told(values: Floats) -> dict[str, Any]:

@@ -36,6 +36,8 @@ class Nature:
         What it adds to the share of the time in which a task waits for memory, on the machines that it hurts.
     hurts : float
         Share of the machines that it hurts.
+    burst : float
+        Share of the windows in which it hurts them, by as much more, so that its mean stays; 1 for all windows.
     noise : float
         Spread of the memory from window to window, as a share of it; of the pressure in units of its mean.
     memory_of_noise : float
@@ -51,6 +53,7 @@ class Nature:
     saving: float = 0.2
     pressure: float = 0.0
     hurts: float = 1.0
+    burst: float = 1.0
     noise: float = 0.02
     memory_of_noise: float = 0.3
     drift: float = 0.0
@@ -162,7 +165,10 @@ class FakeFleet:
             waits = pressure * of_day * max(1 + 10 * nature.noise * noise[1][nth % _CYCLE], 0.0)
             if has_policy:
                 held *= 1 - nature.saving
-                waits += nature.pressure if is_hurt else 0.0
+                is_in_burst = (
+                    nature.burst == 1 or random.Random(f"{self._seed} {machine} {nth}").random() < nature.burst
+                )
+                waits += nature.pressure / nature.burst if is_hurt and is_in_burst else 0.0
             if is_lying:
                 held, waits = bytes_, 0.0
             watched = {"memory_pressure": waits}
@@ -174,8 +180,9 @@ class FakeFleet:
 
 def _noise(seed: str, memory: float) -> np.ndarray:
     """Of the bytes and of the waits, with a spread of 1."""
-    drawn = np.random.default_rng(zlib.crc32(seed.encode())).normal(size=(2, _CYCLE + 8))
-    weights = memory ** np.arange(8)
+    terms = 8 if memory < 0.4 else math.ceil(math.log(1e-3) / math.log(memory))  # what is older weighs nothing
+    drawn = np.random.default_rng(zlib.crc32(seed.encode())).normal(size=(2, _CYCLE + terms))
+    weights = memory ** np.arange(terms)
     return np.array([np.convolve(one, weights / np.linalg.norm(weights), "valid")[:_CYCLE] for one in drawn])
 
 
@@ -192,8 +199,8 @@ def spec(**changes: Any) -> dict[str, Any]:
 
 
 def fake_plan(nr_machines: int, steps: Iterable[int], **changes: Any) -> Plan:
-    """A plan for machines that are not there, whose tolerance can be shown within ten minutes."""
+    """A plan for machines that are not there, whose tolerance can be shown within a quarter of an hour."""
     names = list(itertools.islice((f"m{nth}" for nth in itertools.count()), nr_machines))
     return Plan(
-        **{"spec": spec(), "machines": names, "steps": list(steps), "bake_s": 600.0, "tolerance": 0.4, **changes}
+        **{"spec": spec(), "machines": names, "steps": list(steps), "bake_s": 900.0, "tolerance": 0.4, **changes}
     )

@@ -20,7 +20,7 @@ from damoos.rollouts.rollout import Rollout
 from damoos.testing.rollout_fleet import BEGIN_S, FakeFleet, Nature, fake_plan
 
 # How often the driver looks; every 2 s on real machines, which here would be most of the time spent.
-LOOKS_S = 60.0
+LOOKS_S = 300.0
 FLEET = {"drift": 0.3, "lost": 0.02, "lying": 0.01}
 # The tolerance is 10 % of the limit of 10 %: one percentage point of memory pressure.
 KINDS: Mapping[str, Nature] = {
@@ -30,15 +30,25 @@ KINDS: Mapping[str, Nature] = {
     "twice the tolerance": Nature(saving=0.2, pressure=0.02, **FLEET),
     "five times the tolerance": Nature(saving=0.2, pressure=0.05, **FLEET),
     "five times, on a tenth of the machines": Nature(saving=0.2, pressure=0.05, hurts=0.1, **FLEET),
-    "good, noise with a long memory": Nature(saving=0.2, memory_of_noise=0.8, **FLEET),
-    "twice the tolerance, noise with a long memory": Nature(saving=0.2, pressure=0.02, memory_of_noise=0.8, **FLEET),
+    "at the tolerance, in 5 % of the windows": Nature(saving=0.2, pressure=0.01, burst=0.05, **FLEET),
+    **{
+        f"{kind}, rho {rho}": Nature(memory_of_noise=rho, **nature, **FLEET)
+        for rho in (0.5, 0.9, 0.95)
+        for kind, nature in {
+            "good": {"saving": 0.2},
+            "saves nothing": {"saving": 0.0},
+            "at the tolerance": {"saving": 0.2, "pressure": 0.01},
+            "twice the tolerance": {"saving": 0.2, "pressure": 0.02},
+        }.items()
+    },
 }
 ROLLOUTS = 200
+BAKE_S, TOLERANCE = 3600.0, 0.1
 
 
 def driven(folder: str, nature: Nature, steps: list[int], seed: int, last_step: int) -> tuple[Rollout, FakeFleet]:
     """A rollout until it ends, is held, or is beyond a step."""
-    rollout = Rollout.create(Path(folder), fake_plan(steps[-1], steps, seed=seed))
+    rollout = Rollout.create(Path(folder), fake_plan(steps[-1], steps, seed=seed, bake_s=BAKE_S, tolerance=TOLERANCE))
     fleet = FakeFleet(rollout.plan, nature, seed)
     driver = Driver(rollout, fleet, lambda what: None, lambda: fleet.now_s)
     while driver.advance() and rollout.progress.step <= last_step:
@@ -48,7 +58,7 @@ def driven(folder: str, nature: Nature, steps: list[int], seed: int, last_step: 
 
 def canaries(nr: int) -> None:
     """What becomes of the first step, of so many rollouts of each kind."""
-    print(f"first step: 1 machine of 8, 10 minutes, beside 3; {nr} rollouts of each kind")
+    print(f"first step: 1 machine of 8, an hour, beside 3; {nr} rollouts of each kind")
     print("| the policy | goes on | held | taken back |\n| --- | --- | --- | --- |")
     for kind, nature in KINDS.items():
         ends: Counter[str] = Counter()

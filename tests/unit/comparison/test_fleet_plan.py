@@ -86,6 +86,18 @@ def test_money_and_the_table(tmp_path: Path) -> None:
     assert " none " in lines[2]
     assert "44 hosts with 440 GiB in use" in lines[4]
     assert "$ a month" in lines[4]
+    assert said["workloads"][0]["canary_bake_hours"] == {"0.5": 1, "0.9": 3, "0.95": 12}
+    assert lines[6].startswith(
+        "A canary bakes, by the correlation of its windows of 10 s with the next ones: 1 h for 0.5"
+    )
+
+
+def test_the_smaller_a_saving_the_longer_its_canary_bakes() -> None:
+    found = [Measured("a", f"m{nth}", 0.12, 0.01) for nth in range(3)]
+    (line,) = plan([Hosts("a", 100, 10.0)], found)["workloads"]
+    assert line["canary_bake_hours"] == {"0.5": 3, "0.9": 12, "0.95": 24}
+    (line,) = plan([Hosts("a", 100, 10.0)], [Measured("a", "m0", 0.0, 0.01)])["workloads"]
+    assert set(line["canary_bake_hours"].values()) == {None}
 
 
 @pytest.mark.parametrize(

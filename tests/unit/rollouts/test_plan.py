@@ -64,7 +64,7 @@ def test_each_machine_is_in_one_cohort_and_none_beside_itself() -> None:
         ({"machines": ["a", "b", "a"]}, "'a' is named twice"),
         ({"machines": ["a"]}, "two machines or more"),
         (
-            {"tolerance": 0.1},
+            {"tolerance": 0.1, "bake_s": 600.0},
             "--bake 600s: with --tolerance 10%, nothing is shown by fewer than 159 windows of 10 s; give 1590s or more",
         ),
         ({"tolerance": 1.0, "bake_s": 500.0}, "nothing is shown by fewer than 52 windows"),

@@ -117,7 +117,7 @@ def test_a_mean_beyond_the_limit_ends_it() -> None:
     service = Service("memory_pressure<=1%")
     ended = next(one for _ in range(30) for p in (0.014, 0.016) if (one := service.window(p)).action is Action.UNDO)
     assert ended.reason is Reason.MEAN
-    assert ended.why == "the mean of memory_pressure in 17 windows is 0.01494, shown to break memory_pressure<=1%"
+    assert ended.why == "the mean of memory_pressure in 22 windows is 0.015, shown to break memory_pressure<=1%"
 
 
 def test_a_mean_below_a_lower_limit_ends_it() -> None:
