@@ -60,6 +60,8 @@ def test_a_good_policy_gets_onto_all_machines_step_by_step(tmp_path: Path) -> No
     assert story.drive() is State.DONE
     assert story.on() == sorted(story.rollout.plan.machines)
     assert story.on(Part.WATCHED) == []
+    (last,) = [line for line in story.told if line.startswith("step 3 of 3: ") and "watched" in line]
+    assert last.endswith(f"beside {', '.join(plan.order[:4])}, which have the policy already")
     (of_first, *_) = story.rollout.progress.findings
     saved = next(one for one in of_first if one["metric"] == "saving")
     assert saved["lower"] < 0.2 < saved["upper"]
@@ -178,11 +180,12 @@ def test_whoever_asks_gets_it_undone(tmp_path: Path, words: str) -> None:
 @pytest.mark.slow
 def test_a_driver_may_be_killed_at_any_point(tmp_path: Path) -> None:
     """Before and after each thing that it writes down or tells a machine: each machine has one part or none."""
-    whole = Story(tmp_path / "whole")
+    nature, plan = Nature(memory_of_noise=0.0), fake_plan(8, [1, 4, 8], bake_s=600.0)  # which needs fewer windows
+    whole = Story(tmp_path / "whole", nature, plan)
     assert whole.drive() is State.DONE
     points = 0
     while True:
-        story = Story(tmp_path / str(points))
+        story = Story(tmp_path / str(points), nature, plan)
         countdown = [points]
         patched(story, countdown)
         try:

@@ -154,6 +154,15 @@ def test_windows_before_are_those_without_the_policy(fleet: KeptFleet, tmp_path:
     assert times(Part.WATCHED, 200) == ([110, 190], [210])
 
 
+def test_a_machine_of_an_earlier_step_has_the_policy_before_and_after(fleet: KeptFleet, tmp_path: Path) -> None:
+    journal = Journal.of(tmp_path, "m0")
+    for at_s in (50, 110, 190, 205):
+        journal.add_window("redis-m0", {"at_s": at_s})
+    (track,) = fleet.tracks(["m0"], Part.POLICY, 100, 200)
+    assert [one["at_s"] for one in track.before] == [110, 190]
+    assert [one["at_s"] for one in track.after] == [205]
+
+
 def test_old_windows_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("damoos.service.journal.MOST_BYTES_OF_WINDOWS", 1000)
     journal = Journal(tmp_path)
