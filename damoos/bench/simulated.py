@@ -193,16 +193,17 @@ def _ending(surface: Surface, study: SimulatedStudy, done: list[Run]) -> Ending:
 def _in_service(study: SimulatedStudy, done: list[Run]) -> tuple[Params | None, str]:
     """The point that is put into service, None for leaving it alone, and the verdict.
 
-    Of arms that cannot be told apart it is the tuned one, if that is shown to keep the limits and gains something.
+    Of arms that cannot be told apart or are not comparable it is the tuned one, if that is shown to keep the limits and
+    gains something; else the manual one, if that is shown to keep them and beats leaving it alone.
     """
     if not candidates(done):
         return None, BASELINE
     stand = outcome(study, done)
-    best, tuned = stand.verdict().best, stand.arms.get(TUNED)
-    if best == MANUAL:
-        return study.manual, best
-    is_fit = tuned is not None and tuned.feasible and tuned.gain > 0
-    return (stand.points.get(TUNED) if best == TUNED or (best != BASELINE and is_fit) else None), best
+    best = stand.verdict().best
+    leaders = {arm.name: arm for arm in stand.judge.leaders(stand.arms, stand.same_scheme)[0]}
+    if best == TUNED or (best != BASELINE and TUNED in leaders and leaders[TUNED].gain > 0):
+        return stand.points.get(TUNED), best
+    return (study.manual if MANUAL in leaders and BASELINE not in leaders else None), best
 
 
 def table(

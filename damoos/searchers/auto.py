@@ -16,7 +16,7 @@ from damoos.model.space import Params
 from damoos.model.trial import History, Trial
 from damoos.searchers.base import best, feasible, value
 from damoos.searchers.border import FINEST, BorderSearcher
-from damoos.searchers.surrogate import Array, Belief, believe, distances, used
+from damoos.searchers.surrogate import Array, Belief, believe, believe_bounds, distances, used
 
 # Distances from the best point at which points may be asked, and how many at each.
 REACHES, NR_NEAR = (0.15, 0.05), 48
@@ -175,11 +175,10 @@ class AutoSearcher(BorderSearcher):
         before = np.zeros(len(known) + len(points))
         if expectation is not None and expectation.used is not None:
             before = expectation.weights @ expectation.used
-        # A run that was stopped used at least so much; it does not contradict who expected more.
         stopped = np.array([trial.state == "censored" for trial in known])
-        use = np.where(stopped, np.maximum(use, before[: len(known)]), use)
         x = self.places([trial.params for trial in known])
-        belief = believe(x, use - before[: len(known)], self.places(points), self.columns)
+        beyond = believe_bounds(x, use - before[: len(known)], stopped, self.columns)
+        belief = believe(x, beyond, self.places(points), self.columns)
         means = belief.means + before[len(known) :]
         return np.asarray(belief.weights @ ndtr((used(0.0) - means) / belief.deviations))
 

@@ -58,7 +58,8 @@ class OptunaSearcher(Searcher):
 
     def ask(self, history: History) -> Params:
         """What the sampler suggests."""
-        if self._study is None or history[: len(self._seen)] != self._seen:
+        is_known = history[: len(self._seen)] == self._seen and _limits(history) == _limits(self._seen)
+        if self._study is None or (self._seen and not is_known):
             self._restart()
         for number in range(len(self._seen), len(history)):
             self._tell(history, number)
@@ -118,11 +119,10 @@ class OptunaSearcher(Searcher):
         assert self._study is not None
         trial, point = self._nth(number)
         real = history[number]
-        margins = real.score.margins if self._sampler_name in _CONSTRAINED else {}
-        score = real.score.objective if margins else None
+        constraints = _excesses(real, history) if self._sampler_name in _CONSTRAINED else {}
+        score = real.score.objective if constraints else None
         if score is None:
-            margins, score = {}, _told(real, history[:number])
-        constraints = {limit: -margin for limit, margin in margins.items()}
+            score = _told(real, history[:number])
         if real.params == point:
             for limit, excess in constraints.items():
                 trial.set_constraint(limit, excess)
@@ -148,6 +148,22 @@ class OptunaSearcher(Searcher):
                     constraints=constraints,
                 )
             )
+
+
+def _limits(history: History) -> list[str]:
+    """All limits of which a trial says by how much it kept or broke them."""
+    return list(dict.fromkeys(limit for trial in history for limit in trial.score.margins))
+
+
+def _excesses(trial: Trial, history: History) -> dict[str, float]:
+    """By how much a trial broke each limit, negative where it kept it; a sampler wants the same limits of all trials.
+
+    One that was stopped does not say it of every limit: the others are as if they were just kept. One that failed broke
+    all of them.
+    """
+    unknown = 0.0 if trial.score.margins or trial.score.feasible else 1.0
+    margins = trial.score.margins
+    return {limit: -margins[limit] if limit in margins else unknown for limit in _limits(history)}
 
 
 def _told(trial: Trial, before: History) -> float | None:

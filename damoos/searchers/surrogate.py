@@ -19,6 +19,7 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from damoos.common.normal import expected_improvement
 from damoos.model.space import Space
@@ -39,6 +40,8 @@ LENGTH_SCALES: dict[int, tuple[float, ...]] = {
 FEW_SCALES = (0.4, 2.5)
 # Settings whose weights sum up to this share are enough to predict with, and no more than so many.
 SHARE, NR_SETTINGS = 0.999, 32
+# So many values tell what lies above bounds.
+LEAST_MEASURED = 2
 # Models that are kept: an ask puts two questions to those of the score and of the limits.
 NR_KEPT = 4
 # Variance, over that of what is smooth, of a linear trend across the whole edge of each parameter. Several parameters
@@ -109,6 +112,13 @@ class Belief:
         """Standard deviation of each point: of every setting, and of the settings from each other."""
         spread = self.weights @ (self.deviations**2 + (self.means - self.mean) ** 2)
         return np.asarray(np.sqrt(spread))
+
+    def mean_above(self, bounds: Array) -> Array:
+        """Expected score of each point, given that it is at least so much."""
+        z = np.maximum((bounds - self.mean) / self.deviation, -8.0)
+        # Mills's ratio, which far above the mean is 1 / z.
+        above = np.exp(-z * z / 2 - log_ndtr(-z)) / math.sqrt(2 * math.pi)
+        return np.asarray(np.maximum(bounds, self.mean + self.deviation * above))
 
     def expected_improvement(self, over: float) -> Array:
         """By how much each point is expected to be better than a score."""
@@ -209,6 +219,33 @@ def fit(x: Array, y: Array, columns: Sequence[int] | None = None, most: int = NR
 def believe(x: Array, y: Array, at: Array, columns: Sequence[int] | None = None) -> Belief:
     """Belief of a response at some points: that of its model (`fit`)."""
     return _fitted(x.tobytes(), x.shape, y.tobytes(), None if columns is None else tuple(columns)).at(at)
+
+
+def believe_bounds(x: Array, y: Array, is_bound: NDArray[np.bool_], columns: Sequence[int] | None = None) -> Array:
+    """What was measured, with what lies above a bound taken for what is expected there.
+
+    Of a run that was stopped only a lower bound is known. To take it for the value would hide how steep the response
+    is, and how soon a limit is broken.
+
+    Parameters
+    ----------
+    x : ndarray of shape (n, dimensions)
+    y : ndarray of shape (n,)
+    is_bound : ndarray of shape (n,), bool
+        Whether the value is at least so much.
+    columns : sequence of int or None
+        As for `fit`.
+
+    References
+    ----------
+    Tobin, Estimation of relationships for limited dependent variables (1958); the first step of Dempster, Laird, Rubin
+    (1977)
+    """
+    if not is_bound.any() or np.count_nonzero(~is_bound) < LEAST_MEASURED:
+        return y
+    filled = y.copy()
+    filled[is_bound] = believe(x[~is_bound], y[~is_bound], x[is_bound], columns).mean_above(y[is_bound])
+    return filled
 
 
 @lru_cache(NR_KEPT)

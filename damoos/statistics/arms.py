@@ -11,7 +11,7 @@ import numpy as np
 from damoos.model.trial import Measurement, Run, Score, mean_measurement, orientation
 from damoos.scorers.base import Scorer
 from damoos.statistics.intervals import ALPHA, BOOTSTRAP_FROM, Noise, interval, moderated
-from damoos.statistics.limits import ENOUGH, Standing, looks_broken, standing
+from damoos.statistics.limits import ENOUGH, Standing, least_margin, looks_broken, standing
 from damoos.statistics.noise import GAIN, Repeats, of_scheme
 
 BASELINE, MANUAL, TUNED, REJECTED = "baseline", "manual", "tuned", "rejected"
@@ -39,6 +39,8 @@ class Arm:
         As `damoos.statistics.limits.looks_broken` says.
     is_hopeless : bool
         Whether no round that it may still have would show how it stands, were the mean and the noise to stay.
+    least_margin : float
+        The mean margin with which all of its rounds would show that the limits are kept.
     noises : mapping of str to Noise
         Of a gain, as other arms tell it: by the arm's name.
     label : str
@@ -52,6 +54,7 @@ class Arm:
     standing: Standing = Standing.KEPT
     looks_broken: bool = False
     is_hopeless: bool = False
+    least_margin: float = 0.0
     noises: Mapping[str, Noise] = field(default_factory=dict)
     label: str = ""
 
@@ -179,7 +182,8 @@ class _Beside:
         every = self.scorer.every
         limits = {limit: list(_of_limit(noises, limit).values()) for limit in next(iter(scores.values())).margins}
         of_runs = list(scores.values())
-        later = standing(of_runs, every, limits, risk, max(0, max_rounds - len(runs)))
+        more = max(0, max_rounds - len(runs))
+        later = standing(of_runs, every, limits, risk, more)
         return Arm(
             name,
             runs,
@@ -188,6 +192,7 @@ class _Beside:
             standing(of_runs, every, limits, risk),
             looks_broken(of_runs, every),
             len(runs) >= ENOUGH and later is Standing.NOT_SHOWN,
+            least_margin(of_runs, every, limits, risk, more),
             _of_limit(noises, GAIN),
         )
 

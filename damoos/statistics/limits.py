@@ -64,6 +64,15 @@ def standing(
     return max(found, key=list(Standing).index, default=Standing.KEPT)
 
 
+def least_margin(
+    scores: Sequence[Score], every: Collection[str], noises: Mapping[str, Sequence[Noise]], risk: float, more: int
+) -> float:
+    """The mean margin from which on so many further runs, as noisy as these, would show that all limits are kept."""
+    limits = [limit for limit in scores[0].margins if limit not in every]
+    means = [moderated([score.margins[limit] for score in scores], noises.get(limit, ())) for limit in limits]
+    return max([0.0, *(mean.half(1 - risk, more) - TOLERANCE for mean in means)])
+
+
 def looks_broken(scores: Sequence[Score], every: Collection[str]) -> bool:
     """Whether something more careful is to be tried, although the runs need not show that a limit is broken.
 

@@ -26,6 +26,8 @@ from damoos.study.study import Study
 
 # What share of the limits candidates aim at, in their order: each one lies further inside than the one before.
 AIMS = (1.0, 0.85, 0.7)
+# However noisy the runs are, candidates aim at this share at least.
+LEAST_AIM = 0.3
 # What the arm of a policy's defaults ends with.
 DEFAULTS = "-defaults"
 
@@ -80,7 +82,7 @@ class Course:
         arm = stand.arms.get(stand.names.get(last, "")) if last else None
         open_arms = stand.in_question()
         if arm is None or stand.gives_way(arm, open_arms):
-            if len(points) < self._study.config.candidates and (name := self._begin(runs, points)):
+            if len(points) < self._study.config.candidates and (name := self._begin(runs, points, arm)):
                 return [BASELINE, *([MANUAL] if stand.judge.is_live(stand.arms, MANUAL) else []), name]
         elif len(arm.runs) < MIN_ROUNDS:
             return [name for name in (BASELINE, MANUAL, last) if name in rounds_of(runs)[-1]]
@@ -116,12 +118,16 @@ class Course:
             found |= {f"{CANDIDATE}{name}{DEFAULTS}": study.default_point(name) for name in others}
         return found
 
-    def _begin(self, runs: Sequence[Run], points: dict[str, Params]) -> str | None:
-        """Add the point that the searcher would have validated next; None where it has none."""
+    def _begin(self, runs: Sequence[Run], points: dict[str, Params], before: Arm | None) -> str | None:
+        """Add the point that the searcher would have validated next; None where it has none.
+
+        It lies so far inside the limits that the noise of the candidate before would not hide that it keeps them.
+        """
         if not feasible(self._study.trials_of(runs)):
             return None
         evidence = self._study.evidence(runs)
-        careful = tightened(evidence, AIMS[min(len(points), len(AIMS) - 1)])
+        needed = before.least_margin if before else 0.0
+        careful = tightened(evidence, min(AIMS[min(len(points), len(AIMS) - 1)], max(LEAST_AIM, 1 - needed)))
         listed = self._study.searcher.shortlist(careful if feasible(careful) else evidence, 1 + len(points))
         fresh = [point for point in listed if point not in points.values()]
         if not fresh:

@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from damoos import api
+from damoos.bench.simulated import simulate
+from damoos.bench.surfaces import generate
 from damoos.errors import ConfigError, WorkloadError
+from damoos.model.trial import Score, Trial
+from damoos.study.course import candidates, outcome
 from damoos.study.plan import least_runs, plan, samples_within
+from damoos.study.scoring import tightened
 from damoos.testing.fake import FakeMachine
 
 Use = Callable[[FakeMachine], FakeMachine]
@@ -148,3 +153,24 @@ def test_how_many_trials_fit() -> None:
     assert samples_within(10, None) == samples_within(10, least_runs(10)) == 10
     assert samples_within(10, least_runs(10) - 1) == 9
     assert samples_within(10, least_runs(2)) == 2
+
+
+def test_limits_that_are_tightened_break_sooner() -> None:
+    def trial(number: int, margin: float) -> Trial:
+        return Trial(number, {"min_age_us": 1e6 * number}, "complete", Score(0.2, True, {"slowdown<=0.1": margin}))
+
+    history = (trial(1, 0.4), trial(2, 0.1))
+    assert tightened(history, 1.0) == history
+    found = tightened(history, 0.8)
+    # A slowdown of 6 % is 2 % below 8 %, which is a quarter of that; one of 9 % is beyond it.
+    assert [one.score.margins["slowdown<=0.1"] for one in found] == pytest.approx([0.25, -0.125])
+    assert [(one.score.feasible, one.score.value) for one in found] == [(True, 0.2), (False, None)]
+
+
+def test_each_candidate_aims_further_inside_the_limits() -> None:
+    """On a made workload of which the first two cannot be shown to keep them."""
+    study, runs = simulate(generate(4, 2, 1)[3], "auto", 8, seed=3)
+    ages = [point["min_age_us"] for point in candidates(runs).values()]
+    assert len(ages) == 3
+    assert ages == sorted(set(ages))
+    assert outcome(study, runs).arms["tuned"].feasible
