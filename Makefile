@@ -29,7 +29,7 @@ SOURCES := $(wildcard damoos/machines/guest/rootfs/*)
 PYTEST := $(BIN)/pytest --dist loadgroup --no-loadscope-reorder --maxprocesses 6 --numprocesses $$((2 * $$(nproc)))
 phase = @echo "== $$(date +%H:%M:%S) $(1)"
 
-.PHONY: help tune test check quick setup build image kernel kernels kernel-test lint types guest notebooks bench bench-clock bench-prior bench-search bench-real \
+.PHONY: help tune test check quick setup build image kernel kernels kernel-test lint types guest notebooks bench bench-clock bench-prior bench-search bench-judge bench-real \
 	bench-published bench-serverless bench-league chaos soak fuzz docs docs-figures docs-reference clean test-bare bare-setup collected test-kvm test-arm64 test-big \
 	test-rollout pins
 .DEFAULT_GOAL := help
@@ -151,7 +151,6 @@ bench: setup build/.test-packages image ## what damoos costs, alone and as a fle
 	PYTHONPATH=. $(BIN)/python tests/bench/scale.py
 	PYTHONPATH=. $(BIN)/python tests/bench/report.py
 	$(BIN)/python tests/bench/search.py
-	$(BIN)/python tests/bench/windows.py
 	$(BIN)/damoos bench aa --workload $(WORKLOAD)
 	$(BIN)/python tests/bench/accessed_bits.py
 	$(BIN)/damoos bench monitor
@@ -180,6 +179,10 @@ bench-search: setup ## searchers raced: on curves, and by what whole studies com
 	$(BIN)/python tests/bench/search.py
 	$(BIN)/python tests/bench/surfaces.py
 	$(BIN)/python tests/bench/transfer.py
+
+bench-judge: setup ## what verdicts, guards and rollouts promise, counted where the truth is known (10 minutes)
+	$(BIN)/python tests/bench/judge.py
+	$(BIN)/python tests/bench/windows.py
 
 docs-figures: setup ## the tables and figures of the docs that come from results/curated and from made workloads
 	PYTHONPATH=docs $(BIN)/python -m generate.results

@@ -192,12 +192,20 @@ def bench_aa(
     scorer: Annotated[
         str, typer.Option("--score", help="Scorer, as for 'damoos tune'.", autocompletion=complete.scorers)
     ] = "daos",
+    made: Annotated[
+        int | None,
+        typer.Option(help="Play so many studies of made schemes instead, without a machine, by slowdown and noise."),
+    ] = None,
     form: Format = "text",
 ) -> None:
     """Show how often a winner is declared although there is none, from real runs of one scheme.
 
     Example: damoos bench aa --workload parsec3/raytrace --rounds 12
     """
+    if made is not None:
+        check_format(form)
+        _made_winners(positive(made, "--made"), form)
+        return
     from damoos.bench import aa
     from damoos.scorers import scorer as scorer_of
     from damoos.study.run_config import RunConfig
@@ -221,6 +229,19 @@ def bench_aa(
     for question, says in (("schemes", "arms of one scheme"), ("baselines", "baselines")):
         low, high = rates[question]["ci95"]
         print(f"false winners among {says}: {rates[question]['false_winners']:.2%} [{low:.2%}, {high:.2%}]  (bar: 5 %)")
+
+
+def _made_winners(nr_studies: int, form: str) -> None:
+    from damoos.bench.duels import false_winners
+
+    rows = false_winners(nr_studies)
+    if form == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    print(f"two identical made schemes, {show_count(nr_studies, 'study')} each; false winners (bar: 5 %)")
+    print(f"{'slowdown':>8} {'noise':>6} {'false winners':>13} {'kept':>5} {'runs':>5}")
+    for row in rows:
+        print("{slowdown:>8.0%} {noise:>6.1%} {false_winners:>13.1%} {kept:>5.0%} {runs:>5.1f}".format(**row))
 
 
 @bench.command("monitor")

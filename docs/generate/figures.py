@@ -21,8 +21,7 @@ from damoos.statistics.limits import MIN_ROUNDS, TOLERANCE
 from damoos.statistics.noise import GAIN, Repeats, of_baselines
 from damoos.study.scoring import score_trials
 
-# Workloads of which a search and a validation are shown, in which the first candidate gives way; the search after so many
-# trials.
+# Workloads of which a search, after so many trials, and a validation are shown, in which the first candidate gives way.
 SEED, SEARCHED, VALIDATED, NR_TRIALS, SHOWN_AFTER = 2, 12, 7, 8, 5
 AGES = Axis("log10(min_age [s])", "log10_min_age_s")
 COLOURS = {

@@ -17,7 +17,7 @@ from tests.conftest import DAMOOS, HOT_COLD_RATE, damoos, hot_cold, proven_study
 GROUP = "/sys/fs/cgroup/servers/redis"
 IN_FORCE = "cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
 # The monitoring of so small a program takes some of the one emulated CPU; what it costs is not this test's question.
-WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "1s", "--bake", "90s", "--tolerance", "100%"]
+WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "1s", "--bake", "60s", "--tolerance", "100%"]
 
 
 @pytest.fixture
