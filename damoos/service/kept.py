@@ -80,6 +80,11 @@ class Kept:
         self._window_s = 0.0
         self._unreached = ""
 
+    @property
+    def window_s(self) -> float:
+        """How long a window of its guard lasts, in seconds."""
+        return self._guard.window_s
+
     def begin(self) -> None:
         """Put it into force.
 

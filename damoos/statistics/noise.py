@@ -21,7 +21,7 @@ from damoos.statistics.intervals import Noise
 
 # As how many values the noise of the baselines counts at most. More would be worth more if runs under a scheme were
 # always as noisy as baselines, which they are not (decision 0003).
-PRIOR_FREEDOM = 2.0
+PRIOR_FREEDOM = 1.5
 # What the noise of the gain is filed under, among that of the margins.
 GAIN = ""
 # A score, and what is gained with it; None where nobody knows.

@@ -17,7 +17,7 @@ from tests.conftest import DAMOOS, HOT_COLD_RATE, damoos, hot_cold, proven_study
 GROUP = "/sys/fs/cgroup/servers/redis"
 IN_FORCE = "cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
 # The monitoring of so small a program takes some of the one emulated CPU; what it costs is not this test's question.
-WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "1s", "--bake", "60s", "--tolerance", "100%"]
+WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "1s", "--bake", "90s", "--tolerance", "100%"]
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_rollout_survives_its_driver_and_is_undone(
     assert shell(hosts[second], IN_FORCE) == "0"
     assert not told()["driven"]
 
-    for _ in range(4):  # where its windows differ much, it is held, says so, and watches as long again
+    for _ in range(6):  # where its windows differ much, it is held, says so, and watches as long again
         resumed = damoos("resume", "rollout-1", "--results", results, "--format", "json", timeout=1500)
         if "watches as long again" not in resumed.stderr:
             break
