@@ -17,7 +17,7 @@ from tests.conftest import DAMOOS, HOT_COLD_RATE, damoos, hot_cold, proven_study
 GROUP = "/sys/fs/cgroup/servers/redis"
 IN_FORCE = "cat /sys/kernel/mm/damon/admin/kdamonds/nr_kdamonds"
 # The monitoring of so small a program takes some of the one emulated CPU; what it costs is not this test's question.
-WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "1s", "--bake", "90s", "--tolerance", "100%"]
+WORDS = ["--on", "cgroup:/servers/redis", "--steps", "1,2", "--window", "1s", "--bake", "60s", "--tolerance", "100%"]
 
 
 @pytest.fixture
@@ -69,24 +69,22 @@ def test_a_rollout_survives_its_driver_and_is_undone(
     assert shell(hosts[second], IN_FORCE) == "0"
     assert not told()["driven"]
 
-    for _ in range(6):  # where its windows differ much, it is held, says so, and watches as long again
-        resumed = damoos("resume", "rollout-1", "--results", results, "--format", "json", timeout=1500)
-        if "watches as long again" not in resumed.stderr:
-            break
-    assert resumed.returncode == 0, resumed.stderr
-    end = json.loads(resumed.stdout)
-    assert (end["state"], sorted(end["machines"])) == ("done", sorted(hosts))
-    for of_step in end["findings"]:
-        assert {one["metric"]: one["standing"] for one in of_step} == {"saving": "shown", "memory_pressure": "shown"}
-        assert of_step[0]["lower"] > 0
-    assert {shell(guest, IN_FORCE) for guest in hosts.values()} == {"1"}
-
     found = load_rollout("rollout-1", results=results)
-    assert found.hosts_df["saving"].gt(0).all()
     assert set(hosts) < set(found.plot().table["series"])
 
-    stopped = damoos("stop", "rollout-1", "--results", results, timeout=600)
-    assert stopped.returncode == 0, stopped.stderr
-    assert "undone: somebody has asked for it" in stopped.stdout
+    resumed = subprocess.Popen(
+        [DAMOOS, "resume", "rollout-1", "--results", results, "--format", "json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        until(lambda: told()["driven"])
+        stopped = damoos("stop", "rollout-1", "--results", results, timeout=600)
+        assert stopped.returncode == 0, stopped.stderr
+        assert "undone: somebody has asked for it" in stopped.stdout
+        end = json.loads(resumed.communicate(timeout=600)[0])
+        assert (end["state"], end["machines"]) == ("undone", [])
+    finally:
+        resumed.kill()
+        resumed.wait()
     assert {shell(guest, IN_FORCE) for guest in hosts.values()} == {"0"}
     assert damoos("status", "--results", results).stdout.startswith("rollout-1: ")
