@@ -171,7 +171,8 @@ def test_the_help_of_tune_begins_with_the_ten_that_matter(monkeypatch: pytest.Mo
 FREE = {
     "address", "aggregation", "bake", "bzimage", "candidates", "cliffs", "command", "curve_seed", "curves",
     "duration", "fd", "fleet", "generate", "guards", "intervals", "into", "least_saving", "like", "limits",
-    "max_freq", "max_regions", "maximize", "memory", "metrics", "min_accesses", "min_regions", "minimize", "modules",
+    "made", "max_freq", "max_regions", "maximize", "memory", "metrics", "min_accesses", "min_regions", "minimize",
+    "modules",
     "new", "noise", "output", "packages", "params", "path", "pid", "plateaus", "port", "prices", "ray", "repeats",
     "results", "rounds", "run_limit", "runs", "sample", "scheme", "seed", "seeds", "settle", "size", "sizes",
     "slowdown", "source", "steps", "storage", "surface", "surfaces", "target", "time", "time_limit", "tolerance",
