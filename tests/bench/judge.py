@@ -200,7 +200,9 @@ def main() -> int:
     print(text)
     page = PAGE.read_text()
     marked = re.compile(r"(<!-- judge: begin -->\n).*?(\n<!-- judge: end -->)", re.DOTALL)
-    PAGE.write_text(marked.sub(lambda found: found[1] + text + found[2], page))
+    page, nr_replaced = marked.subn(lambda found: found[1] + text + found[2], page)
+    assert nr_replaced == 1, f"{PAGE} has no place for the tables"
+    PAGE.write_text(page)
     figure(rows).save(FIGURE)
     kept = {
         "false winners": max(row["false_winners"] for row in rows) <= RISK,
