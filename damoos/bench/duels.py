@@ -15,7 +15,7 @@ from itertools import product
 import numpy as np
 
 from damoos.bench.simulated import MANUAL_US, SimulatedStudy, simulate
-from damoos.bench.surfaces import RSS_BYTES, RUNTIME_S, TEMPLATES, TUNABLES, Surface
+from damoos.bench.surfaces import TEMPLATES, TUNABLES, Surface, measurement
 from damoos.common.interpreter import process_pool
 from damoos.damon.attrs import Attrs
 from damoos.model.space import Params, Space, parse_param
@@ -97,29 +97,33 @@ class Duel:
 
     def runs(self, seed: int) -> tuple[SimulatedStudy, list[Run]]:
         """A whole study, with all of its runs."""
-        points = [{"min_age_us": float(MANUAL_US * (n + 2))} for n in range(len(self.candidates))]
+        points = [{"min_age_us": float(age_us)} for age_us in self._by_age if age_us != MANUAL_US]
         searcher = type("ListedHere", (Listed,), {"points": points})
         return simulate(self._surface(), searcher, TRIALS, seed)
 
-    def _surface(self) -> Surface:
-        schemes = {MANUAL_US * (n + 2): scheme for n, scheme in enumerate(self.candidates)} | {MANUAL_US: self.manual}
-        count = 0
+    @property
+    def _by_age(self) -> dict[int, Scheme]:
+        """The schemes, each by an age of its own, the manual one first."""
+        return {MANUAL_US * (n + 1): scheme for n, scheme in enumerate([self.manual, *self.candidates])}
 
-        def mean(point: Params | None) -> Measurement:
+    def _surface(self) -> Surface:
+        schemes, count = self._by_age, 0
+
+        def truth(point: Params | None) -> tuple[float, float]:
             true = Scheme(0.0, 0.0) if point is None else schemes[int(point["min_age_us"])]
-            runtime_s, rss_bytes = RUNTIME_S * (1 + true.slowdown), RSS_BYTES * (1 - true.saving)
-            return Measurement({"runtime_s": runtime_s, "rss_avg_bytes": rss_bytes})
+            return true.slowdown, true.saving
 
         def run(point: Params | None, random: np.random.Generator) -> Measurement:
             nonlocal count
             spread = self.noise.runtime * (1.0 if point is None else self.noise.of_schemes)
             slower = (1 + self.noise.drift) ** count * (OUTLIER if random.random() < self.noise.outliers else 1.0)
             count += 1
-            times = {"runtime_s": slower * math.exp(spread * random.normal())}
-            times["rss_avg_bytes"] = math.exp(spread / 3 * random.normal())
-            return Measurement({name: value * times[name] for name, value in mean(point).metrics.items()})
+            return measurement(
+                truth(point), (math.log(slower) + spread * random.normal(), spread / 3 * random.normal())
+            )
 
-        return Surface("duel", Space(TEMPLATES[0], (parse_param(TUNABLES[0], Attrs().aggr_us),)), run, mean)
+        space = Space(TEMPLATES[0], (parse_param(TUNABLES[0], Attrs().aggr_us),))
+        return Surface("duel", space, run, lambda point: measurement(truth(point)))
 
     def truths(self) -> dict[str, Scheme]:
         """What each arm truly does, as far as it is known by its name."""

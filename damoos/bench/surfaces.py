@@ -184,10 +184,10 @@ def made(name: str, groups: Groups, noise: float, nr_params: int) -> Surface:
     """
 
     def mean(point: Params | None) -> Measurement:
-        return _measurement(_under(groups, point), np.zeros(2))
+        return measurement(_under(groups, point))
 
     def run(point: Params | None, random: np.random.Generator) -> Measurement:
-        return _measurement(_under(groups, point), random.normal(0, 1, 2) * (noise, noise / 3))
+        return measurement(_under(groups, point), random.normal(0, 1, 2) * (noise, noise / 3))
 
     tunables = tuple(parse_param(text, Attrs().aggr_us) for text in TUNABLES[:nr_params])
     return Surface(name, Space(TEMPLATES[nr_params - 1], tunables), run, mean, groups=groups, noise=noise)
@@ -226,7 +226,16 @@ def _under(groups: Groups, point: Params | None) -> tuple[float, float]:
     return share * slowdown, share * saving
 
 
-def _measurement(truth: tuple[float, float], noise: Array) -> Measurement:
+def measurement(truth: tuple[float, float], noise: Sequence[float] | Array = (0.0, 0.0)) -> Measurement:
+    """A run of a scheme.
+
+    Parameters
+    ----------
+    truth : (float, float)
+        Its slowdown and saving, as fractions.
+    noise : sequence of float
+        Of the logarithms of the time and of the memory.
+    """
     slowdown, saving = truth
     return Measurement(
         {

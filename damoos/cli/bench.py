@@ -194,7 +194,7 @@ def bench_aa(
     ] = "daos",
     made: Annotated[
         int | None,
-        typer.Option(help="Play so many studies of made schemes instead, without a machine, by slowdown and noise."),
+        typer.Option(help="Simulate this many studies for each slowdown and noise instead; no machine is needed."),
     ] = None,
     form: Format = "text",
 ) -> None:

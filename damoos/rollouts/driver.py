@@ -211,7 +211,7 @@ class Driver:
         return True
 
     def _tracks(self, machines: Sequence[str]) -> dict[str, Track]:
-        """Of machines that all have the same part in this step."""
+        """The windows of machines that all have the same part in this step."""
         progress = self._progress
         compared = [one for one in machines if one not in progress.left][:MOST_COMPARED]
         part = self._rollout.parts()[machines[0]] if machines else None

@@ -73,7 +73,7 @@ class Plan:
         return self.order[before : self.steps[step]]
 
     def control(self, step: int) -> list[str]:
-        """Those with which a step's are compared: as many, of those that get the policy last, which are only watched.
+        """Machines that a step's are compared with: as many, of those that get the policy last, which are only watched.
 
         In the last step these are machines of the steps before, which have the policy before and after, so only the
         load changes what they do. If there is but one step, there are none.

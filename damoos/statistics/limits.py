@@ -2,8 +2,8 @@
 
 A limit on what a scheme does on the average is judged by the mean of its margins: it is kept if the mean is not
 negative and, at a risk of 5 % that all schemes of a study share, the limit is not broken by more than a tenth of it
-(non-inferiority). It is broken if the interval of the mean lies beyond it. A limit that every
-run must keep is broken by one that does not.
+(non-inferiority). It is broken if the interval of the mean lies beyond it. A limit that every run must keep is broken
+by one that does not.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def standing(
     """
     if any(_breaks_alone(score, every) for score in scores):
         return Standing.BROKEN
-    limits = [limit for limit in scores[0].margins if limit not in every]
     found = [
-        _of_mean([score.margins[limit] for score in scores], noises.get(limit, ()), risk, more) for limit in limits
+        _of_mean(margins, noises.get(limit, ()), risk, more)
+        for limit, margins in _judged_margins(scores, every).items()
     ]
     return max(found, key=list(Standing).index, default=Standing.KEPT)
 
@@ -68,8 +68,7 @@ def least_margin(
     scores: Sequence[Score], every: Collection[str], noises: Mapping[str, Sequence[Noise]], risk: float, more: int
 ) -> float:
     """The mean margin from which on so many further runs, as noisy as these, would show that all limits are kept."""
-    limits = [limit for limit in scores[0].margins if limit not in every]
-    means = [moderated([score.margins[limit] for score in scores], noises.get(limit, ())) for limit in limits]
+    means = [moderated(margins, noises.get(limit, ())) for limit, margins in _judged_margins(scores, every).items()]
     return max([0.0, *(mean.half(1 - risk, more) - TOLERANCE for mean in means)])
 
 
@@ -78,11 +77,16 @@ def looks_broken(scores: Sequence[Score], every: Collection[str]) -> bool:
 
     It is if the mean of `ENOUGH` runs lies beyond it, or each of `MIN_ROUNDS` runs by more than `TOLERANCE`.
     """
-    limits = [limit for limit in scores[0].margins if limit not in every]
-    margins = [[score.margins[limit] for score in scores] for limit in limits]
+    margins = _judged_margins(scores, every).values()
     if len(scores) >= ENOUGH and any(fmean(of_runs) < 0 for of_runs in margins):
         return True
     return len(scores) >= MIN_ROUNDS and any(max(of_runs) < -TOLERANCE for of_runs in margins)
+
+
+def _judged_margins(scores: Sequence[Score], every: Collection[str]) -> dict[str, list[float]]:
+    """The margins of all runs, for each limit of which the mean is judged."""
+    limits = [limit for limit in scores[0].margins if limit not in every]
+    return {limit: [score.margins[limit] for score in scores] for limit in limits}
 
 
 def _breaks_alone(score: Score, every: Collection[str]) -> bool:

@@ -91,7 +91,7 @@ class _Batches:
 
     @property
     def variance(self) -> float:
-        """Of one batch's mean."""
+        """The variance of one batch's mean."""
         mean = self._sums[0] / self.n
         return max(self._sums[1] / self.n - mean * mean, 0.0) * self.n / (self.n - 1)
 

@@ -56,7 +56,7 @@ class ConfidenceSequence:
 
     @property
     def mean(self) -> float:
-        """Of all values."""
+        """The mean of all values."""
         return self._series.mean
 
     def add(self, value: float) -> None:

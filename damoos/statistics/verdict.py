@@ -101,21 +101,19 @@ class Judge:
         if not leaders:
             return Verdict(INDISTINGUISHABLE, f"no arm is feasible{notes}")
         first, *equals = leaders
-        against = ", ".join(f"{arm.title} {_shown(arm)}" for arm in beaten)
+        against = _values(beaten)
         if unknown := self._unknown(leaders, by_name, same_scheme):
-            names = " and ".join(arm.title for arm in [*leaders, *unknown])
-            rest = f"; beaten are {against}" if against else ""
-            shown = ", ".join(f"{arm.title} {_shown(arm)}" for arm in [*leaders, *unknown])
-            return Verdict(NOT_COMPARABLE, f"{names} are not comparable ({shown}){rest}{notes}")
+            rest = f"; {first.title} beats {against}" if against else ""
+            text = f"{_names([*leaders, *unknown])} are not comparable ({_values([*leaders, *unknown])}){rest}{notes}"
+            return Verdict(NOT_COMPARABLE, text)
         if not equals:
             rest = f" against {against}" if against else ""
             if first.name == BASELINE:
                 return Verdict(BASELINE, f"nothing beats leaving it alone: baseline {_shown(first)}{rest}{notes}")
             return Verdict(first.name, f"{first.title} is best: {_shown(first)}{rest}{notes}")
-        names = " and ".join(arm.title for arm in [first, *equals])
         rest = f"; they beat {against}" if against else ""
-        shown = ", ".join(f"{arm.title} {_shown(arm)}" for arm in [first, *equals])
-        return Verdict(INDISTINGUISHABLE, f"{names} cannot be told apart ({shown}){rest}{notes}")
+        text = f"{_names(leaders)} cannot be told apart ({_values(leaders)}){rest}{notes}"
+        return Verdict(INDISTINGUISHABLE, text)
 
     def leaders(self, by_name: Mapping[str, Arm], same_scheme: bool = False) -> tuple[list[Arm], list[Arm]]:
         """Of the arms that keep the limits, the best one and those that cannot be told from it; then those it beats."""
@@ -277,6 +275,14 @@ def _notes(by_name: Mapping[str, Arm], same_scheme: bool) -> str:
     notes += [f"{name} has no valid runs" for name in (BASELINE, MANUAL, TUNED) if name not in by_name]
     notes += ["manual is the same scheme as tuned"] if same_scheme else []
     return "".join(f"; {note}" for note in notes)
+
+
+def _names(arms: Sequence[Arm]) -> str:
+    return " and ".join(arm.title for arm in arms)
+
+
+def _values(arms: Sequence[Arm]) -> str:
+    return ", ".join(f"{arm.title} {_shown(arm)}" for arm in arms)
 
 
 def _shown(arm: Arm) -> str:

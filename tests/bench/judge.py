@@ -140,7 +140,7 @@ def chances_of(noise: float, nr_params: int, number: int) -> list[tuple[float, b
 
 
 def calibration() -> list[str]:
-    """Of points that are said to keep the limit with a chance, how many do."""
+    """How many points keep the limit, of those that are said to keep it with some chance."""
     noises, bands = (0.001, 0.005, 0.01, 0.02), ((0.4, 0.6), (0.85, 0.95))
     lines = head("parameters", "said", *(f"noise {noise:.1%}" for noise in noises))
     with process_pool() as pool:

@@ -159,7 +159,7 @@ def tracks(
 
 
 def compared(policy: list[Track], control: list[Track], *, relative: bool, most: float = 0.0) -> Effect:
-    """As the judge of a rollout does it."""
+    """How the judge of a rollout finds it."""
     return effect(policy, control, lambda window: window["x"], 10.0, RISK, relative=relative, most=most)
 
 

@@ -54,7 +54,7 @@ class Service:
         return self.add(self.reading(p99_ms))
 
     def windows(self, number: int, **values: float | None) -> list[Decision]:
-        """Of so many windows, what was asked for."""
+        """What was asked for in so many windows."""
         decisions = [self.window(**values) for _ in range(number)]  # type: ignore[arg-type]
         return [one for one in decisions if one.action is not Action.NONE]
 

@@ -99,7 +99,7 @@ class Hiccups(FakeMachine):
             return super().dice(number, document)
 
         class Far:
-            """As much noise as makes a run three times as long."""
+            """Noise that makes a run three times as long."""
 
             def standard_normal(self) -> float:
                 return 2 / 0.0002

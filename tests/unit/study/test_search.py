@@ -56,7 +56,7 @@ def test_validation_alternates() -> None:
 
 
 def validation_order(seed: int) -> list[str]:
-    """Of the third round."""
+    """The arms of the third round, in their order."""
     return [run.arm for run in validation_round(2, ["baseline", "manual", "candidate-1"], 10, seed=seed)]
 
 
