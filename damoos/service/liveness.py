@@ -138,7 +138,8 @@ class KeeperFile:
         has_machine : bool
             Whether its machine has answered.
         """
-        now_s = _steady_s()
+        # Rounded down: who looks within the same millisecond would read a time to come, and take it for another boot's.
+        now_s = math.floor(_steady_s() * 1000) / 1000
         self._had_s = now_s if has_machine else self._had_s
         own = f"{os.getpid()} {time.time():.3f} {now_s:.3f} {unwritten_s:.3f}"
         words = f"{own} {proc.start_ticks(os.getpid())} {self._had_s:.3f} {_boot()}"

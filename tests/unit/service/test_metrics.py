@@ -91,6 +91,16 @@ def test_a_machine_that_cannot_be_read_does_not_keep_the_others(
     assert [one for one in numbers(tmp_path) if one[0] == "damoos_keeper_up"] == [("damoos_keeper_up", "web2")]
 
 
+def test_a_keeper_that_has_looked_in_this_millisecond_is_not_late(
+    tmp_path: Path, keepers: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveness, "_steady_s", lambda: 70000.0019)
+    journal = Journal.of(tmp_path, "web1")
+    assert journal.take()
+    assert journal.keeper.age_s < 0.01
+    journal.leave()
+
+
 def test_a_keeper_that_does_not_look_is_late_whatever_the_clock_says(
     tmp_path: Path, keepers: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
