@@ -2,7 +2,8 @@
 
 - A window far beyond a limit pauses the policy. It goes on once the limits are kept while it is paused, and ends once
   such windows are shown to be its doing (`damoos.service.far_windows`).
-- A mean that is shown to be beyond a limit ends it: a sequential test, at a risk of 5 % for each limit.
+- A mean that is shown to be beyond a limit ends it, after `LEAST_WINDOWS` at the earliest: a sequential test, at a risk
+  of 5 % for each limit.
 - A limit that stays broken while the policy is paused ends it, too, although it may not be the policy's doing.
 - A window without a value, or with a stale one, pauses it: what cannot be seen cannot be guarded. If the value does not
   come back in time, the policy ends.
@@ -29,6 +30,9 @@ WINDOW_S = 10.0
 FAR = 2.0
 # Windows by the keeper's clock in which a machine's goes on by one: an emulated guest on a busy host is slow.
 STILL_WINDOWS = 100
+# Of fewer windows no mean is judged, 20 minutes at 10 s each: a load that is high for some minutes and low for others
+# would look like harm in its first high ones (tests/bench/windows.py). Far windows are judged at once.
+LEAST_WINDOWS = 120
 # A paused policy goes on after `CALM_WINDOWS` in a row that kept all limits, and ends if it has waited for them for so
 # many windows longer than it had to: bursts of load are shorter.
 STUCK_WINDOWS = 180
@@ -301,7 +305,7 @@ class Guard:
             sequence.add(sign * value)
             if beyond(limit, value) > FAR:
                 return self._beyond(limit)
-            if sequence.lower > sign * limit.bound:
+            if sequence.n >= LEAST_WINDOWS and sequence.lower > sign * limit.bound:
                 why = f"the mean of {limit.name} in {sequence.n} windows is {sign * sequence.mean:.4g}, shown to break"
                 return Decision(Action.UNDO, Reason.MEAN, f"{why} {limit.text}")
         return NOTHING
