@@ -45,6 +45,8 @@ class Arm:
         Of a gain, as other arms tell it: by the arm's name.
     label : str
         What people read where the name says too little; empty for the name.
+    has_failed : bool
+        Whether one of its runs failed, so that it has broken the limits.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Arm:
     least_margin: float = 0.0
     noises: Mapping[str, Noise] = field(default_factory=dict)
     label: str = ""
+    has_failed: bool = False
 
     @property
     def title(self) -> str:
@@ -137,7 +140,7 @@ def arms(
             others = {other: repeats for other, repeats in told.items() if repeats and other != name}
             arm = beside_them.scheme(name, runs, others, risk(name), max_rounds)
             failed = any(name in of_round and of_round[name] is None for of_round in rounds)
-            found[name] = replace(arm, standing=Standing.BROKEN) if failed else arm
+            found[name] = replace(arm, standing=Standing.BROKEN, has_failed=True) if failed else arm
     return found
 
 

@@ -101,19 +101,27 @@ class Judge:
         if not leaders:
             return Verdict(INDISTINGUISHABLE, f"no arm is feasible{notes}")
         first, *equals = leaders
-        against = _values(beaten)
         if unknown := self._unknown(leaders, by_name, same_scheme):
-            rest = f"; {first.title} beats {against}" if against else ""
+            rest = f"; {first.title} beats {_values(beaten)}" if beaten else ""
             text = f"{_names([*leaders, *unknown])} are not comparable ({_values([*leaders, *unknown])}){rest}{notes}"
             return Verdict(NOT_COMPARABLE, text)
         if not equals:
-            rest = f" against {against}" if against else ""
+            rest = f" against {_values(beaten)}" if beaten else ""
             if first.name == BASELINE:
                 return Verdict(BASELINE, f"nothing beats leaving it alone: baseline {_shown(first)}{rest}{notes}")
             return Verdict(first.name, f"{first.title} is best: {_shown(first)}{rest}{notes}")
-        rest = f"; they beat {against}" if against else ""
-        text = f"{_names(leaders)} cannot be told apart ({_values(leaders)}){rest}{notes}"
-        return Verdict(INDISTINGUISHABLE, text)
+        text = f"{_names(leaders)} cannot be told apart ({_values(leaders)}){self._beaten(leaders, beaten, by_name)}"
+        return Verdict(INDISTINGUISHABLE, f"{text}{notes}")
+
+    def _beaten(self, leaders: Sequence[Arm], beaten: Sequence[Arm], by_name: Mapping[str, Arm]) -> str:
+        """Which of the leaders beat which of the others; of one that beats none there is no word."""
+        groups: dict[str, list[Arm]] = {}
+        for arm in beaten:
+            winners = [leader for leader in leaders if self.beats(leader, arm, by_name)]
+            all_of_them = "they beat" if len(winners) == len(leaders) else ""
+            who = all_of_them or f"{_names(winners)} {'beats' if len(winners) == 1 else 'beat'}"
+            groups.setdefault(who, []).append(arm)
+        return "".join(f"; {who} {_values(arms)}" for who, arms in groups.items())
 
     def leaders(self, by_name: Mapping[str, Arm], same_scheme: bool = False) -> tuple[list[Arm], list[Arm]]:
         """Of the arms that keep the limits, the best one and those that cannot be told from it; then those it beats."""
@@ -266,7 +274,11 @@ def _rivals(by_name: Mapping[str, Arm], same_scheme: bool) -> list[Arm]:
 
 
 def _notes(by_name: Mapping[str, Arm], same_scheme: bool) -> str:
-    notes = [f"{arm.title} breaks the scorer's limit" for arm in by_name.values() if arm.standing is Standing.BROKEN]
+    notes = [
+        f"{arm.title} failed in a run" if arm.has_failed else f"{arm.title} breaks the scorer's limit"
+        for arm in by_name.values()
+        if arm.standing is Standing.BROKEN
+    ]
     notes += [
         f"{arm.title} is not shown to keep the scorer's limit"
         for arm in by_name.values()

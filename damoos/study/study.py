@@ -308,10 +308,10 @@ class Study(StoredStudy):
         """What a recording lets one expect; None where there is none, or only stored scores of a user's file."""
         if self.config.scores_by_file and not self._is_loaded:
             return None
-        if self._recorded is None and self.setting.record and (fields := self.record.get("prediction")):
-            base = self._first_baseline()
-            assert base
-            self._recorded = RecordedPrior(Prediction.from_json(fields), base, self.scorer)
+        if self._recorded is None and self.setting.record:
+            fields, base = self.record.get("prediction"), self._first_baseline()
+            if fields and base:
+                self._recorded = RecordedPrior(Prediction.from_json(fields), base, self.scorer)
         return self._recorded
 
     def _first_baseline(self) -> Measurement | None:

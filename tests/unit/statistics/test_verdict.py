@@ -49,6 +49,26 @@ def test_equals_are_said_to_be_equals() -> None:
     assert "they beat baseline" in said.text
 
 
+def test_who_beats_whom_is_said_of_those_that_do() -> None:
+    manual, tuned = [(99, 990), (99, 965), (99, 995)], [(99, 975), (99, 970), (99, 972)]
+    said, found = verdict(baseline=QUIET, manual=manual, tuned=tuned)
+    judge = judge_of(rounds(baseline=QUIET, manual=manual, tuned=tuned))
+    assert not judge.beats(found["manual"], found["baseline"], found)
+    assert said.text.startswith("tuned and manual cannot be told apart")
+    assert "; tuned beats baseline" in said.text
+
+
+def test_an_arm_that_failed_in_a_run_cannot_win_and_is_said_to_have_failed() -> None:
+    table = rounds(baseline=BASE, manual=[(101, 800)] * 3, tuned=[(101, 500)] * 3)
+    table[1] = {**table[1], "tuned": None}
+    judge = judge_of(table)
+    found = judge.arms(table)
+    assert (found["tuned"].standing, found["tuned"].has_failed) == (Standing.BROKEN, True)
+    said = judge.verdict(found)
+    assert said.best == "manual"
+    assert said.text.endswith("; tuned failed in a run")
+
+
 def test_an_arm_that_breaks_the_limit_cannot_win() -> None:
     said, found = verdict(baseline=BASE, manual=[(150, 10)] * 3, tuned=[(101, 800)] * 3)
     assert said.best == "tuned"
