@@ -187,9 +187,12 @@ class RecordedPrior(Prior):
         """How far each account is from what a trial measured; nothing of one that failed."""
         slowdown, saving = self._runs(float(trial.params["min_age_us"]))
         error = _slowdown_error(slowdown)
+        if trial.measurement is None:
+            return None
         if trial.state == "censored":
-            return np.array([np.maximum(0.0, self._scorer.max_slowdown - slowdown) / error])
-        if trial.state != "complete" or trial.measurement is None:
+            at_least = trial.measurement.metric("elapsed_s") / self.baseline.metric("runtime_s") - 1
+            return np.array([np.maximum(0.0, at_least - slowdown) / error])
+        if trial.state != "complete":
             return None
         measured = terms.slowdown(trial.measurement, self.baseline)
         saved = terms.memory_saving(trial.measurement, self.baseline)

@@ -26,9 +26,9 @@ SAFE, HOPELESS = 0.9, 0.4
 PRICE = 0.1
 # After so many trials in a row that broke the limits the border is halved.
 NR_BROKEN = 2
-# A trial is worth its time if it is expected to gain this share of the best score. With more than two parameters the
-# share is smaller in proportion to their number, because it takes more trials to gain as much.
-WORTH_A_TRIAL = 0.01
+# A trial is worth its time if it is expected to gain this share of the best score, divided by the number of parameters:
+# the more there are, the more trials it takes to gain as much.
+WORTH_A_TRIAL = 0.02
 
 # A point, what it is expected to gain, and over what score.
 Bet = tuple[Params, float, float]
@@ -61,12 +61,12 @@ class AutoSearcher(BorderSearcher):
         return not self._pays(self._best_bet(history), history)
 
     def shortlist(self, history: History, count: int) -> list[Params]:
-        """Points, tried or not, the one that is worth most first; none beside a trial that was stopped."""
+        """Points, tried or not, the one that is worth most first; none beside a trial that was stopped or failed."""
         if not can_model(history):
             return super().shortlist(history, count)
         points = self._anywhere(history)
-        stopped = self._beside_stopped(history, points)
-        known = [point for point, is_beside in zip(points, stopped, strict=True) if not is_beside]
+        ended = self._beside_ended(history, points)
+        known = [point for point, is_beside in zip(points, ended, strict=True) if not is_beside]
         return self._prudent(history, known, count) or [best(history).params]
 
     def outlook(self, history: History, points: Sequence[Params]) -> tuple[Belief, Array]:
@@ -96,7 +96,7 @@ class AutoSearcher(BorderSearcher):
         """Whether a bet is expected to gain so much that it is worth a trial."""
         _, gain, over = bet
         objectives = [trial.score.objective for trial in history if trial.score.objective is not None]
-        share = WORTH_A_TRIAL * min(1.0, 2 / len(self.space.params))
+        share = WORTH_A_TRIAL / len(self.space.params)
         return gain >= share * max(abs(over), float(np.ptp(objectives)))
 
     def _new_bet(self, history: History) -> Bet:
@@ -122,14 +122,15 @@ class AutoSearcher(BorderSearcher):
         tried = _measured(history)
         return [*tried, *(point for point in self._near(history) if point not in tried)]
 
-    def _beside_stopped(self, history: History, points: Sequence[Params]) -> Array:
-        """Whether the nearest trial of each point was stopped as certain to break the limits.
+    def _beside_ended(self, history: History, points: Sequence[Params]) -> Array:
+        """Whether a trial that is nearest to a point was stopped as certain to break the limits, or failed.
 
-        How far beyond them it was is not known, so the model may take it, and what lies beside it, for next to them.
+        How far beyond the limits such a point lies is not known, so the model may take it, and what lies beside it, for
+        next to them. A point that has failed in one of its runs may do so again.
         """
-        tried = self.places([trial.params for trial in history])
-        nearest = np.argmin(distances(self.places(points), tried), axis=1)
-        return np.asarray([history[n].state == "censored" for n in nearest])
+        at = distances(self.places(points), self.places([trial.params for trial in history]))
+        ended = np.array([trial.state != "complete" for trial in history])
+        return np.asarray(((at <= at.min(axis=1, keepdims=True) + 1e-9) & ended).any(axis=1))
 
     def _near(self, history: History) -> list[Params]:
         """Points that may be asked: anywhere, and around the best of those that were tried."""
@@ -168,19 +169,35 @@ class AutoSearcher(BorderSearcher):
         return replace(belief, means=belief.means + before[len(known) :])
 
     def _chance(self, history: History, points: Sequence[Params]) -> Array:
-        """Chance of points to keep the limits on the average, from the margins of all trials that have any."""
+        """Chance of points to keep the limits on the average.
+
+        How far the accounts of a prior differ takes from a chance that is good, and adds none to one that is not: they
+        differ most where none of them says that the limits are kept.
+        """
+        belief, doubts = self._use(history, points)
+        room = used(0.0) - belief.means
+        deviations = np.where(room > 0, np.hypot(belief.deviations, doubts), belief.deviations)
+        return np.asarray(belief.weights @ ndtr(room / deviations))
+
+    def use(self, history: History, points: Sequence[Params]) -> Belief:
+        """What is believed of the limits' use at points (`used`), from the margins of all trials that have any."""
+        belief, doubts = self._use(history, points)
+        return replace(belief, deviations=np.hypot(belief.deviations, doubts))
+
+    def _use(self, history: History, points: Sequence[Params]) -> tuple[Belief, Array]:
+        """The limits' use at points, and how far the accounts of a prior differ there, as standard deviations."""
         known = [trial for trial in history if trial.score.margin is not None]
         use = np.array([used(trial.score.margin or 0.0) for trial in known])
         expectation = self.prior.expected(history, [*(t.params for t in known), *points]) if self.prior else None
-        before = np.zeros(len(known) + len(points))
+        before = doubts = np.zeros(len(known) + len(points))
         if expectation is not None and expectation.used is not None:
             before = expectation.weights @ expectation.used
+            doubts = np.sqrt(expectation.weights @ (expectation.used - before) ** 2)
         stopped = np.array([trial.state == "censored" for trial in known])
         x = self.places([trial.params for trial in known])
         beyond = believe_bounds(x, use - before[: len(known)], stopped, self.columns)
         belief = believe(x, beyond, self.places(points), self.columns)
-        means = belief.means + before[len(known) :]
-        return np.asarray(belief.weights @ ndtr((used(0.0) - means) / belief.deviations))
+        return replace(belief, means=belief.means + before[len(known) :]), doubts[len(known) :]
 
     def _prudent(self, history: History, points: Sequence[Params], count: int) -> list[Params]:
         """Points by what they are worth if the validation accepts them, and the next safe one if it does not."""

@@ -83,6 +83,11 @@ def used(margin: float) -> float:
     return math.asinh((1 - margin) / LINEAR_UP_TO)
 
 
+def share_used(use: float) -> float:
+    """The share of a limit that is used up, from `used`: 1 is at the limit."""
+    return LINEAR_UP_TO * math.sinh(use)
+
+
 def distances(a: Array, b: Array) -> Array:
     """Euclidean distances, shape (len(a), len(b)), of points of shape (count, dimensions)."""
     return np.asarray(np.sqrt(((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=-1)))

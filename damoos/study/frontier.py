@@ -16,19 +16,23 @@ import numpy as np
 from damoos.errors import ConfigError, nearest
 from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Params
-from damoos.model.trial import History, Trial, mean_measurement, orientation
+from damoos.model.trial import Run, mean_measurement, orientation
 from damoos.searchers.auto import AutoSearcher, can_model
-from damoos.searchers.surrogate import Array, Belief, believe
+from damoos.searchers.surrogate import Belief, believe, share_used
 from damoos.statistics.intervals import student
 from damoos.study.scoring import is_baseline
 from damoos.study.study import Study
 
 # Slowdowns that people ask for.
 SLOWDOWNS = (0.01, 0.02, 0.05, 0.1)
-# A slowdown is modelled on a scale that is linear up to this one: what a scheme costs grows by factors.
-LINEAR_UP_TO = 0.02
-# Scores each run by what it saved; how much longer it took, or at least took, is told by the margin.
-_TERMS = {"scorer": "sla", "scorer_options": {"maximize": "memory_saving", "limits": ["slowdown<=1"]}, "limits": ()}
+# The limit whose use tells how much longer a run takes.
+ALLOWED = 0.1
+# Scores each run by what it saved, under this limit.
+_TERMS = {
+    "scorer": "sla",
+    "scorer_options": {"maximize": "memory_saving", "limits": [f"slowdown<={ALLOWED:g}"]},
+    "limits": (),
+}
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,7 @@ def prospect(study: Study, limits: Sequence[str]) -> Prospect | None:
     for name in other.scorer.needs:
         if name not in base.metrics:
             raise ConfigError(f"the runs of study '{study.name}' have no metric '{name}'{nearest(name, base.metrics)}")
-    history, searcher = other.evidence(runs), other.searcher
-    assert isinstance(searcher, AutoSearcher)
+    history, searcher = other.evidence(runs), _searcher(other)
     if not can_model(history):
         return None
     point = searcher.recommend(history)
@@ -103,14 +106,14 @@ def prospect(study: Study, limits: Sequence[str]) -> Prospect | None:
     sign, usual = orientation(study.scorer.direction), study.scorer.score(base, base, ()).objective or 0.0
     if belief.mean[0] <= sign * usual:
         return None
-    terms = study.asked_again(**_TERMS).evidence(runs)
+    terms = study.asked_again(**_TERMS)
     return Prospect(
         limits=(*limits,),
         params=point,
         chance=float(chance[0]),
         score=_expected(belief, len(history), sign),
-        slowdown=_slowdown(searcher, terms, point),
-        memory_saving=_saving(searcher, terms, point),
+        slowdown=_slowdown(terms, runs, point),
+        memory_saving=_saving(terms, runs, point),
         runs=sum(trial.params == point for trial in history),
     )
 
@@ -127,22 +130,24 @@ def frontier(study: Study) -> dict[float, Prospect | None]:
     return {slowdown: prospect(study, [f"slowdown<={slowdown:g}"]) for slowdown in allowed}
 
 
-def _saving(searcher: AutoSearcher, terms: History, point: Params) -> Expected:
-    saved = [trial for trial in terms if trial.score.objective is not None]
-    y = np.array([trial.score.objective for trial in saved])
-    return _expected(_believe(searcher, saved, y, point), len(y))
+def _saving(terms: Study, runs: Sequence[Run], point: Params) -> Expected:
+    saved = [trial for trial in terms.evidence(runs) if trial.score.objective is not None]
+    y, searcher = np.array([trial.score.objective for trial in saved]), _searcher(terms)
+    places = searcher.places([trial.params for trial in saved])
+    return _expected(believe(places, y, searcher.places([point]), searcher.columns), len(y))
 
 
-def _slowdown(searcher: AutoSearcher, terms: History, point: Params) -> Expected:
-    """What is expected of the slowdown; of a run that was stopped it counts as if it had ended there."""
-    timed = [trial for trial in terms if trial.score.margin is not None]
-    y = np.array([math.asinh((1 - (trial.score.margin or 0.0)) / LINEAR_UP_TO) for trial in timed])
-    found = _expected(_believe(searcher, timed, y, point), len(y))
-    return Expected(*(LINEAR_UP_TO * math.sinh(end) for end in (found.mean, found.low, found.high)))
+def _slowdown(terms: Study, runs: Sequence[Run], point: Params) -> Expected:
+    """What is expected of the slowdown, by the model that tells the chance to keep a limit on it."""
+    history = terms.evidence(runs)
+    count = sum(trial.score.margin is not None for trial in history)
+    found = _expected(_searcher(terms).use(history, [point]), count)
+    return Expected(*(ALLOWED * share_used(end) for end in (found.mean, found.low, found.high)))
 
 
-def _believe(searcher: AutoSearcher, trials: Sequence[Trial], y: Array, point: Params) -> Belief:
-    return believe(searcher.places([trial.params for trial in trials]), y, searcher.places([point]), searcher.columns)
+def _searcher(study: Study) -> AutoSearcher:
+    assert isinstance(study.searcher, AutoSearcher)
+    return study.searcher
 
 
 def _expected(belief: Belief, count: int, sign: float = 1.0) -> Expected:

@@ -199,6 +199,9 @@ def test_a_run_that_was_stopped_says_that_it_was_too_slow() -> None:
     learnt = expected(one, 9, trial(9, 0.0, 0.0, "censored"))
     assert learnt["slowdown"] > 1.5 * said["slowdown"]
     assert learnt["chance"] < said["chance"]
+    # What it tells is when it was stopped, under whatever limit it is looked at.
+    strict = prior("sla", maximize="memory_saving", limits=["slowdown<=0.01"])
+    assert expected(strict, 9, trial(9, 0.0, 0.0, "censored"))["slowdown"] == pytest.approx(learnt["slowdown"])
     # Of one that was expected to be that slow nothing is learnt.
     assert expected(one, 9, trial(0, 0.0, 0.0, "censored"))["slowdown"] == pytest.approx(said["slowdown"], rel=0.1)
 

@@ -16,6 +16,8 @@ from damoos.searchers.base import Expectation, Prior
 from damoos.searchers.surrogate import NR_SETTINGS, believe, chance_feasible, used
 from damoos.testing.contracts import SPACE
 
+SPACE_OF_AN_AGE = Space("4K max  min min  MIN_AGE max  pageout", (parse_param("min_age=0s:60s", 100_000),))
+
 
 def history(points: dict[int, float | None]) -> tuple[Trial, ...]:
     return tuple(
@@ -285,6 +287,23 @@ class Recorded(Prior):
         return Expectation(scores, np.ones_like(scores), np.ones(1), 0.01, np.vectorize(used)(margins))
 
 
+def test_a_point_that_failed_in_one_of_its_runs_is_not_recommended() -> None:
+    """It may hang again."""
+    kept = Score(0.2, True, {"slowdown": 0.5}, {"saving": 0.2}), "complete"
+    best = Score(0.3, True, {"slowdown": 0.4}, {"saving": 0.3}), "complete"
+    failed = Score(None, feasible=False), "fail"
+    before = [(60, kept), (30, kept), (12, kept), (1, best)]
+    searcher = AutoSearcher(SPACE_OF_AN_AGE, 10, 0)
+    found = []
+    for runs in (before, [*before, (1, failed)]):
+        known = [
+            Trial(n, {"min_age_us": age_s * 1_000_000}, state, score) for n, (age_s, (score, state)) in enumerate(runs)
+        ]
+        found.append(searcher.recommend(tuple(known))["min_age_us"])
+    assert found[0] == 1_000_000
+    assert found[1] != 1_000_000
+
+
 def test_nothing_beside_a_stopped_run_is_recommended() -> None:
     """What is paged out within a second is soon back, at a loss of a quarter, which a stopped run does not tell."""
 
@@ -297,9 +316,7 @@ def test_nothing_beside_a_stopped_run_is_recommended() -> None:
     trials = tuple(
         Trial(n, {"min_age_us": tenths * 100_000}, state, score) for n, (tenths, (score, state)) in enumerate(runs)
     )
-    searcher = AutoSearcher(
-        Space("4K max  min min  MIN_AGE max  pageout", (parse_param("min_age=0s:60s", 100_000),)), 10, 0
-    )
+    searcher = AutoSearcher(SPACE_OF_AN_AGE, 10, 0)
     searcher.prior = Recorded()
     for point in searcher.shortlist(trials, 5):
         assert point["min_age_us"] >= 500_000

@@ -22,6 +22,7 @@ from damoos.prediction.reclaim import Cost, reclaim
 from damoos.recordings import files
 from damoos.recordings.recording import Recording
 from damoos.report.study.text import summary
+from damoos.study.frontier import frontier
 from damoos.study.recording import record
 from damoos.study.run_config import RunConfig
 from damoos.study.steps import Watcher
@@ -96,6 +97,18 @@ def test_the_first_slot_of_the_search_is_a_recording(fake, tmp_path: Path) -> No
     # What is accessed every 4 s is asked for again below; above nothing is, and less is saved.
     assert all(3.5 < age_s < 20 for age_s in ages(found)[:2])
     assert result["verdict"] in ("tuned", "indistinguishable")
+
+
+def test_what_is_expected_under_other_limits_agrees_with_its_chance(fake, tmp_path: Path) -> None:
+    """Where a run was stopped, and what lies above it is known from the recording alone."""
+    fake(recording_machine(curve=lambda age_s: (0.5, 0.6) if age_s < 5 else (0.0, 0.4)))
+    found = tune(tmp_path, tune=["min_age=0s:60s"], trials=4)
+    assert any(trial["state"] == "censored" for trial in found.result["trials"])
+    points = [(allowed, known) for allowed, known in frontier(found.study).items() if known]
+    assert points
+    for allowed, known in points:
+        assert known.slowdown.low < known.slowdown.high - 0.001
+        assert (known.chance > 0.5) == (known.slowdown.mean < allowed)
 
 
 def test_a_recording_is_made_under_the_limit_that_all_runs_have(fake, tmp_path: Path) -> None:
@@ -179,7 +192,7 @@ def test_without_being_asked_for_a_recording_may_fail(fake, tmp_path: Path) -> N
     assert found.study.runs()[RECORD].error == "it crashed"
     assert found.result["prediction"] is None
     assert "recording" not in summary(found.result)
-    assert len(found.result["trials"]) == 5
+    assert len(found.result["trials"]) == len(kinds(found)) - 1 >= 2
     fake(FakeMachine(curve))
     assert ages(found)[:2] == ages(tune(tmp_path, prior="none"))[:2]
 
