@@ -31,6 +31,8 @@ from damoos.units import show_count
 if TYPE_CHECKING:
     from damoos.bench.surfaces import Surface
 
+# Studies that are simulated at most for each slowdown and noise: the shares are then known to a hundredth of a percent.
+MOST_MADE = 100_000
 plugin = typer.Typer(help="Write plugins.\n\nExample: damoos plugin new searcher my_search", no_args_is_help=True)
 bench = typer.Typer(
     help="Measure damoos itself: its searchers, its verdicts.\n\nExample: damoos bench searchers --generate 100",
@@ -204,7 +206,11 @@ def bench_aa(
     """
     if made is not None:
         check_format(form)
-        _made_winners(positive(made, "--made"), form)
+        if workload or command:
+            raise ConfigError("--made needs no workload: it simulates; leave --workload and --command out")
+        if not 1 <= made <= MOST_MADE:
+            raise ConfigError(f"--made {made}: give 1 to {MOST_MADE}")
+        _made_winners(made, form)
         return
     from damoos.bench import aa
     from damoos.scorers import scorer as scorer_of

@@ -153,6 +153,8 @@ def plan(
     check_format(form)
     if prices is not None and not prices.is_file():
         raise ConfigError(f"--prices {prices}: there is no such file")
+    if seed < 0:
+        raise ConfigError(f"--seed {seed}: give 0 or more")
     worth = None if prices is None else toml_file.load(prices, Prices)
     found = fleet_plan(name, fleet, results=results, storage=storage, prices=worth, seed=seed)
     print(json.dumps(found) if form == "json" else text(found))

@@ -203,6 +203,7 @@ class Arm(TypedDict):
     spare_core_slowdown: NotRequired[Finite | None]
     reports: NotRequired[dict[str, Finite]]
     repeats: Count
+    failures: NotRequired[Count]
     params: NotRequired[dict[str, Count | str]]
     scheme: NotRequired[str | None]
 
@@ -244,6 +245,15 @@ class Outlier(TypedDict):
 
     run: str
     metrics: dict[str, Real]
+
+
+@_open
+class Failure(TypedDict):
+    """A run of the validation that failed."""
+
+    run: str
+    arm: str
+    error: str
 
 
 @_open
@@ -327,6 +337,7 @@ class Tuned(About):
     trials: list[Trial]
     early_abort: EarlyAbort
     outliers: NotRequired[list[Outlier]]
+    failures: NotRequired[list[Failure]]
     prediction: NotRequired[Forecast | None]
     transfer: NotRequired[Transfer | None]
     recommended: Scheme | None

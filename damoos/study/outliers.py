@@ -41,8 +41,8 @@ def outlier(runs: Iterable[Run], metrics: Sequence[str]) -> Run | None:
     done = sorted(runs, key=lambda run: run.index)
     copies = {run.arm: run for run in done if run.kind == OUTLIER}
     for run in done:
-        if (copy := copies.get(run.key)) and copy.measurement == run.measurement:
-            return run  # it was found before, and has not been done again yet
+        if (copy := copies.get(run.key)) and copy.measurement is run.measurement:
+            return run  # it was found before, and has not been done again yet (`joined`)
     groups = [group for group in _groups(done) if len(group) > 1]
     left_alone = [group for group in groups if group[0].arm in ("", BASELINE)]
     schemes = [group for group in groups if group not in left_alone]
@@ -58,6 +58,18 @@ def outlier(runs: Iterable[Run], metrics: Sequence[str]) -> Run | None:
 def kept(run: Run) -> Run:
     """The run as one that is not believed."""
     return replace(run, kind=OUTLIER, arm=run.key)
+
+
+def joined(runs: Mapping[str, Run]) -> dict[str, Run]:
+    """Runs as read from a store, by their keys: one that was found and not done again has its copy's measurement.
+
+    That it is the very same object tells it from one whose second run has measured the same.
+    """
+    copies = {copy.arm: copy.measurement for copy in runs.values() if copy.kind == OUTLIER}
+    return {
+        key: replace(run, measurement=copies[key]) if key in copies and copies[key] == run.measurement else run
+        for key, run in runs.items()
+    }
 
 
 def _groups(runs: Sequence[Run]) -> list[list[Run]]:

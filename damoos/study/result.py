@@ -64,6 +64,7 @@ def result_of(study: Study, elapsed_s: float) -> dict[str, Any]:
             for run in study.runs()
             if run.kind == OUTLIER and run.measurement
         ],
+        "failures": _failures(study),
         "prediction": _prediction(study, trials),
         "transfer": _transfer(study, trials),
         "recommended": None if best is None else _scheme_json(study.space.readable(best), study.policy(best)),
@@ -223,11 +224,15 @@ def _validation(study: Study, trials: History, points: Mapping[str, Params]) -> 
     """The point that is recommended after the validation, and the keys that the validation adds to the result."""
     stand = outcome(study, study.runs())
     best, verdict = stand.points.get(TUNED, next(iter(points.values()))), stand.verdict()
+    failed = "".join(f"; {name} failed in its first run" for name in points if name not in stand.names)
     means = {name: mean_measurement(list(arm.runs.values())) for name, arm in stand.arms.items()}
     table = {name: _arm_json(arm, means[name], study.setting.reports) for name, arm in stand.arms.items()}
     if study.setting.has_runtime and BASELINE in means:
         for name in table.keys() - {BASELINE}:
             table[name] |= _lost(means[name], means[BASELINE])
+    for failure in _failures(study):
+        if failure["arm"] in table:
+            table[failure["arm"]]["failures"] += 1
     for name, point in stand.points.items():
         table[name]["params"] = study.space.readable(point)
     if isinstance(study.space, ConditionalSpace):
@@ -241,8 +246,23 @@ def _validation(study: Study, trials: History, points: Mapping[str, Params]) -> 
         lost = orientation(study.scorer.direction) * (in_search - validated)
         shrinkage = {"searched": in_search, "validated": validated, "shrinkage": lost}
     return best, {
-        "validation": table, "shrinkage": shrinkage, "verdict": verdict.best, "verdict_text": verdict.text,
+        "validation": table, "shrinkage": shrinkage, "verdict": verdict.best, "verdict_text": f"{verdict.text}{failed}",
     }  # fmt: skip
+
+
+def _failures(study: Study) -> list[dict[str, Any]]:
+    """The runs of the validation that failed, and why. A candidate of which each run failed has no arm."""
+    _, names = study.arms()
+    return [
+        {
+            "run": run.key,
+            "arm": names.get(run.arm, run.arm),
+            "params": None if run.params is None else study.space.readable(run.params),
+            "error": run.error,
+        }
+        for run in study.runs()
+        if run.kind == "validation" and run.error
+    ]
 
 
 def which_policy(study: Study, raw: str, point: Params | None) -> dict[str, Any]:
@@ -277,4 +297,5 @@ def _arm_json(arm: Arm, mean: Measurement, reports: Sequence[str]) -> dict[str, 
         "sz_applied_bytes": sum(damos) if damos else None,
         "reports": {name: mean.metric(name) for name in reports},
         "repeats": len(arm.runs),
+        "failures": 0,
     }

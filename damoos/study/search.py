@@ -33,7 +33,7 @@ from damoos.study import jobs
 from damoos.study.config import StudyConfig, space_of
 from damoos.study.course import Course
 from damoos.study.kept_scores import keep
-from damoos.study.outliers import kept, outlier
+from damoos.study.outliers import joined, kept, outlier
 from damoos.study.plan import plan
 from damoos.study.result import result_of
 from damoos.study.scoring import is_baseline, score_trials
@@ -55,6 +55,7 @@ class Search(Execution):
         self._plan = plan(study.config.nr_trials)
         study.load_scorer()
         super().__init__(study, watcher, study.config.nr_runs)
+        self._done = joined(self._done)
 
     def _work(self) -> Part:
         keep(self._study)

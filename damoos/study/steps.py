@@ -30,6 +30,8 @@ HANGS_AT = 4.0
 HANGS_MIN_S = 30.0
 # Kernels keep a little more or less of a machine's memory for themselves from one boot to the next.
 SAME_MEMORY = 0.01
+# How often the time of a study is stored while it goes on.
+KEEP_TIME_EVERY_S = 10.0
 ANEW = "start a new study (--new)"
 
 
@@ -97,6 +99,7 @@ class Execution(ABC):
         self._expected = expected
         self._started = time.monotonic()
         self._elapsed_before: float = study.record.get("elapsed_s", 0.0)
+        self._kept_s = self._elapsed_before
         self._spent: list[float] = []
         self._found: jobs.Survey
 
@@ -262,7 +265,15 @@ class Execution(ABC):
         run = replace(asked, measurement=measurement, error=error)
         self._done[run.key] = run
         self._watcher.finished(run, self._store(run))
+        self._keep_time()
         return run
+
+    def _keep_time(self) -> None:
+        """Store the time so far every now and then, so that it counts whatever ends this go."""
+        elapsed_s = self._elapsed()
+        if elapsed_s - self._kept_s >= KEEP_TIME_EVERY_S:
+            self._study.record.set("elapsed_s", elapsed_s)
+            self._kept_s = elapsed_s
 
     def _store(self, run: Run) -> Score | None:
         """Store a finished run; returns its score, if it has one."""

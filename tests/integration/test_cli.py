@@ -108,6 +108,8 @@ def test_a_machine_is_explained_with_what_follows_from_its_file(tmp_path: Path) 
         (["bench", "searchers", "--surface", "none"], "none: no such file, and no recording of this name"),
         ([*RAYTRACE, "--runs", "10"], "--runs 10: no room for a validation; give 11 or more"),
         (["bench", "aa", "--command", "true", "--rounds", "5"], "--rounds 5 are too few for --repeats 6; give 6"),
+        (["bench", "aa", "--command", "true", "--made", "2"], "--made needs no workload: it simulates"),
+        (["bench", "aa", "--made", "999999999999999999999"], "--made 999999999999999999999: give 1 to 100000"),
     ],
 )  # fmt: skip
 def test_wrong_words_get_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:

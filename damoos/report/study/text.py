@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from damoos.common import html
@@ -70,13 +71,14 @@ def summary(result: dict[str, Any]) -> str:
     for outlier in result.get("outliers", ()):
         runtime_s = outlier["metrics"].get("runtime_s", math.nan)
         lines.append(f"{outlier['run']} lay far beyond the runs beside it ({runtime_s:.2f} s), so it ran again")
+    lines += [f"{one['run']} failed: {one['error']}" for one in result.get("failures", ())]
     lines += _transfer(result.get("transfer"))
     lines += _prediction(result.get("prediction"))
     for name, arm in (result["validation"] or {}).items():
         score = f"{'-':>23}"
         if arm["score"] is not None:
             score = f"{show_score(arm['score'])} {_ends(arm, '[{}, {}]') or '[-, -]'}"
-        limit = STANDINGS[arm["limits"]]
+        limit = _standing(arm)
         lines.append(
             f"  {name:<10} score {score}  runtime {arm['runtime_s']:.2f} s  RSS {show_bytes(arm['rss_avg_bytes'])}"
             f"  net {show_bytes(arm['net_avg_bytes'])}  ({show_count(arm['repeats'], 'run')})  {limit}".rstrip()
@@ -123,7 +125,13 @@ def _arm(name: str, arm: dict[str, Any]) -> tuple[str, ...]:
     if arm["score"] is not None:
         score, interval = show_score(arm["score"]), _ends(arm, "{} to {}")
     rss = show_bytes(arm["rss_avg_bytes"])
-    return name, score, interval, f"{arm['runtime_s']:.2f} s", rss, str(arm["repeats"]), STANDINGS[arm["limits"]]
+    return name, score, interval, f"{arm['runtime_s']:.2f} s", rss, str(arm["repeats"]), _standing(arm)
+
+
+def _standing(arm: Mapping[str, Any]) -> str:
+    """How an arm stands to the limits, where it is not known to keep them."""
+    failures = arm.get("failures", 0)
+    return f"failed in {show_count(failures, 'run')}" if failures else STANDINGS[arm["limits"]]
 
 
 def _lost(arm: Arm) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ from damoos import api
 from damoos.bench.simulated import simulate
 from damoos.bench.surfaces import generate
 from damoos.errors import ConfigError, WorkloadError
-from damoos.model.trial import Score, Trial
+from damoos.model.trial import Run, Score, Trial
 from damoos.study.course import candidates, outcome
+from damoos.study.frontier import frontier
 from damoos.study.plan import least_runs, plan, samples_within
 from damoos.study.scoring import tightened
 from damoos.testing.fake import FakeMachine
@@ -32,16 +33,28 @@ def rounds(found: api.TunedStudy) -> list[list[str]]:
     return [[run.arm for run in runs if run.number == number] for number in range(runs[-1].number + 1)]
 
 
-def later(machine: FakeMachine, slowdown: float, below_s: float) -> FakeMachine:
-    """A machine on which schemes below an age slow down more in the validation than they did in the search."""
+def undisturbed(fake: Use, results: Path, noise: float = 0.002) -> list[Run]:
+    """The runs of a study on a machine that does not change."""
+    fake(FakeMachine(noise=noise))
+    return tune(results / "undisturbed").study.runs()
+
+
+def nr_searched(runs: Sequence[Run]) -> int:
+    """How many runs come before the validation."""
+    return sum(run.kind != "validation" for run in runs)
+
+
+def later(fake: Use, results: Path, slowdown: float, below_s: float) -> None:
+    """Use a machine on which schemes below an age slow down more in the validation than they did in the search."""
+    before = nr_searched(undisturbed(fake, results))
+    machine = fake(FakeMachine(noise=0.002))
     curve = machine.curve
 
     def changed(age_s: float) -> tuple[float, float]:
         slower, saving = curve(age_s)
-        return (slowdown if age_s < below_s and machine.nr_runs > NR_SEARCH else slower), saving
+        return (slowdown if age_s < below_s and machine.nr_runs > before else slower), saving
 
     machine.curve = changed
-    return machine
 
 
 def test_a_clear_verdict_takes_two_rounds(fake: Use, tmp_path: Path) -> None:
@@ -49,7 +62,7 @@ def test_a_clear_verdict_takes_two_rounds(fake: Use, tmp_path: Path) -> None:
     found = tune(tmp_path)
     assert rounds(found) == [["baseline", "manual", "candidate-1"], ["candidate-1", "manual", "baseline"]]
     assert found.result["verdict"] == "tuned"
-    assert machine.nr_runs == least_runs(10) == 19
+    assert machine.nr_runs == nr_searched(undisturbed(fake, tmp_path, noise=0.0002)) + 2 * 3 < least_runs(10)
 
 
 def test_rounds_go_on_with_those_in_question_only(fake: Use, tmp_path: Path) -> None:
@@ -77,7 +90,7 @@ def test_from_the_third_round_on_there_is_a_baseline_only_if_it_is_in_question(f
 
 
 def test_a_candidate_that_breaks_the_limit_gives_way_to_a_more_prudent_one(fake: Use, tmp_path: Path) -> None:
-    fake(later(FakeMachine(noise=0.002), slowdown=0.3, below_s=4))
+    later(fake, tmp_path, slowdown=0.3, below_s=4)
     found = tune(tmp_path)
     validation = found.result["validation"]
     assert list(validation)[:4] == ["baseline", "manual", "tuned", "rejected"]
@@ -93,7 +106,7 @@ def test_a_candidate_that_breaks_the_limit_gives_way_to_a_more_prudent_one(fake:
 
 
 def test_candidates_are_as_many_as_were_asked_for(fake: Use, tmp_path: Path) -> None:
-    fake(later(FakeMachine(noise=0.002), slowdown=0.3, below_s=100))
+    later(fake, tmp_path, slowdown=0.3, below_s=100)
     found = tune(tmp_path, candidates=2)
     assert list(found.result["validation"]) == ["baseline", "manual", "tuned", "rejected"]
     assert found.result["verdict"] == "baseline"
@@ -101,15 +114,35 @@ def test_candidates_are_as_many_as_were_asked_for(fake: Use, tmp_path: Path) -> 
 
 
 def test_a_candidate_that_crashes_gives_way_at_once(fake: Use, tmp_path: Path) -> None:
-    fake(FakeMachine(noise=0.002, failures={NR_SEARCH + 2: WorkloadError("it crashed")}))
+    order = [run.key for run in undisturbed(fake, tmp_path)]
+    fake(FakeMachine(noise=0.002, failures={order.index("validation-000-candidate-1"): WorkloadError("it crashed")}))
     found = tune(tmp_path)
     assert rounds(found)[:2] == [["baseline", "manual", "candidate-1"], ["candidate-2", "manual", "baseline"]]
     assert found.result["validation"]["tuned"]["feasible"]
+    # It has no arm, but it is told, and nothing recommends its point again.
+    (failure,) = found.result["failures"]
+    assert (failure["run"], failure["arm"]) == ("validation-000-candidate-1", "candidate-1")
+    assert found.result["verdict_text"].endswith("; candidate-1 failed in its first run")
+    assert "validation-000-candidate-1 failed: it crashed" in repr(found)
+    points = [point.params["min_age_us"] for point in frontier(found.study).values() if point]
+    assert points
+    assert failure["params"]["min_age_us"] not in points
+
+
+def test_a_candidate_that_crashes_in_its_second_run_is_rejected(fake: Use, tmp_path: Path) -> None:
+    order = [run.key for run in undisturbed(fake, tmp_path)]
+    fake(FakeMachine(noise=0.002, failures={order.index("validation-001-candidate-1"): WorkloadError("it crashed")}))
+    found = tune(tmp_path)
+    rejected = found.result["validation"]["rejected"]
+    assert (rejected["limits"], rejected["repeats"], rejected["failures"]) == ("broken", 1, 1)
+    assert [one["arm"] for one in found.result["failures"]] == ["rejected"]
+    assert "; rejected failed in a run" in found.result["verdict_text"]
+    assert "(1 run)  failed in 1 run" in repr(found)
 
 
 def test_a_manual_scheme_that_lost_runs_no_more(fake: Use, tmp_path: Path) -> None:
     """It breaks the limit, so that further rounds are of the others."""
-    fake(later(FakeMachine(noise=0.002), slowdown=0.3, below_s=6))
+    later(fake, tmp_path, slowdown=0.3, below_s=6)
     found = tune(tmp_path)
     assert "manual breaks the scorer's limit" in found.result["verdict_text"]
     assert all("manual" not in arms for arms in rounds(found)[2:])

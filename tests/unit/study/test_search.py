@@ -20,7 +20,7 @@ from damoos.errors import (
 from damoos.model.trial import mean_measurement
 from damoos.report.html import write
 from damoos.service.specification import specification
-from damoos.study.plan import plan, validation_round
+from damoos.study.plan import least_runs, plan, validation_round
 from damoos.testing.fake import RSS_BYTES, FakeMachine
 
 
@@ -65,9 +65,10 @@ def test_a_whole_study(fake, tmp_path: Path) -> None:
     machine = fake(FakeMachine(noise=0.0002))
     found = tune(tmp_path)
     result = found.result
-    assert machine.nr_runs == 10 + 3 + 2 * 3
+    trials = result["trials"]
+    assert machine.nr_runs == len(trials) + len(result["baselines"]) + 2 * 3 < least_runs(10)
     assert machine.nr_opened == machine.nr_closed == 1
-    assert [t["number"] for t in result["trials"]] == list(range(10))
+    assert [t["number"] for t in trials] == list(range(len(trials)))
     assert result["verdict"] in ("tuned", "manual", "indistinguishable")
     assert result["recommended"]["scheme"].startswith("4K max  min min  ")
     assert list(result["validation"]) == ["baseline", "manual", "tuned"]
@@ -97,11 +98,11 @@ def test_a_whole_study(fake, tmp_path: Path) -> None:
     ):
         assert (folder / name).stat().st_size > 0
     assert json.loads((folder / "result.json").read_text()) == result
-    assert list(found.trials_df["number"]) == list(range(10))
+    assert list(found.trials_df["number"]) == list(range(len(trials)))
     assert list(found.trials_df["margin"]) == [trial["margins"]["slowdown<=0.1"] for trial in result["trials"]]
     stored = optuna.load_study(study_name=found.name, storage=f"sqlite:///{tmp_path / 'damoos.sqlite'}").trials
     assert [max(trial.constraints.values()) <= 0 for trial in stored] == [t["feasible"] for t in result["trials"]]
-    assert [set(trial.user_attrs["margins"]) for trial in stored] == 10 * [{"slowdown<=0.1"}]
+    assert [set(trial.user_attrs["margins"]) for trial in stored] == len(trials) * [{"slowdown<=0.1"}]
     assert "verdict" in repr(found)
     assert found.damo(7)["kdamonds"][0]["contexts"][0]["targets"][0]["pid"] == 7
     with pytest.raises(ConfigError, match="needs its pid"):
@@ -133,7 +134,7 @@ def test_optuna_sees_the_same_scores(fake, tmp_path: Path) -> None:
     fake(FakeMachine())
     found = tune(tmp_path)
     theirs = optuna.load_study(study_name=found.name, storage=f"sqlite:///{tmp_path}/damoos.sqlite")
-    assert len(theirs.trials) == 10
+    assert len(theirs.trials) == len(found.result["trials"])
     best = max((t for t in found.result["trials"] if t["feasible"]), key=lambda t: t["score"])
     assert theirs.best_value == pytest.approx(best["score"])
 
@@ -161,7 +162,7 @@ WHOLE: dict[str, tuple[int, dict]] = {}
 @pytest.mark.parametrize(
     ("searcher", "at"),
     [
-        *(("auto", at) for at in (0, 1, 2, 4, 8, 11, 12, 13, 14, 17, 20, 21)),
+        *(("auto", at) for at in (0, 1, 2, 4, 7, 9, 10, 11, 12, 14, 16, 17)),
         *(("optuna:cmaes", at) for at in (4, 9, 13)),
         ("daos", 9),
     ],
@@ -190,7 +191,9 @@ def test_a_lost_machine_costs_one_run(fake, tmp_path: Path) -> None:
     machine = fake(FakeMachine(failures={5: MachineLost("gone")}))
     result = tune(tmp_path).result
     assert machine.nr_opened == machine.nr_closed == 2
-    stored = 10 + len(result["baselines"]) + sum(arm["repeats"] for arm in result["validation"].values())
+    stored = (
+        len(result["trials"]) + len(result["baselines"]) + sum(arm["repeats"] for arm in result["validation"].values())
+    )
     assert machine.nr_runs == stored + 1
     assert all(trial["state"] in ("complete", "censored") for trial in result["trials"])
 
@@ -220,14 +223,16 @@ def test_a_broken_baseline_ends_the_study(fake, tmp_path: Path) -> None:
         tune(tmp_path)
 
 
-@pytest.mark.parametrize("at", [0, 7, 13, 18])
+@pytest.mark.parametrize("at", [0, 7, 11, 16])
 def test_a_broken_baseline_is_tried_again_by_a_resumed_study(fake, tmp_path: Path, at: int) -> None:
     machine = fake(FakeMachine(failures={at: WorkloadError("it crashed")}))
     with pytest.raises(WorkloadError):
         tune(tmp_path)
     machine.failures = {}
     result = tune(tmp_path).result
-    stored = 10 + len(result["baselines"]) + sum(arm["repeats"] for arm in result["validation"].values())
+    stored = (
+        len(result["trials"]) + len(result["baselines"]) + sum(arm["repeats"] for arm in result["validation"].values())
+    )
     assert machine.nr_runs == stored + 1
     assert len(result["baselines"]) == 3
 
