@@ -52,12 +52,15 @@ class Noise:
         Share of runs that take `OUTLIER` times as long.
     of_schemes : float
         How many times as noisy runs under a scheme are.
+    modes : float
+        By which share of their time runs under a scheme take longer or, as often and by chance, shorter.
     """
 
     runtime: float
     drift: float = 0.0
     outliers: float = 0.0
     of_schemes: float = 1.0
+    modes: float = 0.0
 
 
 class Listed(Searcher):
@@ -117,6 +120,8 @@ class Duel:
             nonlocal count
             spread = self.noise.runtime * (1.0 if point is None else self.noise.of_schemes)
             slower = (1 + self.noise.drift) ** count * (OUTLIER if random.random() < self.noise.outliers else 1.0)
+            if point is not None and self.noise.modes:
+                slower *= 1 + self.noise.modes * random.choice((-1, 1))
             count += 1
             return measurement(
                 truth(point), (math.log(slower) + spread * random.normal(), spread / 3 * random.normal())
@@ -175,10 +180,10 @@ def judged(duel: Duel, seed: int) -> Judged:
 
 
 def play(duels: Sequence[Duel], nr_studies: int) -> list[list[Judged]]:
-    """Play as many studies of each, on all CPUs; the seeds are the same for all."""
-    jobs = list(product(duels, range(nr_studies)))
+    """Play as many studies of each, on all CPUs; no two studies have the same seed."""
+    jobs = product(duels, range(nr_studies))
     with process_pool() as pool:
-        found = list(pool.map(judged, *zip(*jobs, strict=True), chunksize=8))
+        found = list(pool.map(judged, [duel for duel, _ in jobs], range(len(duels) * nr_studies), chunksize=8))
     return [found[n * nr_studies : (n + 1) * nr_studies] for n in range(len(duels))]
 
 

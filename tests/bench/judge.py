@@ -124,6 +124,22 @@ def coverage() -> tuple[list[str], float]:
     return lines, worst
 
 
+def two_modes() -> list[str]:
+    """What two runs often do not show: half of the runs under a scheme take longer, beside quiet baselines."""
+    noise, modes = 0.001, (0.0, 0.01, 0.02, 0.04)
+    lines = head(
+        "half of the runs longer, half shorter by", "false winners", "broken limit kept", "intervals that hold"
+    )
+    equal = [Duel(Scheme(0.05, 0.3), [Scheme(0.05, 0.3)], Noise(noise, modes=mode)) for mode in modes]
+    broken = [Duel(BROKEN, [BROKEN] * 3, Noise(noise, modes=mode)) for mode in modes]
+    for mode, same, wrong in zip(modes, play(equal, NR_STUDIES), play(broken, NR_STUDIES), strict=True):
+        winners = share(same, [one.best in (MANUAL, TUNED) for one in same])
+        kept = share(wrong, [one.keeps for one in wrong])
+        held = np.mean([hold for one in same for name, hold in one.covered.items() if name in (MANUAL, TUNED)])
+        lines.append(f"| {mode:.0%} | {winners:.1%} | {kept:.1%} | {held:.1%} |")
+    return lines
+
+
 def chances_of(noise: float, nr_params: int, number: int) -> list[tuple[float, bool]]:
     """What a search says of the chance to keep the limit, and whether it is kept, at points all over the space."""
     surface = surfaces.generate(number + 1, SEED, nr_params)[number]
@@ -193,6 +209,7 @@ def main() -> int:
         "**Power**: how often a scheme is found that is better by ten points.": outlying,
         "**A limit that all schemes break by 11 % of it**: studies in which one is said to keep it.": limits,
         "**Intervals of 95 %**: how often they hold the true score, of the manual and of the tuned scheme.": held,
+        "**Runs in two modes**, beside baselines that differ by 0.1 % (nothing is promised).": two_modes(),
         "**The chance to keep the limit** that `auto` says of points all over the space, and how many of them keep it"
         f" ({NR_SURFACES} made workloads each).": calibration(),
     }

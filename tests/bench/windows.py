@@ -5,7 +5,7 @@ tests/bench/windows.py [SERVICES]   so many services of each kind, 200 without a
 It ends with 1 if more go wrong than is promised.
 
 A window is 10 s. Noise remembers the window before it (the correlation is rho); in a burst a window is 5 to 20 times as
-large, alone or several in a row, and they are 5 % of all windows.
+large, alone or several in a row, and they are 5 % of all windows. A load in two states is high or low for some minutes.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ KINDS: tuple[Kind, ...] = (
     *(("lognormal", rho) for rho in (0.0, 0.5, 0.9, 0.95)),
     *(("bursts", length) for length in (1, 5, 15)),
 )
+# A load that is half as large again for so many windows on the average, then half as large.
+STATES: tuple[Kind, ...] = tuple(("states", length) for length in (5, 15, 30))
 
 
 def noise(rho: float, length: int, chance: np.random.Generator) -> np.ndarray:
@@ -59,6 +61,9 @@ def series(kind: Kind, length: int, chance: np.random.Generator) -> np.ndarray:
     shape, number = kind
     if shape in SPREADS:
         return 1 + SPREADS[shape] * noise(number, length, chance)
+    if shape == "states":
+        is_high = np.cumsum(chance.random(length) < 1 / number) % 2 == chance.integers(2)
+        return np.where(is_high, 1.5, 0.5) * (1 + 0.1 * noise(0.0, length, chance))
     if shape == "lognormal":
         return np.exp(0.8 * noise(number, length, chance) - 0.32)
     times = np.where(bursts(int(number), length, chance), chance.uniform(LEAST_TIMES, MOST_TIMES, length), 1.0)
@@ -215,7 +220,7 @@ def adapted(kind: Kind, nr: int) -> str:
 def named(kind: Kind) -> str:
     """A kind of windows in words."""
     shape, number = kind
-    return f"{shape}, rho {number}" if shape != "bursts" else f"bursts of {number:g}"
+    return f"{shape} of {number:g}" if shape in ("bursts", "states") else f"{shape}, rho {number}"
 
 
 def line(cell: tuple[Callable[..., str], tuple[object, ...]]) -> str:
@@ -249,7 +254,7 @@ def tables(nr: int) -> Iterator[Table]:
     yield Table(
         f"guard: taken off within 6 h although the policy does nothing, of {nr} services of each kind",
         "windows | 80 % of the limit | by the mean | 100 % | by the mean",
-        [(false_alarms, (kind, nr)) for kind in KINDS],
+        [(false_alarms, (kind, nr)) for kind in (*KINDS, *STATES)],
         (0.05, 0.05, None, 0.05),
     )
     yield Table(

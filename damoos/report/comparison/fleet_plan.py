@@ -69,5 +69,5 @@ def _bakes(lines: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield (
         f"A canary bakes, by the correlation of its windows of 10 s with the next ones: {', '.join(words)}. If it saves"
         " nothing, or harms up to the tolerance, it goes on in 1 % of the cases or less, also if the harm comes in 5 %"
-        " of the windows."
+        " of the windows, one at a time."
     )

@@ -20,7 +20,7 @@ def _prediction(found: dict[str, Any] | None) -> list[str]:
     """What the recording let one expect, beside what came."""
     if found is None:
         return []
-    lines = ["recording: " + ("it" if found["kept"] else "the trials contradicted it, so it was dropped; it") + " said"]
+    lines = ["the recording predicted" + ("" if found["kept"] else ", until the trials contradicted it") + ":"]
     for trial in found["trials"]:
         predicted, measured = trial["predicted"], trial["measured"]
         if predicted is None:

@@ -136,7 +136,7 @@ def test_what_was_predicted_stands_beside_what_was_measured(fake, tmp_path: Path
             assert predicted["memory_saving"] == pytest.approx(measured["memory_saving"], abs=0.06)
     assert json.loads(json.dumps(prediction)) == prediction
     text = summary(found.result)
-    assert "recording: it said\n  trial 0: slowdown " in text
+    assert "the recording predicted:\n  trial 0: slowdown " in text
     assert text.count("; measured: ") == 3
 
 
@@ -145,7 +145,7 @@ def test_a_recording_that_the_trials_contradict_is_dropped(fake, tmp_path: Path)
     found = tune(tmp_path)
     assert found.result["prediction"]["kept"] is False
     assert found.result["prediction"]["trials"][-1]["predicted"] is None
-    assert "recording: the trials contradicted it, so it was dropped; it said" in summary(found.result)
+    assert "the recording predicted, until the trials contradicted it:" in summary(found.result)
     assert len(set(ages(found))) >= 3
 
 
