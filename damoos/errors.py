@@ -44,7 +44,7 @@ class SchemeError(ConfigError):
         self.line, self.column = line, column
 
     def within(self, text: str) -> SchemeError:
-        """The same error, which shows the line of a text that it is about, with a mark under the word."""
+        """The error with the line of a text that it is about, and a mark under the word."""
         lines = text.splitlines()
         if 0 < self.line <= len(lines) and 0 < self.column <= len(lines[self.line - 1]) + 1:
             # Tabs stay tabs, so that the mark stands under the word.

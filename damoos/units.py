@@ -72,7 +72,7 @@ def parse_us(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """The same of text that people write: it must have a unit, but for 0."""
+    """Time in microseconds of a text that people write: it must have a unit, but for 0."""
     time_us, (number, unit) = parse_us(text), _split(text, "time")
     if number and not unit:
         raise ConfigError(f"'{text}' has no unit; write {text}s, {text}ms, or another of {', '.join(TIME_UNITS_US)}")

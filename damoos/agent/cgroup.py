@@ -141,7 +141,7 @@ def pressure(group: Path | None) -> dict[str, int]:
 
 
 def pressures(group: Path | None) -> dict[str, int]:
-    """The same of a group, and of the whole machine by ``system_some`` and the like."""
+    """Microseconds of waiting by resource (PSI) of a group, and of the whole machine, such as ``system_some``."""
     return pressure(group) | {f"system_{name}": us for name, us in pressure(None).items()}
 
 

@@ -38,7 +38,7 @@ def move(fd: int, nodes: list[int]) -> int:
 
 
 def _move(fd: int, offset: int, sz_bytes: int, nodes: list[int]) -> int:
-    """The same for a part of the file."""
+    """Move what is cached of one part of the file."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)

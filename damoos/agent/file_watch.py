@@ -63,7 +63,7 @@ class FileWatch:
             raise UnsupportedError(f"files of {folder} cannot be watched: fanotify: {why} (it needs Linux 4.20)")
 
     def events(self) -> Iterator[FileEvent]:
-        """Those since the last time; what the kernel could not keep is lost.
+        """Events since the last call; what the kernel could not keep is lost.
 
         What one process does to one file before anybody reads is one event of the kernel's: it is told here as one
         opening and one closing, whatever their number and order was.

@@ -255,5 +255,5 @@ def _slabinfo() -> list[list[str]]:
 
 
 def _dropped(histogram: str) -> int:
-    """Of how many keys the kernel's histogram had no room."""
+    """Number of keys that the kernel's histogram had no room for."""
     return int(re.findall(r"Dropped: (\d+)", histogram)[-1])

@@ -27,7 +27,7 @@ def _whole(value: Any) -> Any:
 
 
 def packed(data: bytes) -> str:
-    """As JSON can have it; at the quickest level, since the workload needs the CPU.
+    """Bytes in a form that JSON can hold, compressed at the quickest level: the workload needs the CPU.
 
     Trace events hardly differ from one to the next, and most pages are not accessed, so that is enough.
     """

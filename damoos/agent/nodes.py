@@ -108,6 +108,6 @@ def _total_bytes(meminfo: str) -> int:
 
 
 def _numbers(spans: str) -> list[int]:
-    """Of a list such as ``0-1,3``."""
+    """Numbers of a kernel's list such as ``0-1,3``."""
     ends = [span.split("-") for span in spans.strip().split(",") if span]
     return [number for span in ends for number in range(int(span[0]), int(span[-1]) + 1)]

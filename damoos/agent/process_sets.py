@@ -32,7 +32,7 @@ class ProcessSet(ABC):
 
     @abstractmethod
     def pids(self) -> list[int]:
-        """Those that are in it now."""
+        """Processes that are in the set now."""
 
     @property
     @abstractmethod
@@ -159,7 +159,7 @@ class GroupProcesses(ProcessSet):
         self._path = cgroup.CGROUPS.joinpath(*parts)
 
     def pids(self) -> list[int]:
-        """Those of all groups below it, too; none while the group is not there."""
+        """Processes of the group and of all groups below it; none while the group is not there."""
         pids: dict[int, None] = {}
         for file in sorted(self._path.rglob("cgroup.procs"), key=lambda file: (len(file.parts), file)):
             try:
@@ -203,7 +203,7 @@ class UnitProcesses(ProcessSet):
         return GroupProcesses(path) if path.strip("/") else None
 
     def pids(self) -> list[int]:
-        """Those of all groups below its own, too."""
+        """Processes of the unit's group and of all groups below it."""
         if not self.group:
             self._processes = self._found()
         return self._processes.pids() if self._processes else []
@@ -248,7 +248,7 @@ class MatchingProcesses(ProcessSet):
                 raise MachineError(f"this machine has no user '{value}'") from None
 
     def pids(self) -> list[int]:
-        """Those that match now, each before its children; this agent's own are left out."""
+        """Processes that match now, each before its children; this agent's own are left out."""
         own = set(proc.descendants(os.getpid()))
         # One without memory is a kernel thread, or has ended and nobody has asked how.
         matching = [pid for pid in proc.all_pids() if pid not in own and self._matches(pid) and proc.rss_bytes(pid)]
@@ -280,7 +280,7 @@ class WholeMachine(ProcessSet):
     """All processes."""
 
     def pids(self) -> list[int]:
-        """Those with memory of their own; the agent's are left out."""
+        """Processes with memory of their own; the agent's are left out."""
         own = set(proc.descendants(os.getpid()))
         return [pid for pid in proc.all_pids() if pid not in own and proc.rss_bytes(pid)]
 

@@ -106,7 +106,7 @@ class SchemeOnProcess:
         return self.kdamond.accepted()
 
     def put(self, context: Context) -> dict[str, str]:
-        """The same as `commit`; while the schemes are paused, `resume` does it."""
+        """Commit the context, or leave that to `resume` while the schemes are paused."""
         if not self._paused:
             return self.commit(context)
         self._paused = context

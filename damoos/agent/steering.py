@@ -67,7 +67,7 @@ class Steering:
 
     @classmethod
     def of_process(cls, spec: Mapping[str, Any], pid: int, log: UndoLog) -> Steering:
-        """The same on a process that runs already, and on its descendants.
+        """Put the policy on a running process and its descendants.
 
         Raises
         ------
@@ -77,7 +77,7 @@ class Steering:
 
     @classmethod
     def of_running(cls, spec: Mapping[str, Any], group: Path | None, pid: int | None, log: UndoLog) -> Steering:
-        """The same on processes that run already.
+        """Put the policy on a set of running processes.
 
         Parameters
         ----------

@@ -102,7 +102,7 @@ class Evaluated:
         return text(self.result, self.studies)
 
     def _repr_html_(self) -> str:
-        """The same for a notebook."""
+        """HTML for a notebook."""
         from damoos.report.comparison.configurations import to_html
 
         return to_html(self.result, self.studies)
@@ -139,7 +139,7 @@ class Compared:
         return text(self.result)
 
     def _repr_html_(self) -> str:
-        """The same for a notebook."""
+        """HTML for a notebook."""
         from damoos.report.comparison.manual_tuned import to_html
 
         return to_html(self.result)
@@ -251,7 +251,7 @@ class League:
         return report.text(self.entries)
 
     def _repr_html_(self) -> str:
-        """The same for a notebook."""
+        """HTML for a notebook."""
         from damoos.report.comparison import league as report
 
         return report.to_html(self.entries)

@@ -70,7 +70,7 @@ class Predicted:
         return prediction.text(self.recording, self.forecasts)
 
     def _repr_html_(self) -> str:
-        """The same for a notebook."""
+        """HTML for a notebook."""
         return prediction.to_html(self.recording, self.forecasts)
 
 

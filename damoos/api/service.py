@@ -196,7 +196,7 @@ class RolledOut:
         return self
 
     def _now(self) -> Rollout:
-        """As its folder says, whoever drives it."""
+        """State of the rollout by its folder, whoever drives it."""
         found = load(self.rollout.results, self.name)
         found.cluster = self.rollout.cluster
         return found

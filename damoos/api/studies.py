@@ -119,7 +119,7 @@ class EvaluatedStudy(_StoredStudy):
 
     @names_damage
     def _repr_html_(self) -> str:
-        """The same for a notebook."""
+        """HTML for a notebook."""
         return html.section(f"study {self.name}", html.pre(repr(self)))
 
 
@@ -232,7 +232,7 @@ class TunedStudy(_StoredStudy):
 
     @names_damage
     def _repr_html_(self) -> str:
-        """The same for a notebook."""
+        """HTML for a notebook."""
         if not self.result:
             return html.section(f"study {self.name}", html.pre(repr(self)))
         from damoos.report.study.text import to_html

@@ -49,7 +49,7 @@ class TunedSweep:
 
     @property
     def studies(self) -> list[TunedStudy | EvaluatedStudy]:
-        """Those that have begun, in the order of the sweep."""
+        """Studies that have begun, in the order of the sweep."""
         looked = (self.sweep.look(self.sweep.study_name(config)) for config in self.sweep.config.configs())
         return [shown(open_study(record)) for record in looked if record]
 
@@ -126,7 +126,7 @@ class TunedSweep:
 
     @names_sweep_damage
     def _repr_html_(self) -> str:
-        """The same for a notebook."""
+        """HTML for a notebook."""
         result = self.result
         failures = html.table(
             ["failed", "error"], [(failure["study"], failure["error"]) for failure in result["failures"]]

@@ -155,7 +155,7 @@ def _nr_trials(workload: str | None, trials: int | None, time_limit: str | None,
 
 
 def _plain(value: Any) -> Any:
-    """As it is stored."""
+    """The value in the form in which it is stored."""
     if isinstance(value, Mapping):
         return dict(value)
     return value if isinstance(value, str) else list(value)

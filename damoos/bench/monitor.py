@@ -80,7 +80,7 @@ class ToldWorkload(PatternWorkload):
     told: Mapping[str, Any]
 
     def metrics(self, raw: Mapping[str, Any]) -> dict[str, float]:
-        """As ever, and the report is kept."""
+        """Metrics of the run; its report is kept, too."""
         metrics = super().metrics(raw)
         self.told = json.loads(raw["stdout"])
         return metrics

@@ -47,7 +47,7 @@ class SimulatedStudy(Study):
 
     @property
     def searcher(self) -> Searcher:
-        """As it was given."""
+        """The searcher that was given."""
         return self._given
 
     @property

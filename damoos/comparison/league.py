@@ -103,7 +103,7 @@ def _judged(study: Study, slowdown: float) -> dict[str, Any]:
 def _tuning(
     by_name: Mapping[str, Arm], judge: Judge, abouts: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, bool]]:
-    """Of each policy that was validated, whether its tuned point is certainly better than its defaults.
+    """Whether the tuned point of each validated policy is certainly better than its defaults.
 
     It is, too, where the defaults are not shown to keep the limit, and the tuned point is and beats leaving it alone.
     """
@@ -182,7 +182,7 @@ def _machine(name: str, found: Sequence[Entry]) -> dict[str, Any]:
 
 
 def nearest_limit(found: Sequence[Entry]) -> float:
-    """Of the slowdowns under which policies are compared, the one that they were tuned for, or the nearest."""
+    """The slowdown that a league was tuned for, or the nearest of those under which policies are compared."""
     limit = found[0]["limit"]
     return min(SLOWDOWNS, key=lambda slowdown: abs(slowdown - limit)) if math.isfinite(limit) else SLOWDOWNS[-1]
 

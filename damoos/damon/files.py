@@ -39,7 +39,7 @@ def write(path: Path, value: object) -> None:
 
 
 def append(path: Path, value: object) -> None:
-    """The same for a file of which each line is a command, and which the kernel empties if it is opened otherwise."""
+    """Append a line to a file of commands, which the kernel empties if it is opened otherwise."""
 
     def use() -> None:
         file = os.open(path, os.O_WRONLY | os.O_APPEND)  # Python's own mode seeks the end, which some refuse

@@ -144,7 +144,7 @@ class SharedStorage(RDBStorage):  # type: ignore[misc]
                 self.engine.dispose()  # the connections that there are already may write
 
     def get_study_system_attrs(self, study_id: int) -> dict[str, Any]:
-        """Those that are stored, the files, and a note where nobody has written one."""
+        """The study's stored attributes, its files, and a note where nobody has written one."""
         stored = super().get_study_system_attrs(study_id)
         return self._more(self.get_study_name_from_id(study_id), self.get_study_user_attrs(study_id)) | stored
 

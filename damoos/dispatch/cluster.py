@@ -240,7 +240,7 @@ class _Kept:
 
     @property
     def address(self) -> str:
-        """Of its head."""
+        """The address of the cluster's head."""
         address: str = self._cluster.address
         return address
 

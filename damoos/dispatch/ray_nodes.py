@@ -110,7 +110,7 @@ class RayNodes:
         return self._class.options(scheduling_strategy=where).remote(self._make, machines)
 
     def tell(self, questions: Mapping[Remote, tuple[str, tuple[Any, ...]]]) -> dict[Remote, Any]:
-        """As `ask`, but one that has still not answered another question is told, too, and does it when it can."""
+        """Like `ask`, but a node that is still busy with another question is told, too, and does it when it can."""
         for one in questions:
             if one.handle in self._owed:
                 one.handle.call.remote(*questions[one])

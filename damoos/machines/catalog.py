@@ -153,7 +153,7 @@ class Guest(Table):
         return self
 
     def memory_nodes(self) -> tuple[MemoryNode, ...]:
-        """As values; empty for a guest whose memory is not divided."""
+        """The nodes of a guest's memory; empty where it is not divided."""
         rest = self.vcpus - sum(node.cpus or 0 for node in self.nodes)
         return tuple(
             MemoryNode(

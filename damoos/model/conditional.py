@@ -72,7 +72,7 @@ class ConditionalSpace:
 
     @property
     def corners(self) -> list[Params]:
-        """Those of all policies."""
+        """The corners of all policies' spaces."""
         return [self.lifted(name, corner) for name, space in self.branches.items() for corner in space.corners]
 
 

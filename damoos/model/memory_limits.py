@@ -32,6 +32,6 @@ class MemoryLimits(Table):
 
     @property
     def memory_limits(self) -> dict[str, int]:
-        """Those that are there in bytes, by the names of their files."""
+        """The limits that are set, in bytes, by the names of their files."""
         words = {file: getattr(self, key) for key, file in self.files.items()}
         return {file: parse_bytes(size) for file, size in words.items() if size is not None}

@@ -20,17 +20,17 @@ class Policy(ABC):
 
     @property
     def text(self) -> str:
-        """As people write it."""
+        """The policy in the words that people write."""
         return self.name
 
     @property
     def lines(self) -> list[str]:
-        """As people write what it does, without what it is monitored with."""
+        """What the policy does, line by line, without what it is monitored with."""
         return [self.text]
 
     @property
     def damo(self) -> dict[str, Any] | None:
-        """The same as a document that ``damo start`` takes; None for what is no DAMOS scheme."""
+        """The policy as a document that ``damo start`` takes; None for what is no DAMOS scheme."""
         return None
 
     @property
@@ -102,7 +102,7 @@ class DamosPolicy(Policy):
 
     @property
     def schemes(self) -> tuple[Scheme, ...]:
-        """Those of the context."""
+        """The schemes of the policy's context."""
         return self.context.schemes
 
     @property
@@ -151,12 +151,12 @@ class LimitedPolicy(Policy):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Of the policy that is limited."""
+        """The name of the policy that is limited."""
         return self.policy.name
 
     @property
     def damon_context(self) -> Context | None:
-        """Of the policy that is limited."""
+        """The context of the policy that is limited."""
         return self.policy.damon_context
 
     def spec(self) -> dict[str, Any]:

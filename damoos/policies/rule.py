@@ -55,11 +55,11 @@ class RulePolicy(Policy):
         return type(self) is type(other) and isinstance(other, RulePolicy) and self.spec() == other.spec()
 
     def __hash__(self) -> int:
-        """Of what is written of it."""
+        """Hash of the kind of rule and of its values."""
         return hash((type(self), tuple(self[name] for name in self.parameters)))
 
     def __repr__(self) -> str:
-        """As people write it."""
+        """The policy in the words that people write."""
         return f"{type(self).__name__}({self.text})"
 
     @classmethod
@@ -136,7 +136,7 @@ class RulePolicy(Policy):
 
     @property
     def text(self) -> str:
-        """As people write it, with the values that were given."""
+        """The policy in the words that people write, with the values that were given."""
         words = (f"{name}={self.parameters[name].text(value)}" for name, value in self.values.items())
         return ":".join([self.name, *words])
 
@@ -176,7 +176,7 @@ class RulePolicy(Policy):
 
     @property
     def lines(self) -> list[str]:
-        """As people write it, and the text of its schemes."""
+        """The policy's text, and that of its schemes."""
         return [self.text, *self.scheme().splitlines()]
 
     @property

@@ -94,7 +94,7 @@ def gswap(recording: Recording, policy: GswapPolicy) -> WhatIf:
 
 @names_damage
 def percentiles(recording: Recording, policy: GswapPolicy) -> list[WhatIf]:
-    """The same for several percentiles of the best thresholds, the most eager one first."""
+    """Best thresholds at several percentiles, the most eager one first."""
     looks = list(_looks(recording, policy))  # what happened depends on no threshold: nothing was paged out
     return [_replay(looks, GswapPolicy({**policy.values, "percentile": percent * 10_000})) for percent in PERCENTILES]
 

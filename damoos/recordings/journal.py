@@ -211,7 +211,7 @@ def _traced(chunks: Iterable[bytes], begin: messages.Begin, attrs: Attrs) -> dic
 
 
 def _looked_at(chunks: Iterable[bytes], attrs: Attrs) -> dict[str, Any]:
-    """Of regions that were looked at now and then; each look is of the aggregation that had just ended."""
+    """Snapshots of regions that were looked at now and then, each of the aggregation that had just ended."""
     looks = list(chunks)
     ends = np.array([np.frombuffer(look[:8], "<f8")[0] for look in looks])
     tables = [np.frombuffer(look[8:], "<i8").reshape(-1, 4) for look in looks]

@@ -244,7 +244,7 @@ def _accesses(told: Sequence[tuple[float, str, str]], unpack: Unpacker) -> dict[
 
 
 def _lives(kind: str, text: str, share: float) -> list[Lives]:
-    """Of each slab cache, or all of a kind."""
+    """Lifetimes of objects by slab cache, or of all of a kind together."""
     classes: dict[str, dict[int, int]] = {}
     sums: dict[str, tuple[int, int]] = {}
     for name, power, hits, life_us, size in _ENTRY.findall(text):
@@ -321,7 +321,7 @@ def _checked(content: object) -> KernelObjects:
 
 
 def read(folder: Path) -> KernelObjects:
-    """Those of a recording's folder.
+    """Read the kernel objects of a recording's folder.
 
     Raises
     ------

@@ -153,5 +153,5 @@ class Recording:
         return "Recording(" + ", ".join(f"{name}={text}" for name, text in self._words().items()) + ")"
 
     def _repr_html_(self) -> str:
-        """The same for a notebook."""
+        """HTML for a notebook."""
         return html.section("recording", html.pairs(self._words()))

@@ -169,7 +169,7 @@ def _distance_s(tracks: Sequence[Track]) -> float:
 
 
 def _differences(sides: Sequence[Mapping[int, float]]) -> list[float]:
-    """Of the first side to the second, where both have a value; the first alone if there is no second."""
+    """Differences of the first side to the second, where both have a value; the first alone if there is no second."""
     first, *others = sides
     if not others:
         return [first[nth] for nth in sorted(first)]

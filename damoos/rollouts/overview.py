@@ -61,7 +61,7 @@ class Host:
 
     @property
     def saving(self) -> float | None:
-        """The same as a share."""
+        """What is saved, as a share."""
         return self.saved_bytes / self.before_bytes if self.before_bytes and self.saved_bytes is not None else None
 
 

@@ -68,7 +68,7 @@ class Plan:
         return random.Random(self.seed).sample(list(self.machines), len(self.machines))
 
     def cohort(self, step: int) -> list[str]:
-        """Those that get the policy in a step."""
+        """The machines that get the policy in a step."""
         before = self.steps[step - 1] if step else 0
         return self.order[before : self.steps[step]]
 

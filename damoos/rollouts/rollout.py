@@ -34,7 +34,7 @@ class State(StrEnum):
 
 
 class Phase(StrEnum):
-    """Of a step."""
+    """What a step of a rollout is doing."""
 
     BEFORE = "before"  # those that are to get the policy are watched
     BAKE = "bake"  # they have it
@@ -246,7 +246,7 @@ class Rollout:
         self.artifacts.append(LOG, f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {' '.join(what.split())}")
 
     def machines_with_policy(self) -> list[str]:
-        """Those that are to have the policy by now."""
+        """The machines that are to have the policy by now."""
         progress = self.progress
         if progress.state in (State.UNDOING, State.UNDONE):
             return []
@@ -255,7 +255,7 @@ class Rollout:
         return [one for one in self.plan.order[:nr] if one not in progress.left]
 
     def machines_watched(self) -> list[str]:
-        """Those that are only watched by now."""
+        """The machines that are only watched by now."""
         progress = self.progress
         if progress.state in (State.UNDOING, State.UNDONE, State.DONE):
             return []

@@ -198,7 +198,7 @@ class Limits:
 
     @property
     def texts(self) -> list[str]:
-        """As they were written."""
+        """The limits as they were written."""
         return [limit.text for limit in self._limits]
 
     @property
@@ -224,7 +224,7 @@ class Limits:
 
     @property
     def every(self) -> frozenset[str]:
-        """Those that each run must keep, by their texts."""
+        """The texts of the limits that each run must keep."""
         return frozenset(limit.text for limit in self._limits if limit.every)
 
     @property

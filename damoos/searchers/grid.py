@@ -12,7 +12,7 @@ from damoos.searchers.base import Searcher, best
 
 
 class GridSearcher(Searcher):
-    """As many evenly spaced points as there are trials, both ends included, in the order of the range.
+    """Asks for evenly spaced points, one for each trial, both ends included, in the order of the range.
 
     With several parameters each gets the same number of values; what is left of the budget goes to random points.
 

@@ -42,7 +42,7 @@ def min_age_us(policy: Mapping[str, Any]) -> int:
 
 
 def with_min_age(document: dict[str, Any], age_us: int) -> dict[str, Any]:
-    """The same context, in damo's JSON, with another age from which it pages out."""
+    """A context, in damo's JSON, with another age from which it pages out."""
     context = context_from_json(document)
     schemes = (
         replace(one, pattern=replace(one.pattern, min_age_us=age_us)) if one.action == "pageout" else one

@@ -161,7 +161,7 @@ def specification(
 
 
 def watched_only(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The same without a policy: its processes are only watched."""
+    """The specification without a policy: its processes are only watched."""
     nothing = {"arm": WATCHED_ONLY, "scheme": "no policy", "verdict": "", "policy": NonePolicy().spec()}
     return {**spec, **nothing}
 

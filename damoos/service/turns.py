@@ -56,7 +56,7 @@ class Turns:
 
     @property
     def windows_of_turn(self) -> int:
-        """Those that count, and those before in which memory follows the other age still."""
+        """Windows of a turn: those that count, and before them those in which memory follows the other age."""
         return self._settle + MEASURED_WINDOWS
 
     def add(self, net_bytes: float, watched: Mapping[str, float]) -> bool:

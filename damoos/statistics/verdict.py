@@ -124,7 +124,7 @@ class Judge:
         return "".join(f"; {who} {_values(arms)}" for who, arms in groups.items())
 
     def leaders(self, by_name: Mapping[str, Arm], same_scheme: bool = False) -> tuple[list[Arm], list[Arm]]:
-        """Of the arms that keep the limits, the best one and those that cannot be told from it; then those it beats."""
+        """The best arm that keeps the limits with those that cannot be told from it; then those that it beats."""
         rivals = [arm for arm in _rivals(by_name, same_scheme) if arm.feasible]
         if not rivals:
             return [], []

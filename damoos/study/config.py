@@ -239,7 +239,7 @@ class StudyConfig(RunConfig):
         self.wants_record(space)
 
     def contexts(self, tuning: Tuning) -> list[Context]:
-        """Those of the corners of the space; none of several policies, as one that cannot run just fails there."""
+        """Contexts at the corners of the space; none of several policies, as one that cannot run just fails there."""
         if self.has_several:
             return []
         space = space_of(self, tuning)

@@ -226,7 +226,7 @@ def config_json(
 
 
 def _quantities(form: Mapping[str, str]) -> Mapping[str, Of]:
-    """Those of a configuration; where DAMON watches the whole machine, memory efficiency is the machine's.
+    """The quantities of a configuration; where DAMON watches the whole machine, memory efficiency is the machine's.
 
     References
     ----------

@@ -76,7 +76,7 @@ class EvaluationConfig(RunConfig):
         )
 
     def contexts(self, tuning: Tuning) -> list[Context]:
-        """Those of all configurations."""
+        """The contexts of all configurations."""
         policies = [named.policy(config) for config in self.configs.values()]
         return [policy.damon_context for policy in policies if policy.damon_context is not None]
 

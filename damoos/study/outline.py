@@ -133,7 +133,7 @@ def _limits(config: StudyConfig, scorer: Scorer) -> tuple[str, ...]:
 
 
 def _measured(config: StudyConfig, store: Store | None) -> tuple[RunTime, ...]:
-    """Of the newest study of the workload on this machine; empty where there is none."""
+    """What the newest study of the workload on this machine measured; empty where there is none."""
     if store is None or config.pid is not None:
         return ()
     begun = [study for study in store.listed()[0] if study.nr_done]

@@ -266,7 +266,7 @@ def _failures(study: Study) -> list[dict[str, Any]]:
 
 
 def which_policy(study: Study, raw: str, point: Params | None) -> dict[str, Any]:
-    """Of several policies, the one of an arm: its name, as people write it, and whether it is at its defaults."""
+    """The policy of an arm of several: its name, the words that people write, and whether it is at its defaults."""
     if raw == BASELINE:
         return {"policy": None, "defaults": False, "scheme": None}
     defaults = raw == MANUAL or raw.endswith(DEFAULTS)

@@ -346,7 +346,7 @@ class Study(StoredStudy):
         return self.known((*trials, *score_validation(runs, self.scorer, first_number=len(trials))))
 
     def asked_again(self, **words: Any) -> Study:
-        """The same runs under another score, or other limits, as `auto` sees them.
+        """A study of the same runs under another score, or other limits, as `auto` sees them.
 
         Parameters
         ----------

@@ -213,7 +213,7 @@ class _Driver:
             self._close(place, f"unfit: {_text(error)}")
 
     def _machine_failed(self, place: Place, order: Order, error: MachineError) -> None:
-        """The same again after a while; or another study, if this error is that one's; or no more of this machine."""
+        """Try a study again later, or go on with another one if the error is its own; or give the machine up."""
         again_s = place.strikes.failure(error)
         if again_s is not None:
             self._retries[str(place.slot)] = self._retries.get(str(place.slot), 0) + 1

@@ -132,7 +132,7 @@ class SearcherContract:
             assert self.make(SPACE, 8, seed).ask(history[:number]) == history[number].params
 
     def test_asking_changes_nothing(self) -> None:
-        """The same history gives the same ask, whatever was asked in between."""
+        """A history gives the same ask, whatever was asked in between."""
         searcher = self.make(SPACE, 8, 1)
         history = grown(self.make(SPACE, 8, 1), hill)
         for number in (3, 7, 0, 5, 5, 6, 7):
@@ -198,7 +198,7 @@ class ScorerContract:
         assert scorer.needs
 
     def test_it_is_pure(self) -> None:
-        """The same input gives the same score."""
+        """An input gives the same score each time."""
         scorer, baseline = self.make(), self._measured()
         assert scorer.score(baseline, baseline, [0.1]) == scorer.score(baseline, baseline, [0.1])
 

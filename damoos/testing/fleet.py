@@ -69,7 +69,7 @@ class FleetMachine(FakeMachine):
             raise MachineLost("a fake machine got lost, as it was told to")
 
     def dice(self, number: int, document: dict[str, Any] | None) -> np.random.Generator:
-        """The same for the same policy."""
+        """Chance that is the same for the same policy."""
         return np.random.default_rng([self.seed, _number(json.dumps(document, sort_keys=True))])
 
 

@@ -62,7 +62,7 @@ class Nature:
 
 
 class FakeFleet:
-    """As many machines as one likes.
+    """A fleet of any number of machines that are not there.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class FakeFleet:
 
 
 def _noise(seed: str, memory: float) -> np.ndarray:
-    """Of the bytes and of the waits, with a spread of 1."""
+    """Noise of the bytes and of the waits, with a spread of 1."""
     terms = 8 if memory < 0.4 else math.ceil(math.log(1e-3) / math.log(memory))  # what is older weighs nothing
     drawn = np.random.default_rng(zlib.crc32(seed.encode())).normal(size=(2, _CYCLE + terms))
     weights = memory ** np.arange(terms)
@@ -187,7 +187,7 @@ def _noise(seed: str, memory: float) -> np.ndarray:
 
 
 def spec(**changes: Any) -> dict[str, Any]:
-    """Of a policy that is not there, put on processes that are not there."""
+    """Specification of a policy that is not there, put on processes that are not there."""
     machine = changes.get("machine", "m0")
     return {
         "name": "redis", "study": "s", "arm": "tuned", "machine": machine, "on_text": "unit:redis.service",

@@ -68,7 +68,7 @@ class Workload(ABC):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Those of its containers."""
+        """The roles of the workload's containers."""
         return tuple(role for role in ROLES if any(container.role == role for container in self.containers))
 
     @abstractmethod

@@ -22,7 +22,7 @@ from damoos.statistics.noise import GAIN, Repeats, of_baselines
 from damoos.study.scoring import score_trials
 
 # Workloads of which a search, after so many trials, and a validation are shown, in which the first candidate gives way.
-SEED, SEARCHED, VALIDATED, NR_TRIALS, SHOWN_AFTER = 2, 12, 7, 8, 5
+SEED, SEARCHED, VALIDATED, NR_TRIALS, SHOWN_AFTER = 2, 12, 59, 8, 5
 AGES = Axis("log10(min_age [s])", "log10_min_age_s")
 COLOURS = {
     **{f"{CANDIDATE}{n}": look for n, look in ((1, (RED, "x")), (2, (BLUE, "circle")), (3, (GREEN, "diamond")))},

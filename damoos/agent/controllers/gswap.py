@@ -95,7 +95,7 @@ class Gswap(Controller):
 
 
 def _aged(context: Context, min_age_s: float) -> Context:
-    """The same schemes, the first from this age on."""
+    """The context with a first scheme that takes what is idle from this age on."""
     first, *others = context.schemes
     pattern = replace(first.pattern, min_age_us=int(min_age_s * 1e6))
     return replace(context, schemes=(replace(first, pattern=pattern), *others))

@@ -51,7 +51,7 @@ class KlocFiles(Controller):
 
     @property
     def name(self) -> str:
-        """As people write it."""
+        """The policy's name in texts and messages."""
         return "kloc-files"
 
     def check(self) -> None:

@@ -9,7 +9,7 @@ from damoos.errors import UnsupportedError
 
 
 class SenpaiTiers(Senpai):
-    """The same rule, of what the group has in fast memory.
+    """Senpai's rule on the memory that a group has in fast nodes.
 
     Reclaim from fast memory demotes, which leaves what is charged to the group as it was: Senpai itself would ask for
     the same again and again, and never come to an end.
@@ -20,7 +20,7 @@ class SenpaiTiers(Senpai):
 
     @property
     def name(self) -> str:
-        """As people write it."""
+        """The policy's name in texts and messages."""
         return "senpai-tiers"
 
     def check(self) -> None:

@@ -50,7 +50,7 @@ class ReservedLink(AgentLink):
             return self._link.call(name, **args)
 
     def stream(self, sink: Sink, name: str, **args: Any) -> Any:
-        """The same for a call that sends something before its answer."""
+        """Call the agent and take what it sends before its answer."""
         with self._reserved.busy():
             return self._link.stream(sink, name, **args)
 

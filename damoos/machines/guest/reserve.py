@@ -149,7 +149,7 @@ class Reservation:
         return min(self._vcpus, len(os.sched_getaffinity(0)))
 
     def _collected(self) -> dict[int, int]:
-        """As many CPUs as are wanted, the preferred one first, with their locks; or none."""
+        """Locks of so many free CPUs, the preferred one first; none if there are too few."""
         cpus: dict[int, int] = {}
         all_cpus = sorted(os.sched_getaffinity(0))
         first = self._preferred % len(all_cpus)

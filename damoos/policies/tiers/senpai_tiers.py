@@ -7,7 +7,7 @@ from damoos.policies.tiers.naive import BALANCING, DEMOTION
 
 
 class SenpaiTiersPolicy(SenpaiPolicy):
-    """The same rule, of what the group has in fast memory (memory.numa_stat); NUMA balancing promotes what is hot.
+    """Senpai's rule on what a group has in fast memory (memory.numa_stat); NUMA balancing promotes what is hot.
 
     A request to reclaim from a group goes to all of its nodes. Without swap there is nothing that the kernel could do
     to anonymous memory that is slow already.

@@ -89,7 +89,7 @@ class Content(Shown):
         return "\n".join([self.title, *self.text])
 
     def later(self, by_s: float) -> Self:
-        """The same, of a part of a recording that begins so much later than the recording."""
+        """The content moved to a later time: that of a part of a recording."""
         moved: dict[str, Any] = {}
         if self.own_table is not None:
             table = self.own_table.copy()

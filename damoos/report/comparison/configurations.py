@@ -64,7 +64,7 @@ def text(found: Result, results: Sequence[Result]) -> str:
 
 
 def to_html(found: Result, results: Sequence[Result]) -> str:
-    """The same for a notebook, without the averages."""
+    """HTML for a notebook, without the averages."""
     columns = (
         "machine", "workload", "config", "runtime", "RSS", "performance", "memory efficiency", "AnonHuge", "policy CPU",
         "spare core",

@@ -41,7 +41,7 @@ def text(found: Sequence[Entry]) -> str:
 
 
 def to_html(found: Sequence[Entry]) -> str:
-    """The same for a notebook."""
+    """HTML for a notebook."""
     sections = [
         html.section(
             machine["machine"],
@@ -54,7 +54,7 @@ def to_html(found: Sequence[Entry]) -> str:
 
 
 def markdown(found: Sequence[Entry]) -> str:
-    """The same for a page of documentation: two tables for each machine."""
+    """Markdown for a page of documentation: two tables for each machine."""
     parts = []
     for machine in table(found):
         parts += [f"### {title(machine)}", "", says(machine), ""]

@@ -45,7 +45,7 @@ def text(found: Sequence[Machine]) -> str:
 
 
 def to_html(found: Sequence[Machine]) -> str:
-    """The same for a notebook: a section for each machine."""
+    """HTML for a notebook: a section for each machine."""
     return html.Html("".join(map(_section, found)))
 
 

@@ -40,7 +40,7 @@ def _predicted(rows: Sequence[Forecast], name: str) -> list[Layer]:
 
 
 def _measured(study: Study, name: str) -> list[Layer]:
-    """Of trials that ran to their end, against the mean of the study's baselines."""
+    """What trials that ran to their end measured, against the mean of the study's baselines."""
     bases = [run.measurement for run in study.runs() if run.kind == "baseline" and run.measurement]
     ran = [trial for trial in study.trials() if trial.measurement and not trial.measurement.censored]
     layers: list[Layer] = []

@@ -36,7 +36,7 @@ def text(recording: Recording, rows: Sequence[Forecast]) -> str:
 
 
 def to_html(recording: Recording, rows: Sequence[Forecast]) -> str:
-    """The same as a table."""
+    """The prediction as a table in HTML."""
     note = html.Html(f"<p>{html.escaped(NOTE)}</p>")
     return html.section(heading(recording), html.table(COLUMNS, map(_cells, rows)), note)
 

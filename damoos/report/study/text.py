@@ -104,7 +104,7 @@ def summary(result: dict[str, Any]) -> str:
 
 
 def to_html(result: dict[str, Any], trials: pd.DataFrame) -> str:
-    """The same for a notebook, and the trials for who opens them."""
+    """HTML for a notebook, with the trials for who opens them."""
     best = result["recommended"]
     about = {
         "verdict": result["verdict_text"],

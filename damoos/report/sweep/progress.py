@@ -106,7 +106,7 @@ def table(rows: Sequence[Row], total: int = 0) -> Table:
 
 
 def plain(rows: Sequence[Row]) -> str:
-    """The same for a file or a pipe."""
+    """The progress as text for a file or a pipe."""
     console = terminal.console(width=160, no_color=True, force_terminal=False, force_jupyter=False)
     with console.capture() as taken:
         console.print(table(rows))
@@ -114,7 +114,7 @@ def plain(rows: Sequence[Row]) -> str:
 
 
 def to_html(rows: Sequence[Row]) -> html.Html:
-    """The same for a notebook."""
+    """HTML for a notebook."""
     return html.table(_COLUMNS, map(_cells, rows))
 
 
