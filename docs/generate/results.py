@@ -84,21 +84,20 @@ def quantities(curated: Curated, arm: str) -> dict[str, Any]:
 
 
 def redis_table(curated: Curated) -> str:
-    """The README's result."""
-    lines = ["| | RSS | saved | p99 | requests/s |", "| --- | --- | --- | --- | --- |"]
+    """The README's result: the score, which is the net memory, with its interval, and means."""
+    lines = ["| | net memory | saved | RSS | p99 | requests/s |", "| --- | --- | --- | --- | --- | --- |"]
+    validation = curated["result"]["validation"]
+    base = validation["baseline"]["score"]
     for arm, name in ARMS.items():
-        of = quantities(curated, arm)
-        saving = "" if arm == "baseline" else _shown(of["saving"], 100, "%", 1)
-        rss, p99 = _shown(of["rss_avg_bytes"], 1 / MIB, "MiB", 1), _shown(of["p99_ms"], 1, "ms", 2)
-        rate = _shown(of["ops_per_s"], 1, "", 0)
-        lines.append(f"| {name} | {rss} | {saving} | {p99} | {rate} |")
+        of, score = quantities(curated, arm), validation[arm]["score"]
+        low, high = (f"{end / MIB:.1f}" for end in validation[arm]["score_ci95"])
+        saved = "" if arm == "baseline" else f"{1 - score / base:.0%}"
+        rss, p99, rate = (of[metric]["mean"] for metric in ("rss_avg_bytes", "p99_ms", "ops_per_s"))
+        lines.append(
+            f"| {name} | {score / MIB:.1f} MiB [{low}, {high}] | {saved} | {rss / MIB:.1f} MiB | {p99 * 1000:.0f} us"
+            f" | {rate:.0f} |"
+        )
     return "\n".join(lines)
-
-
-def _shown(quantity: Mapping[str, Any], factor: float, unit: str, digits: int) -> str:
-    low, high = (end * factor for end in quantity["ci95"])
-    gap = " " if unit not in ("", "%") else ""
-    return f"{quantity['mean'] * factor:.{digits}f}{gap}{unit} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def redis_chart(curated: Curated) -> Chart:
@@ -110,8 +109,8 @@ def redis_chart(curated: Curated) -> Chart:
     age = Axis("min_age [s]", "min_age_s", from_zero=True)
     panels = []
     for metric, factor, label, column in (
-        ("rss_avg_bytes", 1 / MIB, "RSS [MiB]", "rss_mib"),
-        ("p99_ms", 1.0, "p99 [ms]", "p99_ms"),
+        ("net_avg_bytes", 1 / MIB, "net memory [MiB]", "net_mib"),
+        ("p99_ms", 1000.0, "p99 [us]", "p99_us"),
     ):
         known = [run for run in trials if metric in run["metrics"]]
         groups = {
