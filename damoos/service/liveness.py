@@ -167,7 +167,9 @@ class KeeperFile:
         if not _is_of_this_boot(words):
             age_s = max(time.time() - looked_s, 0.0) if looked_s else 0.0
             return Liveness(pid, lives, looked_s, age_s, unwritten_s, 0.0)
-        return Liveness(pid, lives, looked_s, _since(steady_s), unwritten_s, _since(had_s))
+        # A host that has booted a minute ago has no keeper of long ago either: none has ever had the machine.
+        silent_s = _since(had_s) if had_s else math.inf
+        return Liveness(pid, lives, looked_s, _since(steady_s), unwritten_s, silent_s)
 
     def send(self, number: signal.Signals) -> None:
         """Send the keeper a signal; nothing happens if there is none."""

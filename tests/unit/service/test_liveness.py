@@ -71,3 +71,15 @@ def test_numbers_that_are_no_times_tell_nothing(tmp_path: Path, words: str) -> N
     (tmp_path / "service" / "there" / ".keeper").write_text(f"{words} {liveness._boot()}\n")
     found = own.liveness()
     assert (found.looked_s, found.silent_s, found.lives) == (0.0, 0.0, False)
+
+
+def test_a_machine_that_no_keeper_ever_had_is_silent_on_a_host_that_has_just_booted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(liveness, "_steady_s", lambda: 100.0)  # of a boot 100 s ago
+    keeper = liveness.KeeperFile(tmp_path)
+    assert keeper.take()
+    assert keeper.liveness().is_off_by_itself
+    keeper.looked(has_machine=True)
+    assert not keeper.liveness().is_off_by_itself
+    keeper.leave()
