@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from damoos.api import words
 from damoos.api.studies import RESULTS
-from damoos.api.sweeps import driven, sweep_config
+from damoos.api.sweeps import EventWords, driven, sweep_config
 from damoos.comparison import fleet_plan as planning
 from damoos.comparison import league as comparison
 from damoos.comparison import manual_tuned
 from damoos.comparison.configurations import evaluation, rows
-from damoos.dispatch.ray_address import RayCluster
 from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.scorers.cost import Prices
 from damoos.store.artifacts import SHARED, Artifacts
 from damoos.store.studies import Store, slug
 from damoos.study.config import StudyConfig
+from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.protection import protecting
 from damoos.study.study import EvaluationStudy, Study
 from damoos.sweeps import sweep as sweeps
 from damoos.sweeps.config import SweepConfig
 from damoos.sweeps.events import Event
 from damoos.sweeps.sweep import Sweep
+from damoos.words import shared
+from damoos.words.studies import EvaluateWords, KernelWords, LeagueWords
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,70 +148,23 @@ class Compared:
         return to_html(self.result)
 
 
-@words.checked
-def evaluate(
-    workloads: Sequence[str],
-    machines: Sequence[str] = ("guest",),
-    configs: Sequence[str] = named.PAPER,
-    *,
-    operations: str = "vaddr",
-    memory: Sequence[str] = (),
-    write_limit: str | None = None,
-    repeats: int = 5,
-    seed: int = 0,
-    run_limit: str | None = None,
-    require_real: bool = False,
-    kernel: str | None = None,
-    ray: str | None = None,
-    insecure_cluster: bool = False,
-    results: Path = RESULTS,
-    storage: str | None = None,
-    event: Event | None = None,
-) -> Evaluated:
+@dataclass(frozen=True, kw_only=True)
+class EvaluateCall(EventWords, KernelWords, EvaluateWords):
+    """All words of `evaluate`."""
+
+
+@words.takes(EvaluateCall)
+def evaluate(said: EvaluateCall) -> Evaluated:
     """Run every workload under every configuration on every machine, the DAOS paper's six by default.
 
     Goes on with an unfinished evaluation of the same words, and tries again what failed in it.
-
-    Parameters
-    ----------
-    workloads, machines : sequence of str
-        Names, files, or patterns such as ``splash2x/*``.
-    configs : sequence of str
-        Names (see `damoos.policies.named.names`), scheme files, or ``protect:RECORDING``; the baseline runs also where
-        it is not named.
-    operations : {"vaddr", "paddr"}
-        Of scheme files.
-    memory : sequence of str
-        Limits; each configuration runs under each of them: sizes, or shares of the baseline's peak such as ``60%``.
-    write_limit : str or None
-        What may be written to swap, bytes a second (``1M``); each configuration runs without and with it.
-    repeats : int
-        Blocks; each holds every configuration once, in a shuffled order.
-    seed : int
-        Of the order.
-    run_limit : str or None
-        A run that takes longer hangs: ``5m``.
-    require_real : bool
-        Whether models of workloads are refused.
-    kernel : str or None
-        Of guests; None for the one that the machine's file says.
-    ray : str or None
-        Address of a Ray cluster, or ``auto``; None for this process alone.
-    insecure_cluster : bool
-        Whether that cluster may be one that asks for no token.
-    event : callable or None
-        Told of each thing that happens, see `damoos.sweeps.driver.drive`.
 
     Returns
     -------
     Evaluated
         ``table`` and ``runs`` are tidy frames.
     """
-    config = evaluation_config(
-        workloads, machines, configs, operations=operations, memory=memory, write_limit=write_limit, repeats=repeats,
-        seed=seed, run_limit=run_limit, require_real=require_real, kernel=kernel, results=results,
-    )  # fmt: skip
-    return Evaluated(driven(config, RayCluster.named(ray, insecure_cluster), results, storage, event))
+    return Evaluated(driven(evaluation_config(said, said.kernel), said, said.event))
 
 
 class League:
@@ -257,80 +213,36 @@ class League:
         return report.to_html(self.entries)
 
 
-@words.checked
-def league(
-    workloads: Sequence[str],
-    policies: Sequence[str],
-    machines: Sequence[str] = ("guest",),
-    *,
-    limits: Sequence[str] = ("slowdown<=0.05",),
-    trials: int = 4,
-    repeats: int = 6,
-    seed: int = 0,
-    require_real: bool = False,
-    ray: str | None = None,
-    insecure_cluster: bool = False,
-    results: Path = RESULTS,
-    storage: str | None = None,
-    event: Event | None = None,
-) -> League:
+@dataclass(frozen=True, kw_only=True)
+class LeagueCall(EventWords, LeagueWords):
+    """All words of `league`."""
+
+
+@words.takes(LeagueCall)
+def league(said: LeagueCall) -> League:
     """Tune each policy on every workload with the same number of trials, validate all, and tell what each saves.
 
     Goes on with an unfinished league of the same words, and tries again what failed in it.
-
-    Parameters
-    ----------
-    workloads, machines : sequence of str
-        Names, files, or patterns such as ``splash2x/*``.
-    policies : sequence of str
-        ``damos``, names of `damoos.policies.catalog`, or ``any`` for all that need no tiers.
-    limits : sequence of str
-        What each policy is tuned under.
-    trials : int
-        Trials of each policy on each workload; the first one is its defaults.
-    repeats, seed, require_real
-        As for `damoos.tune`.
-    ray : str or None
-        Address of a Ray cluster, or ``auto``; None for this process alone.
-    insecure_cluster : bool
-        Whether that cluster may be one that asks for no token.
-    event : callable or None
-        Told of each thing that happens, see `damoos.sweeps.driver.drive`.
 
     Returns
     -------
     League
     """
-    config = league_config(
-        workloads, policies, machines, limits=limits, trials=trials, repeats=repeats, seed=seed,
-        require_real=require_real,
-    )  # fmt: skip
-    return League(driven(config, RayCluster.named(ray, insecure_cluster), results, storage, event))
+    return League(driven(league_config(said), said, said.event))
 
 
-def league_config(
-    workloads: Sequence[str],
-    policies: Sequence[str],
-    machines: Sequence[str],
-    *,
-    limits: Sequence[str],
-    trials: int,
-    **settings: Any,
-) -> SweepConfig:
+def league_config(said: LeagueWords) -> SweepConfig:
     """What a league is asked to do, with all patterns resolved.
 
     Raises
     ------
-    ConfigError : fewer than two policies, or fewer than two trials of each
+    ConfigError : fewer than two policies
     """
-    if trials < 2:
-        raise ConfigError(
-            f"--trials {trials}: the first one of each policy is its defaults, so nothing is tuned; give 2 or more"
-        )
-    names = StudyConfig(command="true", machine="guest", nr_samples=1000, policy=",".join(policies)).policies
+    names = StudyConfig(command="true", machine="guest", nr_samples=1000, policy=",".join(said.policies)).policies
     return sweep_config(
-        workloads, machines, policy=",".join(names), league=True, nr_samples=trials * len(names), scorer="sla",
-        scorer_options={"maximize": comparison.SAVED, "limits": list(limits)}, **settings,
+        said.workloads, said.machines, policy=",".join(names), league=True, nr_samples=said.trials * len(names),
+        scorer="sla", scorer_options={"maximize": comparison.SAVED, "limits": list(said.limits)}, repeats=said.repeats,
+        seed=said.seed, require_real=said.require_real,
     )  # fmt: skip
 
 
@@ -378,29 +290,15 @@ def prove_size(
     return {"memory_limits": config["memory_limits"], "slowdown": slowdown, "error": config["error"]}
 
 
-def evaluation_config(
-    workloads: Sequence[str],
-    machines: Sequence[str],
-    configs: Sequence[str],
-    *,
-    operations: str = "vaddr",
-    memory: Sequence[str] = (),
-    write_limit: str | None = None,
-    run_limit: str | None = None,
-    kernel: str | None = None,
-    results: Path = RESULTS,
-    **settings: Any,
-) -> SweepConfig:
-    """What an evaluation is asked to do, with all patterns, names and files resolved; parameters as of `evaluate`."""
-    if run_limit is not None:
-        settings["run_limit_s"] = words.positive_s(run_limit, "--run-limit")
-    if kernel is not None:
-        settings["kernel"] = kernel
-    protect = {word: protecting(word, results) for word in configs if word.startswith(named.PROTECT)}
-    forms = named.resolve(configs, operations, protect)
-    forms = named.limited(forms, memory) if memory else forms
-    forms = named.write_limited(forms, write_limit) if write_limit else forms
-    return sweep_config(workloads, machines, configs=forms, **settings)
+def evaluation_config(said: EvaluateWords, kernel: str | None = None) -> SweepConfig:
+    """What an evaluation is asked to do, with all patterns, names and files resolved."""
+    configs = named.PAPER if said.configs is None else said.configs
+    protect = {word: protecting(word, said.results) for word in configs if word.startswith(named.PROTECT)}
+    forms = named.resolve(configs, said.operations, protect)
+    forms = named.limited(forms, said.memory) if said.memory else forms
+    forms = named.write_limited(forms, said.write_limit) if said.write_limit else forms
+    fields = shared(said, EvaluationConfig) | words.run_fields(said) | ({} if kernel is None else {"kernel": kernel})
+    return sweep_config(said.workloads, said.machines, **{**fields, "configs": forms})
 
 
 def is_evaluation(found: Sweep) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ from damoos.study.result import write
 from damoos.study.run_config import plain
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, StoredStudy, Study, open_study
+from damoos.words import PYTHON, Words, word
+from damoos.words.studies import KernelWords, TuneWords
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -247,109 +250,35 @@ def _damo(context: Context, pid: int | None) -> dict[str, Any]:
     return context_to_json(context, pid)
 
 
-@words.checked
-def tune(
-    workload: str | None = None,
-    *,
-    command: str | None = None,
-    pid: int | None = None,
-    metrics: Sequence[str] = (),
-    machine: str = "guest",
-    kernel: str | None = None,
-    memory: str | None = None,
-    write_limit: str | None = None,
-    policy: str = "damos",
-    scheme: str | None = None,
-    tune: Sequence[str] = (),
-    operations: str = "vaddr",
-    score: str | None = None,
-    maximize: str | None = None,
-    minimize: str | None = None,
-    limits: Sequence[str] = (),
-    weights: Sequence[str] = (),
-    prices: str | None = None,
-    score_options: Mapping[str, Any] | None = None,
-    trials: int | None = None,
-    time_limit: str | None = None,
-    unit_work: str | None = None,
-    searcher: str = "auto",
-    prior: str = "auto",
-    like: Sequence[str] = (),
-    seed: int = 0,
-    repeats: int = 6,
-    candidates: int = 3,
-    runs: int | None = None,
-    run_limit: str | None = None,
-    settle: str | None = None,
-    require_real: bool = False,
-    new: bool = False,
-    results: Path = RESULTS,
-    storage: str | None = None,
-    progress: Callable[[Progress], object] | None = None,
-    watcher: Watcher | None = None,
-) -> TunedStudy:
+@dataclass(frozen=True, kw_only=True)
+class ConfigWords(KernelWords, TuneWords):
+    """The words of a study in Python, beside how it is conducted."""
+
+    score_options: Mapping[str, Any] | None = word(None, "What a score of a plugin takes besides.", PYTHON)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConductWords(Words):
+    """Who is told how a study goes."""
+
+    progress: Callable[[Progress], object] | None = word(
+        None, "Called with a `damoos.Progress` at the end of each run.", PYTHON
+    )
+    watcher: Watcher | None = word(
+        None,
+        "Told all that happens, in the place of ``progress``; None for a progress bar in a notebook. The loggers"
+        " ``damoos.study.NAME`` tell the same.", PYTHON,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneCall(ConductWords, ConfigWords):
+    """All words of `tune`."""
+
+
+@words.takes(TuneCall)
+def tune(said: TuneCall) -> TunedStudy:
     """Tune a policy for a workload on a machine; goes on with an unfinished study of the same words.
-
-    The words are those of ``damoos tune``, which explains each of them.
-
-    Parameters
-    ----------
-    workload, command : str or None
-        A catalogue name or file, or a command line.
-    pid : int or None
-        A process that runs on the machine already and is not restarted.
-    metrics : sequence of str
-        With ``pid``, how its performance is read: ``qps=cmd:PROGRAM``, ``qps=file:PATH``, ``qps=http://HOST/#json.path``.
-    machine, kernel : str
-        Name or file; name of a guest's kernel.
-    memory : str or None
-        Limit of the memory of each run, baselines too: ``512M``, ``60%`` of the peak, ``high:60%``.
-    write_limit : str or None
-        What a run under a policy may write to swap, bytes a second: ``1M``.
-    policy : str
-        ``damos``, whose scheme is tuned, or a name of docs/policies.md; several with commas, or ``any``.
-    scheme : str or None
-        Scheme text or file with placeholders; None for ``prcl``.
-    tune : sequence of str
-        Ranges and choices: ``min_age=0s:60s``.
-    operations : {"vaddr", "paddr"}
-        The process tree, or all memory.
-    score : str or None
-        ``daos``, ``sla``, ``weighted``, ``cost``, ``psi``, ``FILE.py:FUNCTION`` or a program. None for ``daos``; with
-        ``pid`` for ``sla`` where there are limits, else ``psi``.
-    maximize, minimize, limits, weights, prices
-        What the score takes: ``limits=["slowdown<=0.05"]``, ``weights=["memory_saving=0.7"]``, a file of prices.
-    score_options : mapping or None
-        What a score of a plugin takes besides.
-    trials : int or None
-        The most trials; None for 10.
-    time_limit, unit_work : str or None
-        Time for all trials, and of one run; with ``pid``, of each window (10s).
-    searcher, prior : str
-        Who searches, and what tells it what to expect.
-    like : sequence of str
-        Finished studies that do.
-    seed : int
-        Of the searcher.
-    repeats, candidates : int
-        The most rounds of validation, and the most points that are validated.
-    runs : int or None
-        The most runs of all kinds.
-    run_limit, settle : str or None
-        A run that takes longer hangs (``5m``); with ``pid``, time that is discarded after each change (2s).
-    require_real : bool
-        Whether a model of the workload is refused.
-    new : bool
-        Whether a new study begins where an unfinished one of the same words is there.
-    results : Path
-        Folder of stores and raw data.
-    storage : str or None
-        Optuna storage URL.
-    progress : callable or None
-        Called with a `damoos.Progress` at the end of each run.
-    watcher : Watcher or None
-        Told all that happens, in the place of ``progress``; None for a progress bar in a notebook. The loggers
-        ``damoos.study.NAME`` tell the same.
 
     Returns
     -------
@@ -360,49 +289,26 @@ def tune(
     ConfigError : a word is not valid
     DamoosError : see `damoos.errors`
     """
-    # Everything but how the study is conducted is a word of it.
-    given = {name: value for name, value in locals().items() if name not in _CONDUCT}
-    return tuned(study_config(**given), results, storage, _watcher(progress, watcher), new=new)
+    watcher = _watcher(said.progress, said.watcher)
+    return tuned(config_of(said), said.results, said.storage, watcher, new=said.new)
 
 
-_CONDUCT = ("new", "results", "storage", "progress", "watcher")
+@words.takes(ConfigWords)
+def study_config(said: ConfigWords) -> StudyConfig:
+    """What a study is asked to do."""
+    return config_of(said)
 
 
-def study_config(
-    workload: str | None = None,
-    *,
-    pid: int | None = None,
-    scheme: str | None = None,
-    score: str | None = None,
-    maximize: str | None = None,
-    minimize: str | None = None,
-    limits: Sequence[str] = (),
-    weights: Sequence[str] = (),
-    prices: str | None = None,
-    score_options: Mapping[str, Any] | None = None,
-    trials: int | None = None,
-    time_limit: str | None = None,
-    unit_work: str | None = None,
-    run_limit: str | None = None,
-    settle: str | None = None,
-    **more: Any,
-) -> StudyConfig:
-    """What a study is asked to do; parameters as of `tune`."""
-    scored = words.scoring(
-        score,
-        pid,
-        maximize=maximize,
-        minimize=minimize,
-        limits=limits,
-        weights=weights,
-        prices=prices,
-        more=score_options,
-    )
-    timed = words.timing(
-        workload=workload, pid=pid, trials=trials, time_limit=time_limit, unit_work=unit_work, run_limit=run_limit,
-        settle=settle,
-    )  # fmt: skip
-    return StudyConfig(workload=workload, pid=pid, scheme=words.scheme(scheme), **scored, **timed, **more)
+def config_of(said: TuneWords, kernel: str | None = None) -> StudyConfig:
+    """What a study is asked to do, by its words.
+
+    Raises
+    ------
+    ConfigError : they do not fit together
+    """
+    machine = said.machine or ("guest" if said.pid is None else "local")
+    fields = words.study_fields(said) | words.timing(said)
+    return StudyConfig(**fields | {"machine": machine} | ({} if kernel is None else {"kernel": kernel}))
 
 
 def tuned(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from damoos.api import words
-from damoos.api.studies import RESULTS, EvaluatedStudy, TunedStudy, shown
+from damoos.api.studies import RESULTS, ConfigWords, EvaluatedStudy, TunedStudy, shown
 from damoos.common import html
 from damoos.dispatch.ray_address import RayCluster
 from damoos.errors import ConfigError, nearest
@@ -19,6 +20,8 @@ from damoos.study.study import open_study
 from damoos.sweeps.config import SweepConfig, expand
 from damoos.sweeps.events import Event
 from damoos.sweeps.sweep import Sweep, load
+from damoos.words import PYTHON, Words, again, word
+from damoos.words.studies import TRIALS, DriveWords, SweepWords
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,56 +142,30 @@ class TunedSweep:
         )
 
 
-@words.checked
-def sweep(
-    workloads: Sequence[str],
-    machines: Sequence[str],
-    *,
-    memory: str | None = None,
-    write_limit: str | None = None,
-    policy: str = "damos",
-    scheme: str | None = None,
-    tune: Sequence[str] = (),
-    operations: str = "vaddr",
-    score: str | None = None,
-    maximize: str | None = None,
-    minimize: str | None = None,
-    limits: Sequence[str] = (),
-    weights: Sequence[str] = (),
-    prices: str | None = None,
-    score_options: Mapping[str, Any] | None = None,
-    trials: int | None = None,
-    searcher: str = "auto",
-    prior: str = "auto",
-    seed: int = 0,
-    repeats: int = 6,
-    candidates: int = 3,
-    runs: int | None = None,
-    run_limit: str | None = None,
-    require_real: bool = False,
-    ray: str | None = None,
-    insecure_cluster: bool = False,
-    results: Path = RESULTS,
-    storage: str | None = None,
-    event: Event | None = None,
-) -> TunedSweep:
+@dataclass(frozen=True, kw_only=True)
+class EventWords(Words):
+    """Who is told how a sweep goes."""
+
+    event: Event | None = word(
+        None,
+        "Told of each thing that happens, see `damoos.sweeps.driver.drive`; None for a progress bar in a notebook.",
+        PYTHON,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepCall(EventWords, SweepWords):
+    """All words of `sweep`."""
+
+    score_options: Mapping[str, Any] | None = again(ConfigWords, "score_options")
+
+
+@words.takes(SweepCall)
+def sweep(said: SweepCall) -> TunedSweep:
     """Tune every workload on every machine, on as many at once as there are.
 
     Goes on with an unfinished sweep of the same words, and tries again what failed in it. The words are those of
-    ``damoos sweep``; what is not explained here is as for `damoos.tune`.
-
-    Parameters
-    ----------
-    workloads, machines : sequence of str
-        Names, files, or patterns such as ``splash2x/*``.
-    trials : int or None
-        The most trials of each study; None for 10.
-    ray : str or None
-        Address of a Ray cluster, or ``auto``; None for this process alone.
-    insecure_cluster : bool
-        Whether that cluster may be one that asks for no token.
-    event : callable or None
-        Told of each thing that happens, see `damoos.sweeps.driver.drive`; None for a progress bar in a notebook.
+    ``damoos sweep``.
 
     Returns
     -------
@@ -199,12 +176,7 @@ def sweep(
     ConfigError : a word is not valid
     DamoosError : see `damoos.errors`
     """
-    given = {name: value for name, value in locals().items() if name not in _CONDUCT}
-    config = tuning_config(**given)
-    return TunedSweep(driven(config, RayCluster.named(ray, insecure_cluster), results, storage, event))
-
-
-_CONDUCT = ("ray", "insecure_cluster", "results", "storage", "event")
+    return TunedSweep(driven(tuning_config(said), said, said.event))
 
 
 @words.checked
@@ -218,28 +190,10 @@ def load_sweep(name: str, *, results: Path = RESULTS, storage: str | None = None
     return TunedSweep(load(results, name, storage))
 
 
-def tuning_config(
-    workloads: Sequence[str],
-    machines: Sequence[str],
-    *,
-    scheme: str | None = None,
-    score: str | None = None,
-    maximize: str | None = None,
-    minimize: str | None = None,
-    limits: Sequence[str] = (),
-    weights: Sequence[str] = (),
-    prices: str | None = None,
-    score_options: Mapping[str, Any] | None = None,
-    trials: int | None = None,
-    run_limit: str | None = None,
-    **more: Any,
-) -> SweepConfig:
-    """What a sweep that tunes is asked to do; parameters as of `sweep`."""
-    scored = words.scoring(
-        score, more=score_options, maximize=maximize, minimize=minimize, limits=limits, weights=weights, prices=prices
-    )
-    timed = words.timing(trials=trials, run_limit=run_limit)
-    return sweep_config(workloads, machines, scheme=words.scheme(scheme), **scored, **timed, **more)
+def tuning_config(said: SweepWords) -> SweepConfig:
+    """What a sweep that tunes is asked to do."""
+    trials = TRIALS if said.trials is None else said.trials
+    return sweep_config(said.workloads, said.machines, nr_samples=trials, **words.study_fields(said))
 
 
 def sweep_config(workloads: Sequence[str], machines: Sequence[str], **settings: Any) -> SweepConfig:
@@ -254,13 +208,11 @@ def sweep_config(workloads: Sequence[str], machines: Sequence[str], **settings: 
     )
 
 
-def driven(
-    config: SweepConfig, ray: RayCluster | None, results: Path, storage: str | None, event: Event | None
-) -> Sweep:
+def driven(config: SweepConfig, said: DriveWords, event: Event | None) -> Sweep:
     """A new sweep, or the unfinished one of the same words, when all of it is done that can be."""
     config.check()
-    found = Sweep.begun(results, config, storage)
-    drive_sweep(found, ray, event)
+    found = Sweep.begun(said.results, config, said.storage)
+    drive_sweep(found, RayCluster.named(said.ray, said.insecure_cluster), event)
     return found
 
 

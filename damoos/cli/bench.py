@@ -11,22 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from damoos.cli import complete, options
-from damoos.cli.common import (
-    OUTPUT,
-    RESULTS,
-    SEARCH,
-    WHAT,
-    Format,
-    Results,
-    check_format,
-    comma_separated,
-    number,
-    positive,
-    say,
-)
+from damoos.cli.common import RESULTS, Format, Results, check_format, comma_separated, number, positive, say
 from damoos.errors import ConfigError, nearest
 from damoos.policies.documents import scheme_text
 from damoos.units import show_count
+from damoos.words import OUTPUT, SEARCH, WHAT
 
 if TYPE_CHECKING:
     from damoos.bench.surfaces import Surface

@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from damoos import words
 from damoos.cli import complete
 from damoos.common.own_file import check_place
 from damoos.errors import ConfigError, nearest
 from damoos.units import of_option, parse_bytes, parse_time
+from damoos.words import OUTPUT, Words, word
 
 # Sections of a command's help, in this order. MOST_USED is made of the other ones.
 MOST_USED = "Most used"
-WHAT, WHERE, STEPS, GUARD, MONITORING, POLICY, SEARCH, SCORE, OUTPUT = (
-    "What", "Where", "Steps", "Guard", "Monitoring", "Policy", "Search", "Score", "Output",
-)  # fmt: skip
-SECTIONS = (MOST_USED, WHAT, WHERE, STEPS, GUARD, MONITORING, POLICY, SEARCH, SCORE, OUTPUT)
+SECTIONS = (MOST_USED, *filter(None, words.SECTIONS))
 GENERAL = "General"
 
 
@@ -61,6 +61,25 @@ MarkdownFormat = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatWords(Words):
+    """How a command prints what it has found."""
+
+    form: str = word(
+        "text", "text or json (one object on stdout, logs on stderr).", OUTPUT, option="--format",
+        choices=("text", "json"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class DryRunWords(Words):
+    """Whether a command only tells what it would do."""
+
+    dry_run: bool = word(
+        False, "Show what would run, what is searched, how long it takes and what it costs; run nothing.", OUTPUT
+    )
 
 
 class Loudness(Enum):

@@ -11,8 +11,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from damoos.cli.common import GENERAL, MOST_USED, SECTIONS
 from damoos.cli.general import OPTIONS
-from damoos.common.named import check_named
 from damoos.errors import ConfigError, nearest
+from damoos.words import EMPTY
 
 _EXAMPLE = re.compile(r"^Example: (.*)$", re.MULTILINE)
 
@@ -98,7 +98,7 @@ def summary(help: str | None) -> str:
 _SECTIONS_ABOVE = 12
 _MOST_USED_ABOVE = 24
 _FIRST = (
-    "named", "workload_names", "command", "pid", "machine", "machine_names", "memory", "policy", "scorer", "limits",
+    "named", "workloads", "command", "pid", "machine", "machines", "memory", "policy", "score", "limits",
     "trials", "dry_run",
 )  # fmt: skip
 
@@ -131,12 +131,20 @@ class CommandHelp(_General, TyperCommand):
     """A command's help, and what is refused of the words of every command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take the words; an empty name is none."""
+        """Take the words. An empty one is refused: it is what a script says whose variable is not set."""
+        if not ctx.resilient_parsing:
+            for before, word in zip(["", *args], args, strict=False):
+                option, is_joined, value = word.partition("=")
+                if before.startswith("--") and not word.strip():
+                    raise ConfigError(EMPTY.format(before))
+                if option.startswith("--") and is_joined and not value.strip():
+                    raise ConfigError(EMPTY.format(option))
         rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
-            shown = {param.name: param.opts[0] for param in self.params if param.param_type_name == "option"}
-            own = {param.name: str(param.name).upper() for param in self.params if param.name not in shown}
-            check_named(ctx.params, shown | own)
+            for param in self.params:
+                value = ctx.params.get(param.name)
+                if param.param_type_name == "argument" and isinstance(value, str) and not value.strip():
+                    raise ConfigError(EMPTY.format(str(param.name).upper()))
         return rest
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -12,11 +12,7 @@ import typer
 from damoos.cli import complete, options
 from damoos.cli.common import (
     FAILED,
-    POLICY,
     RESULTS,
-    SCORE,
-    SEARCH,
-    WHERE,
     Format,
     MarkdownFormat,
     Results,
@@ -28,6 +24,7 @@ from damoos.cli.common import (
 from damoos.errors import ConfigError
 from damoos.policies.documents import scheme_text
 from damoos.units import show_count
+from damoos.words import POLICY, SCORE, SEARCH, WHERE
 
 kernel = typer.Typer(
     help="Kernels that guests can boot: Debian's, damoos's own, yours.\n\nExample: damoos kernel list",

@@ -12,21 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from damoos.cli import complete, options, settings
-from damoos.cli.common import (
-    MONITORING,
-    OUTPUT,
-    RESULTS,
-    SCORE,
-    WHAT,
-    Format,
-    Results,
-    check_format,
-    progress,
-    size_bytes,
-    time_us,
-)
+from damoos.cli.common import RESULTS, Format, Results, check_format, progress, size_bytes, time_us
 from damoos.errors import ConfigError
 from damoos.units import show_count
+from damoos.words import MONITORING, OUTPUT, SCORE, WHAT
 
 if TYPE_CHECKING:
     from damoos.recordings.recording import Recording

@@ -11,11 +11,7 @@ import typer
 from damoos.cli import complete, options
 from damoos.cli.common import (
     FAILED,
-    OUTPUT,
     RESULTS,
-    STEPS,
-    WHAT,
-    WHERE,
     Format,
     Results,
     Storage,
@@ -28,6 +24,7 @@ from damoos.cli.common import (
 from damoos.cli.sweeps import InsecureCluster
 from damoos.common.terminal import printable
 from damoos.errors import ConfigError, MachineError, NothingFeasible
+from damoos.words import OUTPUT, STEPS, WHAT, WHERE
 
 if TYPE_CHECKING:
     from damoos.rollouts.rollout import Rollout

@@ -12,25 +12,12 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from damoos.cli import complete, options, rollouts
-from damoos.cli.common import (
-    GUARD,
-    OUTPUT,
-    RESULTS,
-    WHAT,
-    WHERE,
-    Format,
-    Results,
-    Storage,
-    StudyName,
-    check_format,
-    confirm,
-    say,
-    time_us,
-)
+from damoos.cli.common import RESULTS, Format, Results, Storage, StudyName, check_format, confirm, say, time_us
 from damoos.cli.sweeps import InsecureCluster, ray_cluster, show_status, told
 from damoos.common.loopback import HOST
 from damoos.common.terminal import printable
 from damoos.errors import ConfigError, DamoosError, MachineError, nearest
+from damoos.words import GUARD, OUTPUT, WHAT, WHERE
 
 app = typer.Typer()
 _T = TypeVar("_T")

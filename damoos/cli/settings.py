@@ -190,12 +190,6 @@ def default_map(command: Any, known: dict[str, Any] | None = None) -> dict[str, 
     }
 
 
-def is_default(context: typer.Context, name: str) -> bool:
-    """Whether an option's value was not given on the command line."""
-    source = context.get_parameter_source(name)
-    return source is None or source.name != "COMMANDLINE"
-
-
 def _shown(key: str, value: Any) -> Any:
     return addresses.hidden_store(value) if key == "storage" else value
 

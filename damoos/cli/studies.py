@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.cli import complete, options, rollouts, settings
+from damoos.cli import complete, options, rollouts, settings, words
 from damoos.cli.common import (
-    OUTPUT,
     RESULTS,
-    SCORE,
-    SEARCH,
-    WHAT,
-    WHERE,
+    DryRunWords,
     Format,
+    FormatWords,
     Loudness,
     Results,
     Storage,
     StudyName,
     check_format,
-    comma_separated,
     loudness,
     say,
 )
 from damoos.cli.sweeps import InsecureCluster, RayAddress, SweepFormat, ray_cluster, run
 from damoos.errors import NothingFeasible
+from damoos.words import WHERE, word
+from damoos.words.studies import TuneWords
 
 if TYPE_CHECKING:
     from damoos.api import EvaluatedStudy, TunedStudy
@@ -36,153 +36,44 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(FormatWords, DryRunWords, TuneWords):
+    """All words of the command."""
+
+    kernels: Sequence[str] = word(
+        (), "Kernels to tune on, comma-separated; several are compared at the end.", WHERE, completion="kernels",
+        separated=True,
+    )  # fmt: skip
+
+
 @app.command()
-def tune(
-    context: typer.Context,
-    named: options.NamedWorkload = None,
-    workload: options.Workload = None,
-    command: options.CommandLine = None,
-    pid: Annotated[
-        int | None,
-        typer.Option(help="Tune a running process instead; it is not restarted.", rich_help_panel=WHAT),
-    ] = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metric",
-            help="--pid: 'qps=cmd:PROGRAM ARGS', 'qps=file:PATH', 'qps=http://HOST/#json.path'; several times.",
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    settle: Annotated[
-        str, typer.Option(help="--pid: time that is discarded after each change.", rich_help_panel=WHAT)
-    ] = "2s",
-    machine: options.Machine = None,
-    kernels: Annotated[
-        str | None,
-        typer.Option(
-            help="Kernels to tune on, comma-separated; several are compared at the end.",
-            autocompletion=complete.several(complete.kernels),
-            rich_help_panel=WHERE,
-        ),
-    ] = None,
-    run_limit: options.RunLimit = None,
-    require_real: options.RequireReal = False,
-    memory: options.Memory = None,
-    write_limit: options.WriteLimit = None,
-    policy: options.Policy = "damos",
-    scheme: options.SchemeText = None,
-    tunables: options.Tunables = None,
-    operations: options.Operations = "vaddr",
-    scorer: Annotated[
-        str | None,
-        typer.Option(
-            "--score",
-            help="daos, sla, weighted, cost, psi, FILE.py:FUNCTION, or a program (a path). Default: daos;"
-            " with --pid sla where there is a --limit, else psi.",
-            autocompletion=complete.scorers,
-            rich_help_panel=SCORE,
-        ),
-    ] = None,
-    maximize: options.Maximize = None,
-    minimize: options.Minimize = None,
-    limits: options.Limits = None,
-    weights: options.Weights = None,
-    prices: options.Prices = None,
-    trials: Annotated[int | None, typer.Option(help="The most trials (default 10).", rich_help_panel=SEARCH)] = None,
-    time_limit: Annotated[
-        str | None,
-        typer.Option(help="Time for all trials, e.g. 1h; trials = limit / unit work.", rich_help_panel=SEARCH),
-    ] = None,
-    unit_work: Annotated[
-        str | None,
-        typer.Option(
-            help="Time of one run, for --time-limit; with --pid, time of each window (default 10s).",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None,
-    searcher: options.Searcher = "auto",
-    prior: options.Prior = "auto",
-    like: options.Like = None,
-    seed: options.Seed = 0,
-    repeats: options.Repeats = 6,
-    candidates: options.Candidates = 3,
-    runs: options.Runs = None,
-    new: Annotated[
-        bool,
-        typer.Option(
-            "--new",
-            help="Begin a new study, also where an unfinished one of the same words is there.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Show what would run, what is searched and for how long; run nothing.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = False,
-    results: Results = RESULTS,
-    storage: Storage = None,
-    form: Format = "text",
-) -> None:
+@words.takes(TuneOptions)
+def tune(said: TuneOptions) -> None:
     """Tune a scheme for a workload: baselines, trials, recommendation, validation, verdict.
 
     Example: damoos tune parsec3/raytrace --trials 10
     """
-    from damoos import api
+    from damoos.api import studies as api
     from damoos.machines import catalog as machines
 
-    check_format(form)
-    workload = options.one_workload(named, workload)
-    if time_limit is not None and settings.is_default(context, "trials"):
-        trials = None  # a setting gives way to what is said here
-    machine = machine or settings.machine(pid)
-    words: dict[str, Any] = {
-        "command": command,
-        "pid": pid,
-        "metrics": metrics or [],
-        "machine": machine,
-        "memory": memory,
-        "write_limit": write_limit,
-        "policy": policy,
-        "scheme": scheme,
-        "tune": tunables or [],
-        "operations": operations,
-        "score": scorer,
-        **options.score_options(maximize, minimize, limits, weights, prices),
-        "trials": trials,
-        "time_limit": time_limit,
-        "unit_work": unit_work,
-        "searcher": searcher,
-        "prior": prior,
-        "like": like or [],
-        "seed": seed,
-        "repeats": repeats,
-        "candidates": candidates,
-        "runs": runs,
-        "run_limit": run_limit,
-        "settle": settle,
-        "require_real": require_real,
-    }
-    names = [None] if kernels is None else comma_separated(kernels, "--kernels")
+    machine = said.machine or settings.machine(said.pid)
+    said = replace(said, machine=machine)
+    names: Sequence[str | None] = said.kernels or [None]
     for name in names:
         machines.machine(machine, name)  # the last wrong word is found before the first study
-    if dry_run:
-        configs = [api.study_config(workload, kernel=name, **words) for name in names]
-        _print_outlines(configs, new, results, storage, form)
+    configs = {name: api.config_of(said, name) for name in names}
+    if said.dry_run:
+        _print_outlines(list(configs.values()), said)
         return
     tuned: dict[str, TunedStudy] = {}
-    for name in names:
+    for name, config in configs.items():
         with Watching() as watcher:
-            study = api.tune(workload, kernel=name, new=new, results=results, storage=storage, watcher=watcher, **words)
+            study = api.tuned(config, said.results, said.storage, watcher, new=said.new)
         tuned[name or ""] = study
-        if len(names) == 1 or form == "text":
-            _print_result(study, form, results)
+        if len(names) == 1 or said.form == "text":
+            _print_result(study, said.form, said.results)
     if len(names) > 1:
-        _compare(tuned, form, results, storage)
+        _compare(tuned, said.form, said.results, said.storage)
     for study in tuned.values():
         check_feasible(study)
 
@@ -255,15 +146,15 @@ def validate(
     check_feasible(found)
 
 
-def _print_outlines(configs: list[StudyConfig], new: bool, results: Path, storage: str | None, form: str) -> None:
+def _print_outlines(configs: list[StudyConfig], said: TuneOptions) -> None:
     """What studies would be; nothing is started or stored."""
     from damoos.report.study import outline as report
     from damoos.store.studies import Store
     from damoos.study.outline import outline
 
-    store = Store.there(results, storage)
-    found = [outline(config, store, new) for config in configs]
-    if form == "json":
+    store = Store.there(said.results, said.storage)
+    found = [outline(config, store, said.new) for config in configs]
+    if said.form == "json":
         print(json.dumps([one.to_json() for one in found] if len(found) > 1 else found[0].to_json(), indent=2))
     else:
         print("\n\n".join(map(report.text, found)))

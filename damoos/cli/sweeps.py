@@ -6,29 +6,19 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from damoos.cli import complete, options
-from damoos.cli.common import (
-    OUTPUT,
-    RESULTS,
-    SEARCH,
-    WHAT,
-    WHERE,
-    Loudness,
-    Results,
-    Storage,
-    check_format,
-    comma_separated,
-    loudness,
-    say,
-)
+from damoos.cli import complete, words
+from damoos.cli.common import DryRunWords, FormatWords, Loudness, check_format, loudness, say
 from damoos.common import terminal
 from damoos.errors import NothingFeasible, TooManyFailures, UnsupportedError
 from damoos.units import show_count
+from damoos.words import OUTPUT, WHERE, again
+from damoos.words.studies import DriveWords, SweepWords
 
 if TYPE_CHECKING:
     from damoos.api.comparisons import Evaluated, League
@@ -66,77 +56,33 @@ SweepFormat = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
-SweepDryRun = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", help="Show what it would take (runs, hours, money) and run nothing.", rich_help_panel=OUTPUT
-    ),
-]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepFormatWords(FormatWords):
+    """How a sweep prints what happens and what it has found."""
+
+    form: str = again(
+        FormatWords, "form", help="text, json (one object at the end), or jsonl (one event on each line).",
+        choices=("text", "json", "jsonl"),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions(SweepFormatWords, DryRunWords, SweepWords):
+    """All words of the command."""
 
 
 @app.command()
-def sweep(
-    workload_names: Annotated[
-        str,
-        typer.Option(
-            "--workloads",
-            help="Names, files, patterns: 'splash2x/*,redis/*'.",
-            autocompletion=complete.several(complete.workloads),
-            rich_help_panel=WHAT,
-        ),
-    ],
-    machine_names: Annotated[
-        str,
-        typer.Option(
-            "--machines",
-            help="Names, files, patterns: i3,m5d,z1d.",
-            autocompletion=complete.several(complete.machines),
-            rich_help_panel=WHERE,
-        ),
-    ],
-    run_limit: options.RunLimit = None,
-    require_real: options.RequireReal = False,
-    memory: options.Memory = None,
-    write_limit: options.WriteLimit = None,
-    policy: options.Policy = "damos",
-    scheme: options.SchemeText = None,
-    tunables: options.Tunables = None,
-    operations: options.Operations = "vaddr",
-    scorer: options.Scorer = "daos",
-    maximize: options.Maximize = None,
-    minimize: options.Minimize = None,
-    limits: options.Limits = None,
-    weights: options.Weights = None,
-    prices: options.Prices = None,
-    trials: Annotated[int, typer.Option(help="Number of trials of each study.", rich_help_panel=SEARCH)] = 10,
-    searcher: options.Searcher = "auto",
-    prior: options.Prior = "auto",
-    seed: options.Seed = 0,
-    repeats: options.Repeats = 6,
-    candidates: options.Candidates = 3,
-    runs: options.Runs = None,
-    ray: RayAddress = None,
-    insecure_cluster: InsecureCluster = False,
-    dry_run: SweepDryRun = False,
-    results: Results = RESULTS,
-    storage: Storage = None,
-    form: SweepFormat = "text",
-) -> None:
+@words.takes(SweepOptions)
+def sweep(said: SweepOptions) -> None:
     """Tune every workload on every machine, on all machines at once, and print one table at the end.
 
     Example: damoos sweep --workloads 'splash2x/*' --machines i3,m5d,z1d --trials 10
     """
     from damoos import api
 
-    check_format(form, "jsonl")
-    config = api.tuning_config(
-        comma_separated(workload_names, "--workloads"), comma_separated(machine_names, "--machines"), trials=trials,
-        scheme=scheme, policy=policy, tune=tunables or [], operations=operations, run_limit=run_limit, score=scorer,
-        **options.score_options(maximize, minimize, limits, weights, prices), searcher=searcher, prior=prior, seed=seed,
-        repeats=repeats, candidates=candidates, runs=runs, require_real=require_real, memory=memory,
-        write_limit=write_limit,
-    )  # fmt: skip
-    begin(config, ray_cluster(ray, insecure_cluster), dry_run, results, storage, form)
+    begin(api.tuning_config(said), said, said.form, said.dry_run)
 
 
 def ray_cluster(address: str | None, insecure: bool) -> RayCluster | None:
@@ -146,9 +92,7 @@ def ray_cluster(address: str | None, insecure: bool) -> RayCluster | None:
     return RayCluster.named(address, insecure)
 
 
-def begin(
-    config: SweepConfig, ray: RayCluster | None, dry_run: bool, results: Path, storage: str | None, form: str
-) -> None:
+def begin(config: SweepConfig, said: DriveWords, form: str, dry_run: bool) -> None:
     """Drive a new sweep, or an unfinished one of the same words; or say what it would take."""
     from damoos.sweeps.sweep import Sweep
 
@@ -156,7 +100,7 @@ def begin(
     if dry_run:
         _print_estimate(config, form)
         return
-    run(Sweep.begun(results, config, storage), ray, form)
+    run(Sweep.begun(said.results, config, said.storage), ray_cluster(said.ray, said.insecure_cluster), form)
 
 
 def run(found: Sweep, ray: RayCluster | None, form: str) -> None:

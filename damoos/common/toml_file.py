@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from damoos.common import user_file
 from damoos.errors import ConfigError, nearest
 
 # Parsing takes the square of them, which are few in every file of damoos's.
 _MOST_PARTS = 20
+_MOST_CHARS = 200
 _LONG_KEY = re.compile(rf"""(?<![\w"'.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{_MOST_PARTS}}}""")
 
 
@@ -22,6 +23,16 @@ class Table(BaseModel):
     """A TOML table: frozen; a key that it does not know is an error, and so is a number that is not finite."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_a_number_where_one_is_wanted(cls, value: object, info: ValidationInfo) -> object:
+        """Pydantic takes ``"2"`` and ``true`` for numbers; nobody means that."""
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        kinds = {annotation, *getattr(annotation, "__args__", ())}
+        if kinds & {int, float} and isinstance(value, bool | str) and type(value) not in kinds:
+            raise ValueError(f"should be a number, and is {value!r}"[:_MOST_CHARS])
+        return value
 
 
 _T = TypeVar("_T", bound=Table)

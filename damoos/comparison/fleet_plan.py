@@ -84,7 +84,8 @@ def read(file: Path) -> list[Hosts]:
     """
     try:
         text = user_file.read_text(file, _MOST_BYTES, user_file.regular_or_shells)
-        rows = list(itertools.islice(csv.DictReader(text.splitlines()), _MOST_LINES + 1))
+        reader = csv.DictReader(text.splitlines())
+        rows = list(itertools.islice(reader, _MOST_LINES + 1))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"--fleet {file}: {getattr(error, 'strerror', None) or error}") from None
     if not rows:
@@ -94,6 +95,8 @@ def read(file: Path) -> list[Hosts]:
     for name in COLUMNS:
         if name not in rows[0]:
             raise ConfigError(f"--fleet {file}: there is no column '{name}'; its columns are {', '.join(COLUMNS)}")
+        if list(reader.fieldnames or ()).count(name) > 1:
+            raise ConfigError(f"--fleet {file}: there are two columns '{name}'; leave one of them out")
     return [_hosts(row, f"--fleet {file}, line {number}") for number, row in enumerate(rows, 2)]
 
 

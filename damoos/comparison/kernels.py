@@ -7,7 +7,7 @@ take turns, so that what drifts on the host falls on all alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,11 @@ from damoos.store.artifacts import Artifacts
 from damoos.store.studies import Store, slug
 from damoos.study.conduct import conduct_in_turn
 from damoos.study.config import PRCL
-from damoos.study.evaluation_config import MIN_BLOCKS, EvaluationConfig
+from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.run_config import RunConfig, plain
 from damoos.study.steps import Watcher
 from damoos.study.study import EvaluationStudy, Study
+from damoos.words.studies import LEAST_BLOCKS
 from damoos.workloads import catalog as workloads
 
 PREFIX, FILE, RESULT = "kernels-", "comparison.json", "result.json"
@@ -186,9 +187,9 @@ def comparison_of(studies: Mapping[str, Study]) -> KernelComparison:
             raise ConfigError(f"study '{study.name}' has no recommended scheme")
         forms[name] = {"damo": context_to_json(context_from_json(best["damo"]))}
     config = next(iter(studies.values())).config
-    common = {name: getattr(config, name) for name in RunConfig.__dataclass_fields__}
+    common = {field.name: getattr(config, field.name) for field in fields(RunConfig)}
     return KernelComparison(
-        RunConfig(**{**common, "kernel": None}), forms, max(MIN_BLOCKS, config.repeats), config.seed
+        RunConfig(**{**common, "kernel": None}), forms, max(LEAST_BLOCKS, config.repeats), config.seed
     )
 
 

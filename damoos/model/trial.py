@@ -11,9 +11,6 @@ from damoos.damon.stats import DamosStats
 from damoos.errors import MeasurementError
 from damoos.model.space import Params
 
-MOST_TRIALS = 20_000
-"""The most that a study can have: each takes 5 KB of memory, whenever the study is read."""
-
 
 @dataclass(frozen=True)
 class Measurement:

@@ -19,6 +19,8 @@ from damoos.scorers.terms import slowdown
 GIB = 1 << 30
 HOURS_A_MONTH = 730
 TB = 10**12
+# In any currency; products of larger numbers are no numbers any more.
+MOST_PRICE = 1e9
 
 
 class SwapDevice(Table):
@@ -32,8 +34,8 @@ class SwapDevice(Table):
         What may be written to it in its life, as its data sheet says (terabytes written, of 10^12 bytes).
     """
 
-    price: float = Field(ge=0)
-    rated_tbw: float = Field(gt=0)
+    price: float = Field(ge=0, le=MOST_PRICE)
+    rated_tbw: float = Field(gt=0, le=MOST_PRICE)
 
     def wear(self, written_bytes_per_s: float) -> float:
         """Price of an hour of writing at a rate, in bytes per second."""
@@ -56,8 +58,8 @@ class Prices(Table):
     """
 
     currency: str = "$"
-    gib_hour: float
-    core_hour: float
+    gib_hour: float = Field(ge=0, le=MOST_PRICE)
+    core_hour: float = Field(ge=0, le=MOST_PRICE)
     swap_device: SwapDevice | None = None
 
 

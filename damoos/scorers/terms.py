@@ -15,11 +15,13 @@ from damoos.units import parse_bytes, parse_us
 
 @dataclass(frozen=True)
 class Term:
-    """A number derived from a run and its baseline, and the metrics that it reads."""
+    """A number derived from a run and its baseline, the metrics that it reads, and what it can be at all."""
 
     needs: tuple[str, ...]
     of: Callable[[Measurement, Measurement], float]
     meaning: str
+    least: float = -math.inf
+    most: float = math.inf
 
 
 def _saving(name: str) -> Callable[[Measurement, Measurement], float]:
@@ -66,29 +68,36 @@ def memory_saving(run: Measurement, baseline: Measurement) -> float:
 
 
 TERMS: Mapping[str, Term] = {
-    "slowdown": Term(("runtime_s",), slowdown, "runtime / baseline's - 1"),
+    "slowdown": Term(("runtime_s",), slowdown, "runtime / baseline's - 1", least=-1),
     "spare_core_slowdown": Term(
-        ("runtime_s", "psi_cpu_some_us"), spare_core_slowdown, "the same, if the policy had a core of its own"
+        ("runtime_s", "psi_cpu_some_us"), spare_core_slowdown, "the same, if the policy had a core of its own", least=-1
     ),
-    "speedup": Term(("runtime_s",), _saving("runtime_s"), "1 - runtime / baseline's"),
-    "memory_saving": Term(("rss_avg_bytes",), memory_saving, "1 - RSS / baseline's"),
+    "speedup": Term(("runtime_s",), _saving("runtime_s"), "1 - runtime / baseline's", most=1),
+    "memory_saving": Term(("rss_avg_bytes",), memory_saving, "1 - RSS / baseline's", most=1),
     "net_saving": Term(
-        ("net_avg_bytes",), _saving("net_avg_bytes"), "the same of all memory that is charged, compressed swap included"
+        ("net_avg_bytes",), _saving("net_avg_bytes"),
+        "the same of all memory that is charged, compressed swap included", most=1,
     ),
     "system_saving": Term(
-        ("system_used_avg_bytes",), _saving("system_used_avg_bytes"), "the same of all memory that the machine uses"
+        ("system_used_avg_bytes",), _saving("system_used_avg_bytes"), "the same of all memory that the machine uses",
+        most=1,
     ),
-    "kdamond_cpu": Term(("kdamond_cpu_s", "runtime_s"), _share("kdamond_cpu_s", 1), "CPU time of kdamond / runtime"),
+    "kdamond_cpu": Term(
+        ("kdamond_cpu_s", "runtime_s"), _share("kdamond_cpu_s", 1), "CPU time of kdamond / runtime", least=0
+    ),
     "policy_cpu_share": Term(
-        ("kdamond_cpu_s", "runtime_s"), lambda run, _: policy_cpu_share(run), "CPU time of the policy / runtime"
+        ("kdamond_cpu_s", "runtime_s"), lambda run, _: policy_cpu_share(run), "CPU time of the policy / runtime",
+        least=0,
     ),
     "memory_pressure": Term(
-        ("psi_some_us", "runtime_s"), _share("psi_some_us", 1e6), "share of the runtime with 'some' memory pressure"
+        ("psi_some_us", "runtime_s"), _share("psi_some_us", 1e6), "share of the runtime with 'some' memory pressure",
+        least=0, most=1,
     ),
     "io_pressure": Term(
-        ("psi_io_some_us", "runtime_s"), _share("psi_io_some_us", 1e6), "share of the runtime with 'some' io pressure"
+        ("psi_io_some_us", "runtime_s"), _share("psi_io_some_us", 1e6), "share of the runtime with 'some' io pressure",
+        least=0, most=1,
     ),
-}
+}  # fmt: skip
 
 
 def term(name: str) -> Term:
@@ -175,7 +184,28 @@ def parse_limit(text: str) -> Limit:
     except ValueError:
         hint = f"; in the unit of the name, {parse_us(word) / 1e6:g} s" if _is_time(word) else ""
         raise ConfigError(f"--limit '{text}': '{word}' is not a number{hint}") from None
-    return Limit(" ".join(text.split()), name, sign.startswith("<"), bound, of_baseline, every is not None)
+    is_upper = sign.startswith("<")
+    if not of_baseline:
+        _check_bound(text, name, bound, is_upper)
+    return Limit(" ".join(text.split()), name, is_upper, bound, of_baseline, every is not None)
+
+
+def _check_bound(text: str, name: str, bound: float, is_upper: bool) -> None:
+    """Refuse a bound that every run breaks, or that every run keeps.
+
+    Raises
+    ------
+    ConfigError : it is one of the two
+    """
+    found = term(name)
+    if found.least <= bound <= found.most:
+        return
+    side, end, other = ("below", found.least, "larger") if bound < found.least else ("above", found.most, "smaller")
+    is_kept = is_upper == (side == "above")
+    raise ConfigError(
+        f"--limit '{text}': '{name}' is never {side} {end:g}, so {'every' if is_kept else 'no'} run keeps this; write a"
+        f" {other} number"
+    )
 
 
 def subject(text: str) -> str:

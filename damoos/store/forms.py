@@ -18,7 +18,7 @@ from damoos.errors import StoreError
 _T = TypeVar("_T")
 # More than anything is counted to, and squares of numbers under it are numbers.
 _MOST_COUNT = 10**30
-# A study has at most `damoos.model.trial.MOST_TRIALS` trials.
+# A study has at most `damoos.words.studies.MOST_TRIALS` trials.
 _MOST_NUMBER = 10**6
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from damoos.errors import StoreError
-from damoos.model.trial import MOST_TRIALS
 from damoos.store import tables
 from damoos.store.sqlite_file import MOST_BYTES
+from damoos.words.studies import MOST_TRIALS
 
 # What all values of a study may have: a study of ten thousand runs has a tenth of it.
 MOST_STUDY_BYTES = 256 << 20

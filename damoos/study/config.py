@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, replace
 from typing import Any, Literal
 
 from damoos import scorers, searchers
@@ -13,7 +13,6 @@ from damoos.damon.text import ATTRS, MODULE, fill_template
 from damoos.errors import ConfigError, SchemeError, nearest
 from damoos.model.conditional import ConditionalSpace
 from damoos.model.space import Param, Params, Space, parse_param
-from damoos.model.trial import MOST_TRIALS
 from damoos.policies import catalog, named
 from damoos.policies.base import DamosPolicy
 from damoos.policies.rule import RulePolicy
@@ -25,34 +24,29 @@ from damoos.study.evaluation_config import HARD_LIMIT
 from damoos.study.plan import NR_ARMS, least_runs, samples_within
 from damoos.study.run_config import RunConfig
 from damoos.units import format_us
+from damoos.words import again
+from damoos.words.studies import DAMOS, PolicyWords, SearchWords, TrialWords
 from damoos.workloads.base import Tuning
 
 PRCL = "4K max  min min  MIN_AGE max  pageout"
-DAMOS, ANY = "damos", "any"
+ANY = "any"
 QUOTA_RESET_MS = 1000
-PRIORS = ("auto", "record", "none")
 # A recording that takes the place of one of fewer trials than this leaves too few.
 RECORD_FROM = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyConfig(RunConfig):
+class StudyConfig(RunConfig, PolicyWords, SearchWords):
     """Everything that makes two studies the same study: what runs where, what is tuned, and how it is scored.
 
     Parameters
     ----------
+    memory, write_limit, policy, tune, operations, searcher, prior, like, seed, repeats, candidates, runs
+        As they are said.
     scheme : str
         Scheme text with placeholders, ``MIN_AGE`` for the tunable ``min_age``.
-    tune : sequence of str
-        ``min_age=low:high`` and others, also words of the text by their paths (``attrs.aggr=20ms:2s``); empty for
-        ``min_age`` over the workload's own range.
-    policy : str
-        ``damos``, whose scheme is tuned, or a name of `damoos.policies.catalog`, of whose parameters some are; several
-        names with commas, or ``any`` for all that need no tiers of memory, to search for the best of them.
     league : bool
         Of several policies, each has the same number of trials, and its defaults are validated beside its best point.
-    operations : {"vaddr", "paddr"}
-        Whether the scheme is put on the process tree or on all memory; what the text says of it counts.
     nr_samples : int
         The most trials.
     scorer : str
@@ -63,60 +57,20 @@ class StudyConfig(RunConfig):
         In place of the scorer's own on the same terms: what ``damoos validate`` proves.
     of : str or None
         The study whose runs this one begins with, to validate what they tell under ``limits``; None for a search.
-    searcher : str
-        Name, or ``optuna:NAME``.
-    seed : int
-        Of the searcher.
-    repeats : int
-        Rounds of validation that an arm can have; a clear verdict ends it after two.
-    candidates : int
-        How many points can be validated, one after the other: the next one where one breaks the limits.
-    runs : int or None
-        The most runs of all kinds. Trials give way to the validation. None for as many as the other limits allow.
-    prior : {"auto", "record", "none"}
-        What tells the searcher what to expect. ``auto``: finished studies of the same workload; without any, a
-        recording in place of the first trial, where it can be had and is of use. ``record``: a recording, or the study
-        does not begin. ``none``: nothing.
-    memory : str or None
-        Limit of the memory of each run, baselines too: see `damoos.policies.named.limits_of`.
-    write_limit : str or None
-        What each run under a policy may write to swap, bytes a second (``1M``); baselines have no limit.
-    like : sequence of str
-        Finished studies that tell the searcher what to expect, in place of those that ``auto`` finds.
     """
 
-    nr_samples: int
+    nr_samples: int = again(TrialWords, "trials", default=MISSING, option="--trials")
     scheme: str = PRCL
-    tune: Sequence[str] = ()
-    policy: str = DAMOS
     league: bool = False
-    operations: str = "vaddr"
     scorer: str = "daos"
     scorer_options: dict[str, Any] = field(default_factory=dict)
     limits: Sequence[str] = ()
     of: str | None = None
-    searcher: str = "auto"
-    seed: int = 0
-    repeats: int = 6
-    candidates: int = 3
-    runs: int | None = None
-    prior: str = "auto"
-    memory: str | None = None
-    write_limit: str | None = None
-    like: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later, on a machine."""
         super().__post_init__()
         object.__setattr__(self, "operations", _monitoring(self.scheme, self.operations).operations)
-        if self.nr_samples > MOST_TRIALS:
-            raise ConfigError(f"--trials {self.nr_samples}: more than a study can have; give {MOST_TRIALS} or fewer")
-        if self.nr_samples < 2:
-            raise ConfigError(f"--trials {self.nr_samples}: too few; give 2 or more")
-        if self.repeats < 2:
-            raise ConfigError(f"--repeats {self.repeats}: too few for an interval; give 2 or more")
-        if self.prior not in PRIORS:
-            raise ConfigError(f"unknown prior '{self.prior}'{nearest(self.prior, PRIORS)}")
         if self.like and (self.prior != "auto" or self.searcher != "auto"):
             raise ConfigError("--like needs --searcher auto and --prior auto: it is what the search then expects")
         self._check_policies()
@@ -126,10 +80,6 @@ class StudyConfig(RunConfig):
             named.write_limit(self.write_limit)
             if self.memory is not None and "memory.max" in named.limits_of(self.memory, 1):
                 raise ConfigError(HARD_LIMIT)
-        if self.seed < 0:
-            raise ConfigError(f"--seed {self.seed}: a seed is 0 or more")
-        if self.candidates < 1:
-            raise ConfigError(f"--candidates {self.candidates}: nothing to validate; give 1 or more")
         if self.runs is not None and self.runs < least_runs(2):
             raise ConfigError(f"--runs {self.runs}: no room for a validation; give {least_runs(2)} or more")
 

@@ -10,31 +10,29 @@ from damoos.errors import ConfigError
 from damoos.policies import named
 from damoos.policies.thp import ThpModePolicy
 from damoos.study.run_config import RunConfig
+from damoos.words import again
+from damoos.words.studies import EvaluateWords, SeedWords
 from damoos.workloads.base import Tuning
 
-MIN_BLOCKS = 3
 HARD_LIMIT = (
     "under a hard limit of memory a run that must not write to swap is killed; use --memory high:... with --write-limit"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvaluationConfig(RunConfig):
+class EvaluationConfig(RunConfig, SeedWords):
     """A workload and a machine, and the configurations that are compared there.
 
     Parameters
     ----------
     configs : dict
         Plain forms by name, see `damoos.policies.named.resolve`; the baseline is one of them.
-    repeats : int
-        Blocks; each holds every configuration once, see `damoos.study.configurations`.
-    seed : int
-        Of the order in blocks.
+    repeats, seed
+        As they are said; blocks are those of `damoos.study.configurations`.
     """
 
     configs: dict[str, dict[str, Any]]
-    repeats: int = 5
-    seed: int = 0
+    repeats: int = again(EvaluateWords, "repeats")
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later, on a machine."""
@@ -47,10 +45,6 @@ class EvaluationConfig(RunConfig):
             limits = named.limits_of(config["memory"], 1.0) if "memory" in config else {}
             if "write_limit" in config and "memory.max" in limits:
                 raise ConfigError(f"configuration '{name}': {HARD_LIMIT}")
-        if self.seed < 0:
-            raise ConfigError(f"--seed {self.seed}: a seed is 0 or more")
-        if self.repeats < MIN_BLOCKS:
-            raise ConfigError(f"--repeats {self.repeats} is too few for an interval; give {MIN_BLOCKS} or more")
 
     @property
     def nr_steps(self) -> int:

@@ -13,10 +13,11 @@ from damoos.machines import catalog as machines
 from damoos.model.space import Param
 from damoos.scorers.base import Scorer
 from damoos.store.studies import Store
-from damoos.study.config import DAMOS, StudyConfig, space_of
+from damoos.study.config import StudyConfig, space_of
 from damoos.study.plan import plan
 from damoos.study.run_config import plain
 from damoos.study.study import open_study, with_configs
+from damoos.words.studies import DAMOS
 from damoos.workloads import catalog as workloads
 from damoos.workloads.base import Tuning
 

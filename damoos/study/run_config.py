@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,51 +12,37 @@ from damoos.errors import ConfigError
 from damoos.machines import catalog as machines
 from damoos.machines.base import Machine
 from damoos.policies import containers
+from damoos.words.studies import KernelWords, RealWords, TargetWords
 from damoos.workloads import catalog as workloads
 from damoos.workloads.base import LiveWorkload, Tuning, Workload
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
+class RunConfig(KernelWords, RealWords, TargetWords):
     """A workload and a machine. Plain values: they are stored as JSON.
 
     Parameters
     ----------
-    workload, command : str or None
-        A catalogue name (or file), or a command line.
-    pid : int or None
-        A process that runs on the machine already; exactly one of the three is given.
-    metrics : sequence of str
-        With ``pid``: ``qps=cmd:...`` and the like, see `damoos.workloads.catalog.reading`.
+    workload, command, pid, metrics, kernel, require_real
+        As they are said; exactly one of the first three is given.
     unit_work_s, settle_s : float
         With ``pid``: length of a window, and what is discarded before each.
     machine : str
         Name or file.
-    kernel : str or None
-        Name of a guest's kernel; None for the one that its machine file says.
-    require_real : bool
-        Whether a model of the workload is refused.
     run_limit_s : float or None
         A run that takes longer hangs; None for the workload's own limit.
     """
 
-    workload: str | None = None
-    command: str | None = None
-    pid: int | None = None
-    metrics: Sequence[str] = ()
     unit_work_s: float = 10.0
     settle_s: float = 2.0
     machine: str
-    kernel: str | None = None
-    require_real: bool = False
     run_limit_s: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what could only fail later, on a machine."""
+        super().__post_init__()
         if [self.workload, self.command, self.pid].count(None) != 2:
             raise ConfigError("give either a workload, a command or a pid")
-        if self.pid is not None and self.pid < 1:
-            raise ConfigError(f"--pid {self.pid}: a process has a number of 1 or more")
         if self.metrics and self.pid is None:
             raise ConfigError(
                 "--metric is for a running process (--pid); other workloads declare their metrics in their file"

@@ -27,9 +27,10 @@ from damoos.searchers.conditional import ConditionalSearcher
 from damoos.statistics.arms import Arm, rounds_of, scheme_noise
 from damoos.statistics.verdict import Judge, settle
 from damoos.store.studies import StudyRecord
-from damoos.study.config import DAMOS, StudyConfig, default_of, manual_policy, policy_of, searcher_of
+from damoos.study.config import StudyConfig, default_of, manual_policy, policy_of, searcher_of
 from damoos.study.evaluation_config import EvaluationConfig
 from damoos.study.scoring import feasible_scores, is_baseline, oriented, score_trials, score_validation
+from damoos.words.studies import DAMOS
 from damoos.workloads.base import Tuning
 
 if TYPE_CHECKING:

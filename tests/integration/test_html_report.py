@@ -33,6 +33,7 @@ from damoos.sweeps.sweep import Sweep
 from damoos.testing.fake import FakeMachine
 from damoos.testing.rollout_fleet import fake_plan, spec
 from damoos.units import show_bytes, show_score
+from damoos.words.studies import EvaluateWords
 from tests.browser import Browser, browser
 from tests.conftest import damoos
 from tests.thousand import sweep_of_many
@@ -104,7 +105,8 @@ def swept(fleet, tmp_path_factory) -> tuple[Sweep, Path]:
 @pytest.fixture(scope="module")
 def evaluated(fleet, tmp_path_factory) -> tuple[comparisons.Evaluated, Path]:
     results = tmp_path_factory.mktemp("evaluation")
-    one = Sweep.create(results, comparisons.evaluation_config(WORKLOADS, ("a",), ("prcl", "thp", "ethp"), repeats=3))
+    words = EvaluateWords(WORKLOADS, ("a",), ("prcl", "thp", "ethp"), repeats=3)
+    one = Sweep.create(results, comparisons.evaluation_config(words))
     return comparisons.Evaluated(_driven(one)), write(one.name, results)[0]
 
 

@@ -14,6 +14,7 @@ import typer.main
 
 from damoos.cli import app
 from damoos.cli.help import TASKS, examples, summary
+from damoos.errors import ConfigError
 
 ROOT_FOLDER = Path(__file__).resolve().parents[3]
 PAGES = [ROOT_FOLDER / "README.md", *sorted((ROOT_FOLDER / "docs").rglob("*.md"))]
@@ -176,7 +177,7 @@ FREE = {
     "new", "noise", "output", "packages", "params", "path", "pid", "plateaus", "port", "prices", "ray", "repeats",
     "results", "rounds", "run_limit", "runs", "sample", "scheme", "seed", "seeds", "settle", "size", "sizes",
     "slowdown", "source", "steps", "storage", "surface", "surfaces", "target", "time", "time_limit", "tolerance",
-    "trials", "tunables", "unit_work", "unused", "update", "weights", "window", "write_limit",
+    "trials", "tunables", "tune", "unit_work", "unused", "update", "weights", "window", "write_limit",
 }  # fmt: skip
 
 
@@ -195,3 +196,15 @@ def test_every_closed_choice_is_completed(words: tuple[str, ...]) -> None:
         and param.name not in ("install_completion", "show_completion")
     }
     assert missing == (set() if words[-2:] not in OF_A_NEW_NAME else {"name"})
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_no_option_takes_an_empty_word(words: tuple[str, ...]) -> None:
+    command = ALL[words]
+    if hasattr(command, "commands"):
+        return
+    for param in command.params:
+        if param.param_type_name == "option" and not getattr(param, "is_flag", False):
+            for given in ([param.opts[0], ""], [param.opts[0], " "], [f"{param.opts[0]}="]):
+                with pytest.raises(ConfigError, match=f"^{param.opts[0]} is empty"):
+                    command.make_context(words[-1], given)

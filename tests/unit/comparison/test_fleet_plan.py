@@ -104,6 +104,7 @@ def test_the_smaller_a_saving_the_longer_its_canary_bakes() -> None:
     ("content", "message"),
     [
         ("", "no hosts; it is a CSV file with the columns workload, hosts, memory_gib"),
+        ("workload,hosts,hosts,memory_gib\na,1,1,2\n", "there are two columns 'hosts'; leave one of them out"),
         ("workload,hosts\na,1\n", "there is no column 'memory_gib'"),
         ("workload,hosts,memory_gib\na,1,2\nb,many,2\n", "line 3: hosts 'many' is not a number"),
         ("workload,hosts,memory_gib\na,0,2\n", "line 2: hosts '0' is not above 0"),

@@ -149,7 +149,7 @@ def test_an_action_that_does_nothing_is_found_before_the_first_run(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"repeats": 2}, "--repeats 2 is too few for an interval"),
+        ({"repeats": 2}, "--repeats 2: give 3 or more"),
         ({"workload": "synthetic/idle"}, "either a workload, a command or a pid"),
         ({"workload": "synthetic/idel", "command": None}, "did you mean 'synthetic/idle'"),
         ({"scheme": "4K max  min min  5s max  pagout"}, "did you mean 'pageout'"),

@@ -15,6 +15,7 @@ from damoos.report import html
 from damoos.report.comparison import league as report
 from damoos.sweeps import sweep as sweeps
 from damoos.testing.fake import FakeMachine
+from damoos.words.studies import LeagueWords
 
 THREE = ["damos", "senpai", "memory-high"]
 WORKLOADS = ["synthetic/hot-cold", "synthetic/stairs"]
@@ -135,7 +136,7 @@ def test_wrong_words(words: dict[str, object], line: str, tmp_path: Path) -> Non
     given = {"workloads": WORKLOADS, "policies": THREE, "machines": ["guest"], "limits": ["slowdown<=0.05"],
              "trials": 3} | words  # fmt: skip
     with pytest.raises(ConfigError) as error:
-        comparisons.league_config(**given).check()  # type: ignore[arg-type]
+        comparisons.league_config(LeagueWords(**given)).check()  # type: ignore[arg-type]
     assert line in str(error.value)
 
 

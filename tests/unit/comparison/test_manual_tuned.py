@@ -208,12 +208,12 @@ def test_the_commands(fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["evaluate"], "give --workloads"),
+        (["evaluate"], "Missing option '--workloads'"),
         (["kernel", "compare", "--kernels", "debian"], "give either a workload, a command or a pid"),
         (["kernel", "compare", "--command", "x", "--kernels", "debian", "--scheme", "x"], "a scheme has 7 fields"),
         (["evaluate", "--workloads", "synthetic/idle", "--configs", "thpp"], "unknown configuration 'thpp'"),
         (["evaluate", "--workloads", "synthetic/idle", "--configs", "thp,thp"], "expected different names"),
-        (["evaluate", "--workloads", "synthetic/idle", "--repeats", "1"], "--repeats 1 is too few for an interval"),
+        (["evaluate", "--workloads", "synthetic/idle", "--repeats", "1"], "--repeats 1: give 3 or more"),
         (["compare", "sweep-1"], "unknown study 'sweep-1'"),
         (["evaluate", "--workloads", "synthetic/idle", "--format", "xml"], "unknown format 'xml'"),
     ],

@@ -56,7 +56,7 @@ def test_a_latency_is_what_the_agent_is_told_and_idle_what_the_kernel_is_told(tm
         ("mips = 0", "with idle = 'wait' 'mips' is one of 1000, 500, 250, 125, and is 0"),
         ("mips = 4000", "with idle = 'wait' 'mips' is one of 1000, 500, 250, 125, and is 4000"),
         ('mips = 4000\nidle = "poll"', "with idle = 'poll' 'mips' is one of 1000"),
-        ('mips = "fast"', "'guest.mips': should be a valid integer"),
+        ('mips = "fast"', "'guest.mips': should be a number, and is 'fast'"),
         ('idle = "never"', "'guest.idle'"),
         ('idle = "halt"', "'guest.idle'"),
         ('accel = "kvm"\nidle = "skip"', "'mips' and 'idle' are for emulated guests, and accel is 'kvm'"),

@@ -29,6 +29,14 @@ def test_money(tmp_path: Path) -> None:
         file.write_text(f"gib_hour = {number}\ncore_hour = 0.03\n")
         with pytest.raises(ConfigError, match=r"key 'gib_hour': .*finite number"):
             scorer("cost", {"prices": str(file)})
+    for number, why in (
+        ("true", "should be a number"),
+        ("-1", "greater than or equal to 0"),
+        ("1e308", "less than or"),
+    ):
+        file.write_text(f"gib_hour = 0.005\ncore_hour = {number}\n")
+        with pytest.raises(ConfigError, match=f"key 'core_hour': .*{why}"):
+            scorer("cost", {"prices": str(file)})
     file.write_text("gib_hours = 0.005\ncore_hour = 0.03\n")
     with pytest.raises(ConfigError, match="unknown key 'gib_hours'; did you mean 'gib_hour'"):
         scorer("cost", {"prices": str(file)})

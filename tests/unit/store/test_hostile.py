@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from damoos.errors import StoreError
-from damoos.model.trial import MOST_TRIALS, Measurement, Run
+from damoos.model.trial import Measurement, Run
 from damoos.store import sqlite_file
 from damoos.store.connection import connect
 from damoos.store.sizes import MOST_ROWS
@@ -20,6 +20,7 @@ from damoos.store.studies import FILE, Store
 from damoos.study.config import StudyConfig
 from damoos.study.run_config import plain
 from damoos.study.study import open_study
+from damoos.words.studies import MOST_TRIALS
 from tests.unit.cli.test_corpus import run
 from tests.unit.cli.test_stored import SETTING
 

@@ -28,6 +28,7 @@ from damoos.sweeps.driver import drive
 from damoos.sweeps.estimate import estimate
 from damoos.sweeps.sweep import Sweep
 from damoos.testing.fake import MADVISED, RSS_BYTES, THP_BLOAT, THP_GAIN, FakeAgent, FakeMachine, FakeSession
+from damoos.words.studies import EvaluateWords
 
 WORKLOADS = ("synthetic/hot-cold", "synthetic/idle")
 
@@ -46,7 +47,7 @@ def fleet(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMachine]:
 
 
 def make(results: Path, configs=named.PAPER, workloads=WORKLOADS[:1], machines=("a",), **settings) -> Sweep:
-    config = comparisons.evaluation_config(workloads, machines, configs, **{"repeats": 3, **settings})
+    config = comparisons.evaluation_config(EvaluateWords(workloads, machines, configs, **{"repeats": 3, **settings}))
     config.check()
     return Sweep.create(results, config)
 
@@ -345,7 +346,7 @@ def test_the_interval_of_an_average() -> None:
 
 
 def test_what_it_would_take(fleet, tmp_path: Path) -> None:
-    config = comparisons.evaluation_config(WORKLOADS, ["a"], ["prcl", "thp"], repeats=4)
+    config = comparisons.evaluation_config(EvaluateWords(WORKLOADS, ["a"], ["prcl", "thp"], repeats=4))
     (row,) = estimate(config)
     assert (row["runs"], row["trials"]) == (24, 24)
 
@@ -353,7 +354,7 @@ def test_what_it_would_take(fleet, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"repeats": 2}, "--repeats 2 is too few for an interval"),
+        ({"repeats": 2}, "--repeats 2: give 3 or more"),
         ({"configs": ["prcll"]}, "unknown configuration 'prcll'; did you mean 'prcl'"),
         ({"workloads": ["synthetic/hot-clod"]}, "did you mean 'synthetic/hot-cold'"),
         ({"workloads": ["nothing/*"]}, "--workloads: nothing matches"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,9 @@ Use = Callable[[FakeMachine], FakeMachine]
 THREE = "damos,senpai,gswap"
 
 
-def tune(results: Path, policy: str = THREE, trials: int = 12, **words: Any) -> api.TunedStudy:
+def tune(results: Path, policy: str = THREE, trials: int = 12, league: bool = False, **words: Any) -> api.TunedStudy:
     config = api.study_config(command="true", machine="fake", policy=policy, trials=trials, **words)
-    return api.studies.tuned(config, results)
+    return api.studies.tuned(replace(config, league=league), results)
 
 
 def policies(found: api.TunedStudy) -> list[str]:
