@@ -149,8 +149,12 @@ def show_number(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
 
 
-def show_score(score: float) -> str:
-    """Score for people's eyes: three decimals, or four digits where it is a large number such as bytes."""
+def show_score(score: float, unit: str = "") -> str:
+    """Score for people's eyes: with its unit where it has one; else three decimals, or four digits of a large one."""
+    if unit == "bytes":
+        return show_bytes(score)
+    if unit:
+        return f"{show_number(score)} {unit}"
     return f"{score:+.3f}" if abs(score) < 1000 else f"{score:+.4g}"
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from damoos.agent import proc
+from damoos.agent import memcg, proc
 from damoos.agent.nodes import moved_pages
 from damoos.agent.swap import can_account
 from damoos.agent.undo import UndoLog
@@ -146,11 +146,17 @@ def pressures(group: Path | None) -> dict[str, int]:
 
 
 def machine_metrics() -> list[str]:
-    """Metrics of a run that not every machine has."""
+    """Metrics of a run that not every machine has (`damoos.model.metrics` says what each is)."""
     names = ["zram_avg_bytes", "net_avg_bytes"] if can_account() else []
     if usable() and "memory" in kernel_text(CGROUPS / "cgroup.controllers").split():
+        stat = memcg.numbers(CGROUPS / "memory.stat")
         names += ["cgroup_avg_bytes", "memory_avg_bytes", "refaults_per_s"]
-        names += [f"{kind}_avg_bytes" for kind in ("anon", "file", "shmem", "kernel", "slab", "sock", "pagetables")]
+        names += [f"{kind}_avg_bytes" for kind in memcg.KINDS if kind in stat]
+        names += [name for name in memcg.COUNTS if name in stat]
+        # The root has none of these files; a new group has those that others have.
+        names += [f"limit_{name}" for name in memcg.EVENTS if any(CGROUPS.glob("*/memory.events"))]
+        names += ["memory_max_bytes"] if any(CGROUPS.glob("*/memory.peak")) else []
+        names += ["swap_avg_bytes"] if any(CGROUPS.glob("*/memory.swap.current")) else []
     names += list(moved_pages())
     # A new cgroup has its pressure files if the machine has its own.
     names += [f"psi_{kind}_us" for kind in pressures(None)]

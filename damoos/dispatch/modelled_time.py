@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from damoos.model.metric_names import TIER_METRICS
+from damoos.model.metrics import TIER_METRICS
 
 _S_PER_NS = 1e-9
 
 
 def of_tiers(counters: Mapping[str, int], runtime_s: float, counter: Mapping[str, Any]) -> dict[str, float]:
-    """`damoos.model.metric_names.TIER_METRICS` of a run; empty where accesses are not counted or have no latencies.
+    """`damoos.model.metrics.TIER_METRICS` of a run; empty where accesses are not counted or have no latencies.
 
     Parameters
     ----------

@@ -254,7 +254,7 @@ def _metrics(raw: dict[str, Any], samples: RawSamples) -> dict[str, float]:
         **_memory(raw, samples),
         **{name: raw[name] for name in ("runtime_s", "user_s", "system_s")},
         "kdamond_cpu_s": raw["kdamond_cpu_s"],
-        **({"controller_cpu_s": raw["controller"]["cpu_s"]} if "controller" in raw else {}),
+        "controller_cpu_s": raw["controller"]["cpu_s"] if "controller" in raw else 0.0,
         "sampling_cpu_s": raw["sampling_cpu_s"],
         **_of_roles(raw.get("roles", {})),
     }

@@ -97,7 +97,7 @@ class BarWatcher(Watcher):
         self._show = show or Bar().show
         self._name, self._count, self._has_ended = "study", Count(), False
         self._best: float | None = None
-        self._direction = "maximize"
+        self._direction, self._unit = "maximize", ""
         self._left_s: float | None = None
         self._news = ""
 
@@ -111,6 +111,7 @@ class BarWatcher(Watcher):
         self._name = study.name
         self._count.begin(total, done)
         self._direction = study.direction
+        self._unit = _unit_of_scores(study)
         for trial in study.trials():
             self._take(trial.score)
         self._news = study.setting.note
@@ -141,7 +142,7 @@ class BarWatcher(Watcher):
             self._best = best_of((value for value in (score.value, self._best) if value is not None), self._direction)
 
     def _draw(self) -> None:
-        best = "" if self._best is None else f", best score {show_score(self._best)}"
+        best = "" if self._best is None else f", best score {show_score(self._best, self._unit)}"
         left = f", about {show_clock(self._left_s)} left" if self._left_s else ""
         done = self._count.done
         total = done if self._has_ended else self._count.total(max(done, 1))
@@ -178,3 +179,10 @@ class BarEvents:
         done = sum(row["state"] == "done" for row in rows)
         text = f"{self._name}: {done} of {show_count(len(rows), 'study')}, {trials} of {show_count(total, 'trial')}"
         self._show(text, trials if total else None, max(total, 1), self._news)
+
+
+def _unit_of_scores(study: Study | EvaluationStudy) -> str:
+    """By which unit scores are printed; empty for what is not scored."""
+    from damoos.study.study import Study  # late: everybody imports this module, and few search in a notebook
+
+    return study.scorer.shown_in if isinstance(study, Study) else ""

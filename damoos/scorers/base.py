@@ -19,14 +19,16 @@ LIMIT_S = 30.0
 class Scorer(ABC):
     """Turns a measurement into a score; pure, so that a study can be scored again from its raw data.
 
-    ``direction`` says which way is better, ``unit`` what a score of 1 is, ``needs`` which metrics of a run are read: a
-    study whose workload or machine does not report one of them ends before its first run. A scorer that takes options
+    ``direction`` says which way is better, ``unit`` what a score of 1 is, ``shown_in`` the unit by which it is printed
+    (one of `damoos.model.metrics`, empty for a plain number), ``needs`` which metrics of a run are read: a study whose
+    workload or machine does not report one of them ends before its first run. A scorer that takes options
     (limits, weights, prices) takes them as keyword arguments.
     """
 
     name: str
     direction: Direction = "maximize"
     unit: str
+    shown_in: str = ""
     needs: tuple[str, ...]
     # Options that name files. What such a file says is stored with a study, see `resolved`.
     file_options: ClassVar[tuple[str, ...]] = ()

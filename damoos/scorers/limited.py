@@ -50,7 +50,8 @@ class OtherLimits(Scorer):
 
     def __init__(self, scorer: Scorer, limits: Sequence[str]) -> None:
         self._scorer, self._limits = scorer, Limits(limits)
-        self.name, self.direction, self.unit = scorer.name, scorer.direction, scorer.unit
+        self.name, self.direction = scorer.name, scorer.direction
+        self.unit, self.shown_in = scorer.unit, scorer.shown_in
         self.needs = tuple(dict.fromkeys([*scorer.needs, *self._limits.needs]))
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from damoos.errors import ConfigError
+from damoos.model.metrics import unit_of
 from damoos.model.trial import Measurement, Score
 from damoos.scorers.base import Direction, within
 from damoos.scorers.limited import LimitedScorer
-from damoos.scorers.terms import term
+from damoos.scorers.terms import TERMS, term
 
 
 class SlaScorer(LimitedScorer):
@@ -33,6 +34,7 @@ class SlaScorer(LimitedScorer):
         self._goal = minimize or maximize or "memory_saving"
         super().__init__(limits)
         self.unit = f"{self._goal}: {term(self._goal).meaning}"
+        self.shown_in = "" if self._goal in TERMS else unit_of(self._goal)
         self.needs = tuple(dict.fromkeys([*term(self._goal).needs, *self._limits.needs]))
 
     def score(self, run: Measurement, baseline: Measurement, previous: Sequence[float]) -> Score:

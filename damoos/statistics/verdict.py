@@ -102,16 +102,27 @@ class Judge:
             return Verdict(INDISTINGUISHABLE, f"no arm is feasible{notes}")
         first, *equals = leaders
         if unknown := self._unknown(leaders, by_name, same_scheme):
-            rest = f"; {first.title} beats {_values(beaten)}" if beaten else ""
-            text = f"{_names([*leaders, *unknown])} are not comparable ({_values([*leaders, *unknown])}){rest}{notes}"
+            rest = f"; {first.title} beats {self._values(beaten)}" if beaten else ""
+            text = (
+                f"{_names([*leaders, *unknown])} are not comparable ({self._values([*leaders, *unknown])}){rest}{notes}"
+            )
             return Verdict(NOT_COMPARABLE, text)
         if not equals:
-            rest = f" against {_values(beaten)}" if beaten else ""
+            rest = f" against {self._values(beaten)}" if beaten else ""
             if first.name == BASELINE:
-                return Verdict(BASELINE, f"nothing beats leaving it alone: baseline {_shown(first)}{rest}{notes}")
-            return Verdict(first.name, f"{first.title} is best: {_shown(first)}{rest}{notes}")
-        text = f"{_names(leaders)} cannot be told apart ({_values(leaders)}){self._beaten(leaders, beaten, by_name)}"
+                return Verdict(BASELINE, f"nothing beats leaving it alone: baseline {self._shown(first)}{rest}{notes}")
+            return Verdict(first.name, f"{first.title} is best: {self._shown(first)}{rest}{notes}")
+        text = (
+            f"{_names(leaders)} cannot be told apart ({self._values(leaders)}){self._beaten(leaders, beaten, by_name)}"
+        )
         return Verdict(INDISTINGUISHABLE, f"{text}{notes}")
+
+    def _values(self, arms: Sequence[Arm]) -> str:
+        return ", ".join(f"{arm.title} {self._shown(arm)}" for arm in arms)
+
+    def _shown(self, arm: Arm) -> str:
+        score, low, high = (show_score(one, self._scorer.shown_in) for one in (arm.score, *arm.interval))
+        return f"{score} [{low}, {high}]"
 
     def _beaten(self, leaders: Sequence[Arm], beaten: Sequence[Arm], by_name: Mapping[str, Arm]) -> str:
         """Which of the leaders beat which of the others; of one that beats none there is no word."""
@@ -121,7 +132,7 @@ class Judge:
             all_of_them = "they beat" if len(winners) == len(leaders) else ""
             who = all_of_them or f"{_names(winners)} {'beats' if len(winners) == 1 else 'beat'}"
             groups.setdefault(who, []).append(arm)
-        return "".join(f"; {who} {_values(arms)}" for who, arms in groups.items())
+        return "".join(f"; {who} {self._values(arms)}" for who, arms in groups.items())
 
     def leaders(self, by_name: Mapping[str, Arm], same_scheme: bool = False) -> tuple[list[Arm], list[Arm]]:
         """The best arm that keeps the limits with those that cannot be told from it; then those that it beats."""
@@ -291,12 +302,3 @@ def _notes(by_name: Mapping[str, Arm], same_scheme: bool) -> str:
 
 def _names(arms: Sequence[Arm]) -> str:
     return " and ".join(arm.title for arm in arms)
-
-
-def _values(arms: Sequence[Arm]) -> str:
-    return ", ".join(f"{arm.title} {_shown(arm)}" for arm in arms)
-
-
-def _shown(arm: Arm) -> str:
-    low, high = arm.interval
-    return f"{show_score(arm.score)} [{show_score(low)}, {show_score(high)}]"

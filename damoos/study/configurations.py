@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from damoos.errors import ConfigError, MeasurementError
-from damoos.model.metric_names import TIER_METRICS
+from damoos.model.metrics import TIER_METRICS
 from damoos.model.roles import ROLES, of_role, part
 from damoos.model.trial import Measurement, Run, mean_measurement
 from damoos.policies import named

@@ -46,6 +46,7 @@ def result_of(study: Study, elapsed_s: float) -> dict[str, Any]:
         "score": {
             "direction": study.scorer.direction,
             "unit": study.scorer.unit,
+            "shown_in": study.scorer.shown_in,
             "options": config.scorer_options,
             "limits": list(config.limits),
         },

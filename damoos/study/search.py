@@ -17,7 +17,7 @@ from damoos.errors import (
     UnsupportedError,
     nearest,
 )
-from damoos.model.metric_names import METRICS
+from damoos.model.metrics import EVERYWHERE
 from damoos.model.roles import by_role
 from damoos.model.space import Param
 from damoos.model.trial import Measurement, RawSamples, Run, Score, Trial
@@ -131,7 +131,7 @@ class Search(Execution):
                 f"score '{self._config.scorer}' limits the slowdown, and '{workload.name}' always runs"
                 " for a set time; use --score psi, or --score sla with --limit on a --metric"
             )
-        reported = {*METRICS, *self._found.facts.get("metrics", ()), *workload.reports}
+        reported = {*EVERYWHERE, *self._found.facts.get("metrics", ()), *workload.reports}
         reported |= by_role(reported, workload.roles)
         for name in self._study.scorer.needs:
             if name not in reported:

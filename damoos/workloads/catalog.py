@@ -19,7 +19,7 @@ from damoos.common import addresses, paths, toml_file, user_file
 from damoos.common.toml_file import Table
 from damoos.errors import ConfigError, UnsupportedError, nearest
 from damoos.model.memory_limits import MemoryLimits
-from damoos.model.metric_names import BUILT_IN
+from damoos.model.metrics import BUILT_IN
 from damoos.model.package_names import PackageName
 from damoos.model.quantities import Size, SomeTime, Time, checked
 from damoos.units import parse_bytes, parse_time, show_bytes

@@ -291,7 +291,7 @@ def test_a_sweep_in_postgresql(env, unbroken, database: str, tmp_path: Path) -> 
         (["--machines", "i4"], "unknown machine 'i4'; did you mean 'i3'"),
         (["--machines", "lab:7"], "unknown machine 'lab'"),
         (["--searcher", "randon"], "did you mean 'random'"),
-        (["--trials", "1"], "--trials 1: too few"),
+        (["--trials", "1"], "--trials 1: give 2 or more"),
         (["--ray", "127.0.0.1:1"], "--ray 127.0.0.1:1"),
     ],
 )

@@ -17,9 +17,10 @@ from damoos.dispatch.run import run_once
 from damoos.doctor.noise import Noise
 from damoos.errors import MachineLost, MeasurementError, UnsupportedError, WorkloadError
 from damoos.machines.catalog import machine
-from damoos.model.metric_names import METRICS
+from damoos.model.metrics import EVERYWHERE, METRICS
 from damoos.model.trial import Measurement
 from damoos.policies.base import NonePolicy
+from damoos.scorers import scorer
 from damoos.workloads.base import LiveWorkload, Load, Program, ProgramWorkload, Tuning
 from damoos.workloads.catalog import reading
 from damoos.workloads.metrics import Metric
@@ -74,7 +75,10 @@ def test_a_hopeless_run_is_stopped_and_not_given_a_runtime(session) -> None:
 
 def test_what_a_machine_says_it_measures_is_measured(session) -> None:
     measurement, _ = run_once(session, PLACE, program("sleep", "0.3"), NonePolicy(), 10)
-    assert {*METRICS, *session.facts["metrics"]} <= set(measurement.metrics)
+    assert {*EVERYWHERE, *session.facts["metrics"]} == set(measurement.metrics) <= set(METRICS)
+    for name in measurement.metrics:
+        sla = scorer("sla", {"minimize": name, "limits": [f"{name}>=0"]})
+        assert sla.score(measurement, measurement, []).value == measurement.metrics[name]
 
 
 def test_nothing_is_left_running(session, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from damoos.errors import UnsupportedError
 from damoos.machines.guest import qemu_options
 from damoos.machines.guest.architecture import AMD64, Architecture
 from damoos.machines.nodes import MemoryNode
-from damoos.model.metric_names import TIER_METRICS
+from damoos.model.metrics import TIER_METRICS
 
 SOURCE = Path(__file__).parent / "plugin/access_counter.c"
 QEMU = 7  # later ones tell the plugin other addresses

@@ -66,12 +66,12 @@ def count(value: float | None) -> Cell:
     return Cell(NONE, None) if value is None else Cell(f"{value:,.0f}", value)
 
 
-def score(value: float | None, ends: Sequence[float] | None = None, mark: str = "") -> Cell:
-    """A score, with half of its 95 % interval where there is one."""
+def score(value: float | None, ends: Sequence[float] | None = None, mark: str = "", unit: str = "") -> Cell:
+    """A score, with half of its 95 % interval where there is one, in its unit."""
     if value is None:
         return Cell(NONE, None)
-    reach = "" if ends is None else f" ± {show_score((ends[1] - ends[0]) / 2).removeprefix('+')}"
-    return Cell(f"{show_score(value)}{reach}", value, mark)
+    reach = "" if ends is None else f" ± {show_score((ends[1] - ends[0]) / 2, unit).removeprefix('+')}"
+    return Cell(f"{show_score(value, unit)}{reach}", value, mark)
 
 
 def ratio(quantity: Mapping[str, Any] | None) -> Cell:

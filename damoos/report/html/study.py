@@ -126,11 +126,12 @@ def _tiles(result: Result) -> list[Tile]:
     if TUNED not in arms or BASELINE not in arms:
         return []
     tuned, base = arms[TUNED], arms[BASELINE]
+    unit = result["score"].get("shown_in", "")
     base_rss, (low, high) = base["rss_avg_bytes"], tuned["score_ci95"] or (None, None)
     saved = base_rss - tuned["rss_avg_bytes"]
-    ends = "" if low is None or high is None else f"[{show_score(low)}, {show_score(high)}]"
+    ends = "" if low is None or high is None else f"[{show_score(low, unit)}, {show_score(high, unit)}]"
     return [
-        Tile("Score, tuned", shown.score(tuned["score"]).text, ends),
+        Tile("Score, tuned", shown.score(tuned["score"], unit=unit).text, ends),
         Tile("Slowdown", f"{tuned['runtime_s'] / base['runtime_s'] - 1:+.1%}", f"of {base['runtime_s']:.2f} s"),
         Tile("RSS saved", f"{saved / base_rss:.1%}", f"{show_bytes(saved)} of {show_bytes(base_rss)}"),
         Tile("The policy's own time", f"{tuned[cpu_key(tuned)]:.1%}", _with_a_spare_core(tuned)),
@@ -169,7 +170,8 @@ def _validation(study: Study, result: Result) -> dict[str, Any]:
     table = Table(columns, [_arm(study, result, name, arm) for name, arm in arms.items()])
     section = {"validation": table, "shrinkage": "", "validation_says": _VALIDATION}
     if lost := result["shrinkage"]:
-        searched, validated, shrinkage = (show_score(lost[key]) for key in ("searched", "validated", "shrinkage"))
+        unit = result["score"].get("shown_in", "")
+        searched, validated, shrinkage = (show_score(lost[key], unit) for key in ("searched", "validated", "shrinkage"))
         section["shrinkage"] = (
             f"Shrinkage, what the search owed to luck: {shrinkage}. The tuned point scored {searched} in the search and"
             f" {validated} on fresh runs."
@@ -213,7 +215,8 @@ def _arm(study: Study, result: Result, name: str, arm: Mapping[str, Any]) -> lis
     won = "good" if name == result["verdict"] else ""
     return [
         shown.word(ARMS.get(name, name), won), shown.word(arm.get("scheme") or trials.point_text(study, point)),
-        shown.score(arm["score"], arm["score_ci95"], won), shown.seconds(arm["runtime_s"]),
+        shown.score(arm["score"], arm["score_ci95"], won, result["score"].get("shown_in", "")),
+        shown.seconds(arm["runtime_s"]),
         shown.change(slower), shown.change(arm.get("spare_core_slowdown")), shown.size(arm["rss_avg_bytes"]),
         shown.share(saved), shown.size(arm["net_avg_bytes"]),
         shown.share(arm[cpu_key(arm)]), shown.count(arm["repeats"]),

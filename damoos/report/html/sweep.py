@@ -174,15 +174,15 @@ def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
     if result is None:
         state = f"failed: {row['error']}" if row["state"] == "failed" else row["state"]
         return [*head, shown.word(state, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 8]
-    arms = result["validation"] or {}
+    arms, unit = result["validation"] or {}, result["score"].get("shown_in", "")
     tuned, manual, base = (arms.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
     best = (result["recommended"] or {}).get("params", {})
     won = result["verdict"] == TUNED
     limits = shown.word(tuned["limits"] if tuned else "none kept", "" if tuned.get("feasible") else "bad")
     return [
         *head, shown.word(VERDICTS.get(result["verdict"], "cannot be told apart"), "good" if won else ""),
-        shown.score(tuned.get("score"), tuned.get("score_ci95"), "good" if won else ""),
-        shown.score(manual.get("score")), shown.score(fleet.gain(result)),
+        shown.score(tuned.get("score"), tuned.get("score_ci95"), "good" if won else "", unit),
+        shown.score(manual.get("score"), unit=unit), shown.score(fleet.gain(result), unit=unit),
         shown.change(fleet.slowdown(tuned, base)), shown.share(fleet.saving(tuned, base)),
         shown.size(base["rss_avg_bytes"] - tuned["rss_avg_bytes"] if tuned and base else None),
         limits, shown.word(trials.point_text(found.tuned[row["study"]], best)),

@@ -63,7 +63,9 @@ def _trial(study: Study, trial: Trial, base: Mapping[str, float], best: bool) ->
     at_least = Cell(f"≥ {metrics['elapsed_s']:.2f} s", metrics["elapsed_s"], "bad") if run and run.censored else None
     return [
         shown.count(trial.number), *points, outcome(trial, best),
-        shown.score(trial.score.value if trial.state == "complete" else None, trial.interval, "good" if best else ""),
+        shown.score(trial.score.value if trial.state == "complete" else None, trial.interval, "good" if best else "",
+            study.scorer.shown_in,
+        ),
         at_least or shown.seconds(runtime),
         shown.change(runtime / base["runtime_s"] - 1 if runtime and base else None), _margin(trial), shown.size(rss),
         shown.share(1 - rss / base["rss_avg_bytes"] if rss and base else None), shown.size(applied),

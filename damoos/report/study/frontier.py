@@ -49,7 +49,8 @@ def single(study: Study, limits: Sequence[str], prospect: Prospect | None) -> st
             f"study {study.name} under {asked}: no point is known that keeps it and gains anything; leave the workload"
             " alone, or search under this limit in a study of its own"
         )
-    score = f"{show_score(prospect.score.mean)} [{show_score(prospect.score.low)}, {show_score(prospect.score.high)}]"
+    ends = (prospect.score.mean, prospect.score.low, prospect.score.high)
+    score = "{} [{}, {}]".format(*(show_score(end, study.scorer.shown_in) for end in ends))
     tried = f"tried in {show_count(prospect.runs, 'run')}" if prospect.runs else "never tried itself"
     words = " ".join(f"--limit '{limit}'" for limit in limits)
     return "\n".join(

@@ -69,7 +69,7 @@ class LineWatcher(Watcher):
 
     def finished(self, run: Run, score: Score | None) -> None:
         """Print the run's numbers, and how far the study is."""
-        runtime, rss, word = outcome(run, score)
+        runtime, rss, word = outcome(run, score, self.study)
         numbers = f"{run.key:<26} {point(run, self.study):<18} {runtime:>9} {rss:>9}  {word}".rstrip()
         left_s = None if self._left_s is None else self._left_s - (time.monotonic() - self._since)
         self.count.end()
@@ -134,7 +134,7 @@ class TableWatcher(Watcher):
         for run, score in self._rows.values():
             is_best = score is not None and score.feasible and score.value == best
             style = "bold green" if is_best else "red" if score and not score.feasible else ""
-            table.add_row(run.key, point(run, self.study), *outcome(run, score), style=style)
+            table.add_row(run.key, point(run, self.study), *outcome(run, score, self.study), style=style)
         return Group(table, Text(self._status(), style="dim"))
 
     def _status(self) -> str:

@@ -17,7 +17,7 @@ HEAD = ("run", "parameter", "runtime", "RSS", "score")
 @names_damage
 def table(study: Study | EvaluationStudy) -> str:
     """All finished runs of a study, a line each; empty where there is none."""
-    rows = [(run.key, point(run, study), *outcome(run, score)) for run, score in scored(study)]
+    rows = [(run.key, point(run, study), *outcome(run, score, study)) for run, score in scored(study)]
     if not rows:
         return ""
     widths = [max(len(row[column]) for row in (HEAD, *rows)) for column in range(len(HEAD))]
@@ -60,7 +60,7 @@ def point(run: Run, study: Study | EvaluationStudy | None) -> str:
     )
 
 
-def outcome(run: Run, score: Score | None) -> tuple[str, str, str]:
+def outcome(run: Run, score: Score | None, study: Study | EvaluationStudy | None) -> tuple[str, str, str]:
     """Runtime, RSS and score of a finished run as text; in place of the score, which of the two the run does not have.
 
     A store that a colleague sent may lack any metric.
@@ -77,7 +77,8 @@ def outcome(run: Run, score: Score | None) -> tuple[str, str, str]:
     elif run.measurement.censored:
         runtime, word = f">={runtime}", f"stopped ({_broken(score, is_bound=True)})"
     else:
-        word = "" if score is None else "-" if score.value is None else show_score(score.value)
+        unit = study.scorer.shown_in if isinstance(study, Study) else ""
+        word = "" if score is None else "-" if score.value is None else show_score(score.value, unit)
         if score and not score.feasible:
             word = f"{word} ({_broken(score)})"
     return runtime, show_bytes(rss) if math.isfinite(rss) else "-", word

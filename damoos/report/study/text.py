@@ -48,6 +48,7 @@ def _transfer(found: dict[str, Any] | None) -> list[str]:
 
 def summary(result: dict[str, Any]) -> str:
     """The verdict, the arms side by side, the winning scheme."""
+    unit = _unit(result)
     lines = [f"study {result['study']}: {result['workload']} ({result['variant']}) on {result['machine']['name']}"]
     if result.get("of"):
         limits = " and ".join(result["score"]["limits"])
@@ -77,7 +78,7 @@ def summary(result: dict[str, Any]) -> str:
     for name, arm in (result["validation"] or {}).items():
         score = f"{'-':>23}"
         if arm["score"] is not None:
-            score = f"{show_score(arm['score'])} {_ends(arm, '[{}, {}]') or '[-, -]'}"
+            score = f"{show_score(arm['score'], unit)} {_ends(arm, unit, '[{}, {}]') or '[-, -]'}"
         limit = _standing(arm)
         lines.append(
             f"  {name:<10} score {score}  runtime {arm['runtime_s']:.2f} s  RSS {show_bytes(arm['rss_avg_bytes'])}"
@@ -93,7 +94,7 @@ def summary(result: dict[str, Any]) -> str:
     if result["shrinkage"]:
         lines.append(
             "tuned in the search {searched}, on fresh runs {validated} (shrinkage {shrinkage})".format(
-                **{name: show_score(value) for name, value in result["shrinkage"].items()}
+                **{name: show_score(value, unit) for name, value in result["shrinkage"].items()}
             )
         )
     lines.append(f"verdict: {result['verdict_text']}")
@@ -115,15 +116,20 @@ def to_html(result: dict[str, Any], trials: pd.DataFrame) -> str:
     }
     arms = result["validation"] or {}
     columns = ("", "score", "95 %", "runtime", "RSS", "runs", "")
-    parts = [html.pairs(about), html.table(columns, (_arm(name, arm) for name, arm in arms.items()))]
+    parts = [html.pairs(about), html.table(columns, (_arm(name, arm, _unit(result)) for name, arm in arms.items()))]
     shown = html.Html(trials.to_html(index=False, border=0, na_rep="", float_format=show_number))
     return html.section(f"study {result['study']}", *parts, html.folded(show_count(len(trials), "trial"), shown))
 
 
-def _arm(name: str, arm: dict[str, Any]) -> tuple[str, ...]:
+def _unit(result: Mapping[str, Any]) -> str:
+    """By which unit a score is printed; studies of 0.2 do not say."""
+    return str(result["score"].get("shown_in", ""))
+
+
+def _arm(name: str, arm: dict[str, Any], unit: str) -> tuple[str, ...]:
     score, interval = "", ""
     if arm["score"] is not None:
-        score, interval = show_score(arm["score"]), _ends(arm, "{} to {}")
+        score, interval = show_score(arm["score"], unit), _ends(arm, unit, "{} to {}")
     rss = show_bytes(arm["rss_avg_bytes"])
     return name, score, interval, f"{arm['runtime_s']:.2f} s", rss, str(arm["repeats"]), _standing(arm)
 
@@ -142,6 +148,6 @@ def _lost(arm: Arm) -> str:
     return f"slowdown {arm['slowdown']:+.1%}{words}  (the policy took {arm['policy_cpu_share']:.1%} of a CPU{nothing})"
 
 
-def _ends(arm: dict[str, Any], form: str) -> str:
+def _ends(arm: dict[str, Any], unit: str, form: str) -> str:
     """The interval of an arm's score; nothing where one round gives none."""
-    return "" if arm["score_ci95"] is None else form.format(*map(show_score, arm["score_ci95"]))
+    return "" if arm["score_ci95"] is None else form.format(*(show_score(end, unit) for end in arm["score_ci95"]))
