@@ -53,6 +53,8 @@ class Word:
         What it is called where it can also stand on the command line without its option.
     yields_to : str
         Field of a word that takes its place where this one is only a setting of the user's (``damoos.toml``).
+    needs : tuple of str
+        Fields of words of which one must be said, too: without them this one does nothing.
     """
 
     help: str
@@ -66,6 +68,7 @@ class Word:
     separated: bool = False
     argument: str = ""
     yields_to: str = ""
+    needs: tuple[str, ...] = ()
 
     def check(self, value: object) -> None:
         """Refuse a value that the word cannot have.
@@ -116,9 +119,10 @@ def word(
     separated: bool = False,
     argument: str = "",
     yields_to: str = "",
+    needs: tuple[str, ...] = (),
 ) -> Any:
     """A field of a class of words; the parameters are those of `Word`."""
-    said = Word(help, section, option, least, most, choices, parse, completion, separated, argument, yields_to)
+    said = Word(help, section, option, least, most, choices, parse, completion, separated, argument, yields_to, needs)
     return dataclasses.field(default=default, metadata={_KEY: said})
 
 
@@ -134,10 +138,16 @@ class Words:
 
         Raises
         ------
-        ConfigError : see `Word.check`
+        ConfigError : see `Word.check`; or a word does nothing, since another one is not said
         """
+        options = {field.name: said.option for field, said in declared(type(self))}
         for field, said in declared(type(self)):
-            said.check(getattr(self, field.name))
+            value = getattr(self, field.name)
+            said.check(value)
+            needed = [name for name in said.needs if name in options]
+            if needed and value != field.default and not any(getattr(self, name) is not None for name in needed):
+                without = " or ".join(options[name] for name in needed)
+                raise ConfigError(f"{said.option} does nothing without {without}; leave it out, or give that, too")
 
 
 def declared(kind: type[Words]) -> Iterator[tuple[dataclasses.Field[Any], Word]]:

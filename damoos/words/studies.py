@@ -176,7 +176,7 @@ class TuneWords(
     """A study of one workload on one machine."""
 
     settle: str | None = word(
-        None, "--pid: time that is discarded after each change (default 2s).", WHAT, parse=parse_time
+        None, "--pid: time that is discarded after each change (default 2s).", WHAT, parse=parse_time, needs=("pid",)
     )
     machine: str | None = word(
         None, "Machine name or TOML file (default: guest; with --pid local).", WHERE, completion="machines"
@@ -186,7 +186,7 @@ class TuneWords(
     )
     unit_work: str | None = word(
         None, "Time of one run, for --time-limit; with --pid, time of each window (default 10s).", SEARCH,
-        parse=parse_time,
+        parse=parse_time, needs=("time_limit", "pid"),
     )  # fmt: skip
     new: bool = word(False, "Begin a new study, also where an unfinished one of the same words is there.", OUTPUT)
 

@@ -118,6 +118,18 @@ def test_a_word_can_be_said_again_with_another_default() -> None:
         Short(days=3)
 
 
+def test_a_word_that_does_nothing_is_refused() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Night(Words):
+        tent: str | None = word(None, "Where it sleeps.", WHAT)
+        hammock: str | None = word(None, "Where else.", WHAT)
+        blankets: int = word(1, "How many.", WHAT, needs=("tent", "hammock"))
+
+    assert Night(blankets=2, hammock="red").blankets == 2
+    with pytest.raises(ConfigError, match="--blankets does nothing without --tent or --hammock"):
+        Night(blankets=2)
+
+
 @pytest.mark.parametrize("kind", [TuneWords, SweepWords, EvaluateWords, LeagueWords])
 def test_every_word_has_one_declaration_for_people(kind: type[Words]) -> None:
     options = [said.option for _, said in declared(kind)]
