@@ -158,29 +158,16 @@ def the_only_agent() -> Iterator[None]:
 
 # Slow ones first, so that with several processes (make test) none is left alone with one at the end. Files of kvm,
 # arm64 and rollout are found by make test-kvm, make test-arm64 and make test-rollout only.
-FOLDERS = ("kvm", "arm64", "rollout", "kernel", "guest", "integration", "adversary", "contract", "unit")
+FOLDERS = ("kvm", "arm64", "rollout", "guest", "integration", "kernel", "adversary", "contract", "unit")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the files of tests on guests among the others; what is in one group is run by one process.
-
-    Guests have the CPUs to themselves in turn, so processes that all wait for one would leave the host idle. The last
-    fifth is without guests: short files, which end together.
-    """
+    """Order the rooms; inside of each all stays as it was. What is in one group is run by one process."""
     items.sort(key=lambda item: FOLDERS.index(item.path.relative_to(HERE).parts[0]))
-    place: dict[Path, float] = {}
-    for is_on_guests in (True, False):
-        files = list(dict.fromkeys(item.path for item in items if _is_on_guests(item) == is_on_guests))
-        place |= {file: (0.8 if is_on_guests else 1.0) * nth / len(files) for nth, file in enumerate(files)}
-    items.sort(key=lambda item: place[item.path])
     for item in items:
         if group := _group(item):
             item.add_marker(pytest.mark.xdist_group(group))
-
-
-def _is_on_guests(item: pytest.Item) -> bool:
-    return item.path.parent.name in ("guest", "kernel")
 
 
 # They start Ray clusters, each of a dozen processes: only one of them runs at a time.
@@ -195,7 +182,7 @@ def _group(item: pytest.Item) -> str:
     file = str(item.path.relative_to(HERE))
     if file in WITH_CLUSTERS:
         return "clusters"
-    if not _is_on_guests(item):
+    if item.path.parent.name not in ("guest", "kernel"):
         return file
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     if not any(one[-1].scope in ("class", "module") for one in fixtures):

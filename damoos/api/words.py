@@ -42,6 +42,7 @@ def takes(kind: Callable[_P, _W]) -> Callable[[Callable[[_W], _R]], Callable[_P,
     def made(function: Callable[[_W], _R]) -> Callable[_P, _R]:
         name, signature = function.__name__, inspect.signature(kind)
         hints = typing.get_type_hints(kind)
+        places = {field.name: field.default for field, one in declared(cast(type[Words], kind)) if one.is_place}
 
         @functools.cache
         def adapter() -> pydantic.TypeAdapter[_W]:
@@ -50,12 +51,13 @@ def takes(kind: Callable[_P, _W]) -> Callable[[Callable[[_W], _R]], Callable[_P,
         @functools.wraps(function)
         def call(*words: _P.args, **named: _P.kwargs) -> _R:
             given = _bound(name, signature, words, named).arguments
+            for place, default in places.items():
+                if isinstance(folder := given.get(place, default), str | os.PathLike):
+                    check_place(Path(folder))
             try:
                 said = adapter().validate_python(given)
             except pydantic.ValidationError as error:
                 raise _refused(name, error, list(signature.parameters)) from None
-            if isinstance(results := getattr(said, "results", None), Path):
-                check_place(results)
             return function(said)
 
         del call.__wrapped__  # type: ignore[attr-defined]

@@ -25,14 +25,15 @@ SECTIONS = (MOST_USED, *filter(None, words.SECTIONS))
 GENERAL = "General"
 
 
-def _own_results(context: typer.Context, results: Path) -> Path:
+def own_results(context: typer.Context, results: Path) -> Path:
+    """The folder of results; one that another user could exchange is refused, before anything else is done."""
     if not context.resilient_parsing:
         check_place(results)
     return results
 
 
 Results = Annotated[
-    Path, typer.Option(help="Folder of studies and raw data.", callback=_own_results, rich_help_panel=OUTPUT)
+    Path, typer.Option(help="Folder of studies and raw data.", callback=own_results, rich_help_panel=OUTPUT)
 ]
 Storage = Annotated[
     str | None,

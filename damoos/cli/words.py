@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from damoos.cli import complete
-from damoos.cli.common import comma_separated
+from damoos.cli.common import comma_separated, own_results
 from damoos.errors import ConfigError
 from damoos.words import Word, Words, declared
 
@@ -76,7 +76,8 @@ def _told(kind: Any, default: Any, said: Word) -> tuple[Any, Any]:
 
 def _option(said: Word) -> Any:
     return typer.Option(
-        said.option, help=said.help, rich_help_panel=said.section, autocompletion=_completion(said)
+        said.option, help=said.help, rich_help_panel=said.section, autocompletion=_completion(said),
+        callback=own_results if said.is_place else None,
     )  # fmt: skip
 
 

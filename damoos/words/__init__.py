@@ -53,6 +53,8 @@ class Word:
         What it is called where it can also stand on the command line without its option.
     yields_to : str
         Field of a word that takes its place where this one is only a setting of the user's (``damoos.toml``).
+    is_place : bool
+        Whether it is a folder that damoos writes to: one that another user could exchange is refused.
     needs : tuple of str
         Fields of words of which one must be said, too: without them this one does nothing.
     """
@@ -68,6 +70,7 @@ class Word:
     separated: bool = False
     argument: str = ""
     yields_to: str = ""
+    is_place: bool = False
     needs: tuple[str, ...] = ()
 
     def check(self, value: object) -> None:
@@ -119,10 +122,13 @@ def word(
     separated: bool = False,
     argument: str = "",
     yields_to: str = "",
+    is_place: bool = False,
     needs: tuple[str, ...] = (),
 ) -> Any:
     """A field of a class of words; the parameters are those of `Word`."""
-    said = Word(help, section, option, least, most, choices, parse, completion, separated, argument, yields_to, needs)
+    said = Word(
+        help, section, option, least, most, choices, parse, completion, separated, argument, yields_to, is_place, needs
+    )
     return dataclasses.field(default=default, metadata={_KEY: said})
 
 

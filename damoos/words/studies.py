@@ -165,7 +165,7 @@ class TrialWords(Words):
 class StoreWords(Words):
     """Where results are kept."""
 
-    results: Path = word(Path("results"), "Folder of studies and raw data.", OUTPUT)
+    results: Path = word(Path("results"), "Folder of studies and raw data.", OUTPUT, is_place=True)
     storage: str | None = word(None, "Optuna storage URL; default: SQLite in the results folder.", OUTPUT)
 
 

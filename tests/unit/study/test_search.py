@@ -354,6 +354,7 @@ def test_a_score_to_be_minimised(fake, tmp_path: Path) -> None:
         "direction": "minimize",
         "unit": "rss_avg_bytes: as the run reports it",
         "options": {"minimize": "rss_avg_bytes", "limits": ["slowdown<=0.1"]},
+        "shown_in": "bytes",
         "limits": [],
     }
     import optuna
