@@ -154,9 +154,12 @@ def machine_metrics() -> list[str]:
         names += [f"{kind}_avg_bytes" for kind in memcg.KINDS if kind in stat]
         names += [name for name in memcg.COUNTS if name in stat]
         # The root has none of these files; a new group has those that others have.
-        names += [f"limit_{name}" for name in memcg.EVENTS if any(CGROUPS.glob("*/memory.events"))]
-        names += ["memory_max_bytes"] if any(CGROUPS.glob("*/memory.peak")) else []
-        names += ["swap_avg_bytes"] if any(CGROUPS.glob("*/memory.swap.current")) else []
+        of_files = {
+            "memory.events": [f"limit_{name}" for name in memcg.EVENTS],
+            "memory.peak": ["memory_max_bytes"],
+            "memory.swap.current": ["swap_avg_bytes"],
+        }
+        names += [name for file, own in of_files.items() if any(CGROUPS.glob(f"*/{file}")) for name in own]
     names += list(moved_pages())
     # A new cgroup has its pressure files if the machine has its own.
     names += [f"psi_{kind}_us" for kind in pressures(None)]

@@ -164,7 +164,7 @@ def evaluate(said: EvaluateCall) -> Evaluated:
     Evaluated
         ``table`` and ``runs`` are tidy frames.
     """
-    return Evaluated(driven(evaluation_config(said, said.kernel), said, said.event))
+    return Evaluated(driven(evaluation_config(said), said, said.event))
 
 
 class League:
@@ -290,14 +290,16 @@ def prove_size(
     return {"memory_limits": config["memory_limits"], "slowdown": slowdown, "error": config["error"]}
 
 
-def evaluation_config(said: EvaluateWords, kernel: str | None = None) -> SweepConfig:
+def evaluation_config(said: EvaluateWords) -> SweepConfig:
     """What an evaluation is asked to do, with all patterns, names and files resolved."""
     configs = named.PAPER if said.configs is None else said.configs
     protect = {word: protecting(word, said.results) for word in configs if word.startswith(named.PROTECT)}
     forms = named.resolve(configs, said.operations, protect)
     forms = named.limited(forms, said.memory) if said.memory else forms
     forms = named.write_limited(forms, said.write_limit) if said.write_limit else forms
-    fields = shared(said, EvaluationConfig) | words.run_fields(said) | ({} if kernel is None else {"kernel": kernel})
+    # No kernel is said by leaving it out, as on the command line: the two go on with each other's evaluations.
+    fields = {name: value for name, value in shared(said, EvaluationConfig).items() if value is not None}
+    fields |= words.run_fields(said)
     return sweep_config(said.workloads, said.machines, **{**fields, "configs": forms})
 
 

@@ -112,7 +112,7 @@ _KINDS = {
 METRICS: Mapping[str, Metric] = dict(_all())
 EVERYWHERE = tuple(name for name, metric in METRICS.items() if metric.everywhere)
 TIER_METRICS = ("fast_hits", "modelled_s", "modelled_all_fast_s", "modelled_all_slow_s")
-"""Of a guest whose accesses are counted; see `damoos.dispatch.modelled_time`."""
+"""What a guest adds whose accesses are counted; see `damoos.dispatch.modelled_time`."""
 BUILT_IN = frozenset((*METRICS, *ROLE_METRICS))
 """Names that a workload's own metrics cannot have."""
 # How names of metrics end that are not damoos's own: those of workloads, of a role.

@@ -110,8 +110,10 @@ class BarWatcher(Watcher):
         """Take in what an earlier go has finished."""
         self._name = study.name
         self._count.begin(total, done)
+        from damoos.report.study.rows import unit_of_scores  # late: it needs what runs studies
+
         self._direction = study.direction
-        self._unit = _unit_of_scores(study)
+        self._unit = unit_of_scores(study)
         for trial in study.trials():
             self._take(trial.score)
         self._news = study.setting.note
@@ -179,10 +181,3 @@ class BarEvents:
         done = sum(row["state"] == "done" for row in rows)
         text = f"{self._name}: {done} of {show_count(len(rows), 'study')}, {trials} of {show_count(total, 'trial')}"
         self._show(text, trials if total else None, max(total, 1), self._news)
-
-
-def _unit_of_scores(study: Study | EvaluationStudy) -> str:
-    """By which unit scores are printed; empty for what is not scored."""
-    from damoos.study.study import Study  # late: everybody imports this module, and few search in a notebook
-
-    return study.scorer.shown_in if isinstance(study, Study) else ""

@@ -83,6 +83,11 @@ def change(quantity: Mapping[str, Any] | None) -> str:
     return f"{quantity['mean']:+.1%} {shown}"
 
 
+def score_unit(result: Mapping[str, Any]) -> str:
+    """By which unit a result's score is printed; studies of 0.2 do not say."""
+    return str(result["score"].get("shown_in", ""))
+
+
 def cpu_key(told: Container[str]) -> str:
     """Where a result has the policy's CPU time; one of an older damoos has DAMON's."""
     return "policy_cpu_share" if "policy_cpu_share" in told else "kdamond_cpu"

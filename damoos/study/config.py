@@ -25,7 +25,7 @@ from damoos.study.plan import NR_ARMS, least_runs, samples_within
 from damoos.study.run_config import RunConfig
 from damoos.units import format_us
 from damoos.words import again
-from damoos.words.studies import DAMOS, PolicyWords, SearchWords, TrialWords
+from damoos.words.studies import DAMOS, LikeWords, PolicyWords, SearchWords, TrialWords
 from damoos.workloads.base import Tuning
 
 PRCL = "4K max  min min  MIN_AGE max  pageout"
@@ -36,7 +36,7 @@ RECORD_FROM = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyConfig(RunConfig, PolicyWords, SearchWords):
+class StudyConfig(RunConfig, PolicyWords, SearchWords, LikeWords):
     """Everything that makes two studies the same study: what runs where, what is tuned, and how it is scored.
 
     Parameters

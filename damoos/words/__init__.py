@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Concatenate, ParamSpec
 
 from damoos.errors import ConfigError, nearest
 
@@ -23,6 +23,7 @@ PYTHON = ""
 # In the order in which words are shown.
 SECTIONS = (WHAT, WHERE, STEPS, GUARD, MONITORING, POLICY, SEARCH, SCORE, OUTPUT, PYTHON)
 _KEY = "word"
+_P = ParamSpec("_P")
 # What a script says whose variable is not set would be taken for a word that is not given.
 EMPTY = "{} is empty; name something, or leave it out"
 
@@ -38,7 +39,7 @@ class Word:
     section : str
         Of a command's help, or `PYTHON`.
     option : str
-        As the command line has it: ``--limit`` for ``limits``.
+        As the command line has it: ``--limit`` for ``limits``; empty for the field's own name.
     least, most : int or None
         Bounds of a number.
     choices : tuple of str
@@ -61,7 +62,7 @@ class Word:
 
     help: str
     section: str
-    option: str
+    option: str = ""
     least: int | None = None
     most: int | None = None
     choices: tuple[str, ...] = ()
@@ -108,28 +109,15 @@ class Word:
             raise ConfigError(f"{self.option} {value}: give {self.most} or less")
 
 
-def word(
-    default: Any,
-    help: str,
-    section: str,
-    *,
-    option: str = "",
-    least: int | None = None,
-    most: int | None = None,
-    choices: tuple[str, ...] = (),
-    parse: Callable[[str], object] | None = None,
-    completion: str = "",
-    separated: bool = False,
-    argument: str = "",
-    yields_to: str = "",
-    is_place: bool = False,
-    needs: tuple[str, ...] = (),
-) -> Any:
-    """A field of a class of words; the parameters are those of `Word`."""
-    said = Word(
-        help, section, option, least, most, choices, parse, completion, separated, argument, yields_to, is_place, needs
-    )
-    return dataclasses.field(default=default, metadata={_KEY: said})
+def _field_of(kind: Callable[_P, Word]) -> Callable[Concatenate[object, _P], Any]:
+    def declare(default: object, /, *words: _P.args, **named: _P.kwargs) -> Any:
+        return dataclasses.field(default=default, metadata={_KEY: kind(*words, **named)})
+
+    return declare
+
+
+word = _field_of(Word)
+"""Declare a field of a class of words: its default, then the parameters of `Word`."""
 
 
 @dataclass(frozen=True)

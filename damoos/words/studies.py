@@ -142,13 +142,19 @@ class SearchWords(SeedWords, ValidationWords):
         "auto", "What to expect: auto (of finished studies of the workload; else of a recording), record, or none.",
         SEARCH, choices=PRIORS,
     )  # fmt: skip
+    runs: int | None = word(
+        None, "The most runs of all kinds; trials give way to the validation.", SEARCH, most=MOST_RUNS
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikeWords(Words):
+    """Which finished studies tell the searcher of a study what to expect; studies of a sweep ask none."""
+
     like: Sequence[str] = word(
         (), "A finished study that tells what to expect; several times. Default: those of the same workload.", SEARCH,
         completion="studies",
     )  # fmt: skip
-    runs: int | None = word(
-        None, "The most runs of all kinds; trials give way to the validation.", SEARCH, most=MOST_RUNS
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +177,7 @@ class StoreWords(Words):
 
 @dataclass(frozen=True, kw_only=True)
 class TuneWords(
-    StoreWords, TrialWords, SearchWords, ScoreWords, SchemeWords, PolicyWords, RunWords, TargetWords
+    StoreWords, TrialWords, LikeWords, SearchWords, ScoreWords, SchemeWords, PolicyWords, RunWords, TargetWords
 ):  # the last one comes first
     """A study of one workload on one machine."""
 

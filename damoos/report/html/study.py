@@ -16,7 +16,7 @@ from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.report.recording import charts, forecasts
 from damoos.report.study import frontier as curve
 from damoos.report.study import memory, tuning
-from damoos.report.tables import cpu_key
+from damoos.report.tables import cpu_key, score_unit
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.store.forms import Arm
 from damoos.study.damage import names_damage
@@ -126,7 +126,7 @@ def _tiles(result: Result) -> list[Tile]:
     if TUNED not in arms or BASELINE not in arms:
         return []
     tuned, base = arms[TUNED], arms[BASELINE]
-    unit = result["score"].get("shown_in", "")
+    unit = score_unit(result)
     base_rss, (low, high) = base["rss_avg_bytes"], tuned["score_ci95"] or (None, None)
     saved = base_rss - tuned["rss_avg_bytes"]
     ends = "" if low is None or high is None else f"[{show_score(low, unit)}, {show_score(high, unit)}]"
@@ -170,7 +170,7 @@ def _validation(study: Study, result: Result) -> dict[str, Any]:
     table = Table(columns, [_arm(study, result, name, arm) for name, arm in arms.items()])
     section = {"validation": table, "shrinkage": "", "validation_says": _VALIDATION}
     if lost := result["shrinkage"]:
-        unit = result["score"].get("shown_in", "")
+        unit = score_unit(result)
         searched, validated, shrinkage = (show_score(lost[key], unit) for key in ("searched", "validated", "shrinkage"))
         section["shrinkage"] = (
             f"Shrinkage, what the search owed to luck: {shrinkage}. The tuned point scored {searched} in the search and"
@@ -215,7 +215,7 @@ def _arm(study: Study, result: Result, name: str, arm: Mapping[str, Any]) -> lis
     won = "good" if name == result["verdict"] else ""
     return [
         shown.word(ARMS.get(name, name), won), shown.word(arm.get("scheme") or trials.point_text(study, point)),
-        shown.score(arm["score"], arm["score_ci95"], won, result["score"].get("shown_in", "")),
+        shown.score(arm["score"], arm["score_ci95"], won, score_unit(result)),
         shown.seconds(arm["runtime_s"]),
         shown.change(slower), shown.change(arm.get("spare_core_slowdown")), shown.size(arm["rss_avg_bytes"]),
         shown.share(saved), shown.size(arm["net_avg_bytes"]),

@@ -15,6 +15,7 @@ from damoos.report.html.fleet import Totals
 from damoos.report.html.shown import NUMBERS, WORDS, Cell, Table, Tile
 from damoos.report.sweep import overview as matrices
 from damoos.report.sweep import spread
+from damoos.report.tables import score_unit
 from damoos.scorers.cost import Prices
 from damoos.statistics.arms import BASELINE, MANUAL, TUNED
 from damoos.statistics.verdict import INDISTINGUISHABLE, NOT_COMPARABLE
@@ -174,7 +175,7 @@ def _study(row: Mapping[str, Any], found: fleet.Fleet) -> list[Cell]:
     if result is None:
         state = f"failed: {row['error']}" if row["state"] == "failed" else row["state"]
         return [*head, shown.word(state, "bad" if row["state"] == "failed" else ""), *[shown.word(None)] * 8]
-    arms, unit = result["validation"] or {}, result["score"].get("shown_in", "")
+    arms, unit = result["validation"] or {}, score_unit(result)
     tuned, manual, base = (arms.get(name) or {} for name in (TUNED, MANUAL, BASELINE))
     best = (result["recommended"] or {}).get("params", {})
     won = result["verdict"] == TUNED

@@ -60,6 +60,11 @@ def point(run: Run, study: Study | EvaluationStudy | None) -> str:
     )
 
 
+def unit_of_scores(study: Study | EvaluationStudy | None) -> str:
+    """By which unit a study's scores are printed; empty for what is not scored."""
+    return study.scorer.shown_in if isinstance(study, Study) else ""
+
+
 def outcome(run: Run, score: Score | None, study: Study | EvaluationStudy | None) -> tuple[str, str, str]:
     """Runtime, RSS and score of a finished run as text; in place of the score, which of the two the run does not have.
 
@@ -77,7 +82,7 @@ def outcome(run: Run, score: Score | None, study: Study | EvaluationStudy | None
     elif run.measurement.censored:
         runtime, word = f">={runtime}", f"stopped ({_broken(score, is_bound=True)})"
     else:
-        unit = study.scorer.shown_in if isinstance(study, Study) else ""
+        unit = unit_of_scores(study)
         word = "" if score is None else "-" if score.value is None else show_score(score.value, unit)
         if score and not score.feasible:
             word = f"{word} ({_broken(score)})"

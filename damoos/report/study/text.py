@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from damoos.common import html
-from damoos.report.tables import IDLE_SCHEME, STANDINGS
+from damoos.report.tables import IDLE_SCHEME, STANDINGS, score_unit
 from damoos.units import show_bytes, show_count, show_number, show_score
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _transfer(found: dict[str, Any] | None) -> list[str]:
 
 def summary(result: dict[str, Any]) -> str:
     """The verdict, the arms side by side, the winning scheme."""
-    unit = _unit(result)
+    unit = score_unit(result)
     lines = [f"study {result['study']}: {result['workload']} ({result['variant']}) on {result['machine']['name']}"]
     if result.get("of"):
         limits = " and ".join(result["score"]["limits"])
@@ -116,14 +116,12 @@ def to_html(result: dict[str, Any], trials: pd.DataFrame) -> str:
     }
     arms = result["validation"] or {}
     columns = ("", "score", "95 %", "runtime", "RSS", "runs", "")
-    parts = [html.pairs(about), html.table(columns, (_arm(name, arm, _unit(result)) for name, arm in arms.items()))]
+    parts = [
+        html.pairs(about),
+        html.table(columns, (_arm(name, arm, score_unit(result)) for name, arm in arms.items())),
+    ]
     shown = html.Html(trials.to_html(index=False, border=0, na_rep="", float_format=show_number))
     return html.section(f"study {result['study']}", *parts, html.folded(show_count(len(trials), "trial"), shown))
-
-
-def _unit(result: Mapping[str, Any]) -> str:
-    """By which unit a score is printed; studies of 0.2 do not say."""
-    return str(result["score"].get("shown_in", ""))
 
 
 def _arm(name: str, arm: dict[str, Any], unit: str) -> tuple[str, ...]:
