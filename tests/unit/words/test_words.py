@@ -137,6 +137,11 @@ def test_every_word_has_one_declaration_for_people(kind: type[Words]) -> None:
     assert all(said.help.endswith(".") or said.help.endswith(")") for _, said in declared(kind))
 
 
+def test_a_sweep_takes_no_word_that_its_studies_do_not_heed() -> None:
+    only_of_tune = {field.name for field, _ in declared(TuneWords)} - {field.name for field, _ in declared(SweepWords)}
+    assert "like" in only_of_tune
+
+
 # What is made of a declaration, each by its own part of damoos.
 EVERYWHERE = """
 import dataclasses, inspect, json, sys
